@@ -32,7 +32,7 @@ def test_the_pipeline_of_the_compose_file_is_one_and_keeps_its_secret() -> None:
     assert spec.source.hostname in compose()["services"]
 
 
-def test_each_command_of_the_compose_file_is_one_of_ours_or_of_spark() -> None:
+def test_each_command_of_the_compose_file_belongs_to_penstock_or_spark() -> None:
     services = compose()["services"]
     assert {"mysql", "kafka", "master", "worker", "pipeline"} <= set(services)
     for service in services.values():
@@ -45,7 +45,7 @@ def test_each_command_of_the_compose_file_is_one_of_ours_or_of_spark() -> None:
             assert needed in services, name
 
 
-def test_what_the_image_copies_and_calls_is_there() -> None:
+def test_the_image_copies_and_calls_existing_files() -> None:
     text = (DOCKER / "Dockerfile").read_text()
     assert set(re.findall(r"RUN penstock (\w+)", text)) <= set(COMMANDS)
     assert "USER penstock" in text
@@ -117,7 +117,7 @@ def test_a_worker_of_the_compose_file_works_where_the_images_user_may_write() ->
     assert "--work-dir /tmp/" in compose()["services"]["worker"]["command"]
 
 
-def test_hosted_ci_and_hooks_call_what_is_there() -> None:
+def test_hosted_ci_and_hooks_call_existing_targets() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
     assert set(workflow["jobs"]) == {"check", "integration", "nightly"}
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]

@@ -28,13 +28,13 @@ def names(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", pages(None), ids=names)
-def test_a_page_does_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(page)
 
 
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_a_page_links_to_is_there(page: Path) -> None:
+def test_links_of_a_page_exist(page: Path) -> None:
     links = [link for link in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
 
@@ -90,13 +90,13 @@ def test_what_is_generated_is_current(page: str) -> None:
     assert kept == generated(page), "run  python -m docs.generate"
 
 
-def test_every_key_of_a_pipeline_file_says_what_it_does() -> None:
+def test_every_key_of_a_pipeline_file_is_documented() -> None:
     """A row of the options' page ends with the key's effect."""
     rows = re.findall(r"^\| `.*$", (ROOT / "docs" / "options.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert [row for row in rows if row.endswith("|  |")] == []
 
 
-def test_every_module_that_a_page_names_is_there() -> None:
+def test_every_module_that_a_page_names_exists() -> None:
     place = re.compile(r"`((?:errors|formats|ingest|pipelines|schema_evolution|storage|table|tests)/[\w/.]*)`")
     named = {(str(page.relative_to(ROOT)), name) for page in LINKING for name in place.findall(page.read_text("utf-8"))}
     assert len(named) > 80

@@ -36,7 +36,7 @@ def html(shown: object) -> str:
     return text
 
 
-def test_what_is_shown_says_what_it_is(catalog: Catalog) -> None:
+def test_output_has_its_documented_columns(catalog: Catalog) -> None:
     table = catalog.table("shop.orders")
     snapshot, plan = table.latest_snapshot, table.scan().plan()
     assert repr(snapshot).startswith("Snapshot(1 APPEND 2")

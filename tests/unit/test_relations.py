@@ -66,7 +66,7 @@ def test_order_of_rows_and_of_map_entries_does_not_count() -> None:
     assert difference(left, right) is None
 
 
-def test_how_often_a_row_stands_counts() -> None:
+def test_repeated_rows_are_counted() -> None:
     assert "1 of Java's 2 rows are missing" in str(difference(relation([[1], [1]], "INT"), relation([[1]], "INT")))
 
 
@@ -100,7 +100,7 @@ def test_golden_rows_survive_the_way_to_arrow_and_back(name: str) -> None:
     assert difference(latest, arrow_rows(latest.rows, columns)) is None
 
 
-def test_variant_is_compared_as_the_json_it_stands_for() -> None:
+def test_variant_is_compared_as_its_json() -> None:
     case = Case("types_variant")
     (file,) = case.table.glob("**/*.parquet")
     assert difference(case.latest, pq.ParquetFile(file).read()) is None

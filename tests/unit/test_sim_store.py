@@ -28,7 +28,7 @@ def test_simulated_store_answers_every_call_of_a_storage() -> None:
     assert calls <= set(dir(SimStore))
 
 
-def test_create_takes_a_name_once(disk: Disk) -> None:
+def test_create_accepts_a_name_once(disk: Disk) -> None:
     store = SimStore(disk)
     assert store.create("/t/snapshot-1", b"a")
     assert not store.create("/t/snapshot-1", b"b")
@@ -83,7 +83,7 @@ def test_slow_operation_moves_the_clock(disk: Disk) -> None:
     assert disk.clock() - before == 60_000
 
 
-def test_same_seed_gives_the_same_story() -> None:
+def test_the_same_seed_results_in_the_same_story() -> None:
     def story(seed: int) -> list[str]:
         store = SimStore(Disk(), sometimes(0.3, seed, (Fault.BEFORE, Fault.SLOW)), seed)
         for number in range(30):
@@ -97,7 +97,7 @@ def test_same_seed_gives_the_same_story() -> None:
     assert story(7) != story(8)
 
 
-def test_parquet_file_is_there_when_closed_and_not_before(disk: Disk) -> None:
+def test_a_parquet_file_appears_when_it_is_closed(disk: Disk) -> None:
     store, rows = SimStore(disk), pa.table({"a": [1, 2, 3]})
     with store.open_output("/t/d.parquet") as file:
         with pq.ParquetWriter(file, rows.schema) as writer:
@@ -116,7 +116,7 @@ def test_failed_close_is_reported_to_the_writer(disk: Disk) -> None:
     assert not SimStore(disk).exists("/t/d")
 
 
-def test_tree_moves_and_goes_as_one(disk: Disk) -> None:
+def test_a_tree_is_moved_and_deleted_as_a_whole(disk: Disk) -> None:
     store = SimStore(disk)
     store.write("/t/deep/x", b"1")
     store.rename_tree("/t", "/u")

@@ -28,7 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_wheel_made_from_the_source_package_holds_the_same(wheel: Path, tmp_path: Path) -> None:
+def test_a_wheel_built_from_the_source_package_has_the_same_content(wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(build("sdist", ROOT, tmp_path / "sdist")) as packed:
         packed.extractall(tmp_path, filter="data")
     (source,) = tmp_path.glob("penstock-*")
@@ -37,7 +37,7 @@ def test_a_wheel_made_from_the_source_package_holds_the_same(wheel: Path, tmp_pa
     assert zipfile.ZipFile(again).namelist() == zipfile.ZipFile(wheel).namelist()
 
 
-def test_wheel_holds_every_module_of_the_house_and_only_the_door_of_spark_beside_it(wheel: Path) -> None:
+def test_the_wheel_contains_every_module_and_the_spark_entry_point(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for folder in PACKAGES for path in ROOT.glob(f"{folder}/**/*.py")}
     wanted = {

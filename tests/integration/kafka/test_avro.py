@@ -176,7 +176,7 @@ def test_credentials_are_asked_for_by_name_and_their_reference_is_all_that_trave
 
 
 @pytest.mark.spark
-def test_the_command_takes_avro_through_spark(sync: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_reads_avro_through_spark(sync: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
     sync.registry.password = "reader:s3cret"
     monkeypatch.setenv("REGISTRY_LOGIN", "reader:s3cret")
     sync.send(FIRST, "c", None, {"id": 1, "name": "a"})

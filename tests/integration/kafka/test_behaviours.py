@@ -107,7 +107,7 @@ def test_a_second_run_over_what_was_read_changes_nothing(make: MakeSync, broker:
 
 
 @pytest.mark.parametrize("flags", [("--table", "t"), ()], ids=["table", "database"])
-def test_a_format_that_is_none_is_refused_at_the_start(make: MakeSync, broker: Broker, flags: tuple[str, ...]) -> None:
+def test_an_unknown_format_is_refused_at_the_start(make: MakeSync, broker: Broker, flags: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match=r"This format: togg-json is not supported\."):  # [5, 35]
         run(make("togg-json").spec(broker.topic(), *flags))
 
@@ -125,7 +125,7 @@ def test_an_existing_table_that_lacks_what_it_must_have_is_refused_with_both_sid
     assert "pt INT, _id INT, v1 VARCHAR(10)" in str(refused.value)
 
 
-def test_from_the_latest_offsets_on_only_what_comes_later_is_taken(make: MakeSync, broker: Broker) -> None:  # [9]
+def test_a_start_at_the_latest_offsets_reads_only_later_records(make: MakeSync, broker: Broker) -> None:  # [9]
     sync, topic = make("canal-json"), broker.topic()
     broker.send(topic, *(canal("INSERT", "t", {"id": "INT"}, {"id": str(number)}) for number in (1, 2)))
     run(sync.spec(topic, "--table", "t", startup="latest-offset"))
@@ -134,7 +134,7 @@ def test_from_the_latest_offsets_on_only_what_comes_later_is_taken(make: MakeSyn
     assert sync.ids("t") == [3, 4]
 
 
-def test_metadata_columns_stand_in_the_order_in_which_they_were_named(make: MakeSync, broker: Broker) -> None:  # [14]
+def test_metadata_columns_keep_their_configured_order(make: MakeSync, broker: Broker) -> None:  # [14]
     sync, topic = make("canal-json"), broker.topic()
     broker.send(topic, canal("INSERT", "t", None, {"id": "1"}), timestamp=1_700_000_000_123)
     names = "topic,partition,offset,timestamp,timestamp_type"
@@ -244,7 +244,7 @@ def test_declared_types_of_debezium_widen_stay_and_at_last_conflict(make: MakeSy
         run(sync.spec(topic, "--table", "t"))
 
 
-def test_a_delete_without_schema_tells_the_columns_of_what_it_deletes(make: MakeSync, broker: Broker) -> None:  # [41]
+def test_a_delete_without_schema_declares_the_columns_of_its_row(make: MakeSync, broker: Broker) -> None:  # [41]
     sync, topic = make("debezium-json"), broker.topic()
     row = {"id": 101, "name": "scooter", "description": "Small", "weight": 3.14}
     broker.send(topic, json.dumps({"schema": None, "payload": json.loads(debezium("d", row, None, pkNames=["id"]))}))
@@ -295,7 +295,7 @@ def test_tables_of_a_database_evolve_each_on_its_own(make: MakeSync, broker: Bro
     assert [row["v1"] for row in sync.rows("t2")] == [20, 40_000_000_000]
 
 
-def test_a_table_that_is_there_under_its_new_name_is_taken(make: MakeSync, broker: Broker) -> None:  # [52]
+def test_a_table_that_exists_under_its_new_name_is_captured(make: MakeSync, broker: Broker) -> None:  # [52]
     sync, topic = make("canal-json"), broker.topic()
     sync.create("p_t1_s", [("id", "INT NOT NULL"), ("old", "STRING")], ["id"])
     for table in ("t1", "t2", "t3"):

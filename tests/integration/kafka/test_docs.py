@@ -14,7 +14,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("page", pages("kafka") + pages("spark"), ids=lambda page: page.name)
-def test_a_page_does_what_it_says(page: Path, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_a_page_run(
+    page: Path, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     if page.name == "README.md":
         broker.send(broker.topic(name="orders"), change("INSERT", "orders", {"id": 1, "status": "new"}))

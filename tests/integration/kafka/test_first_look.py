@@ -41,7 +41,7 @@ def spec(shop: Shop, broker: Broker, topic: str, startup: str = "earliest-offset
     return made.model_validate({**made.model_dump(by_alias=True), "source": source})
 
 
-def test_the_first_batch_drifts_no_more_because_its_tables_stand(shop: Shop, broker: Broker) -> None:
+def test_the_first_batch_does_not_drift_because_its_tables_exist(shop: Shop, broker: Broker) -> None:
     topic = broker.topic(partitions=2)
     broker.send(topic, insert("orders", {"id": 1}), insert("users", {"id": 1}))
     broker.send(topic, insert("orders", {"id": 2, "q1": 5}), partition=1)
@@ -56,7 +56,7 @@ def test_the_first_batch_drifts_no_more_because_its_tables_stand(shop: Shop, bro
     assert shop.rows("orders") == [{"id": 1, "q1": None}, {"id": 2, "q1": 5}]
 
 
-def test_no_more_records_are_looked_at_than_were_said(shop: Shop, broker: Broker) -> None:
+def test_no_more_records_are_sampled_than_configured(shop: Shop, broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *(insert(f"t{number}", {"id": 1}) for number in range(5)))
     look = build.job(spec(shop, broker, topic, **{"schema-init-max-read": 3}))
@@ -64,7 +64,7 @@ def test_no_more_records_are_looked_at_than_were_said(shop: Shop, broker: Broker
     assert CatalogSettings.of(f"{shop.folder}/warehouse", {}).tables("ods") == ["ods.t0", "ods.t1", "ods.t2"]
 
 
-def test_one_table_is_looked_for_beyond_tombstones_and_ddl_however_many_there_are(shop: Shop, broker: Broker) -> None:
+def test_the_sample_of_one_table_continues_beyond_tombstones_and_ddl(shop: Shop, broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *[None] * 40, *[DDL] * 60, insert("orders", {"id": 1}))
     run(spec(shop, broker, topic, table="t", **{"schema-init-max-read": 3}))
@@ -79,7 +79,7 @@ def test_a_pipeline_that_begins_at_the_end_gets_its_table_from_what_was_before(s
 
 
 @pytest.mark.parametrize("messages", [(), (DDL,)], ids=["empty", "DDL only"])
-def test_one_table_that_no_record_tells_of_is_an_error_that_names_the_topic(
+def test_a_topic_without_a_schema_for_its_table_is_an_error(
     shop: Shop, broker: Broker, messages: tuple[str, ...]
 ) -> None:
     topic = broker.topic()
@@ -89,9 +89,7 @@ def test_one_table_that_no_record_tells_of_is_an_error_that_names_the_topic(
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_topic_of_which_nothing_can_be_read_says_what_is_wrong_with_its_records(
-    shop: Shop, broker: Broker, waits: bool
-) -> None:
+def test_a_topic_with_only_bad_records_reports_their_errors(shop: Shop, broker: Broker, waits: bool) -> None:
     topic = broker.topic()
     broker.send(topic, '{"before": null, "after": {"id": 1}, "op": "c"}')
     with pytest.raises(DecodeError, match="missing 'type' field") as refused:

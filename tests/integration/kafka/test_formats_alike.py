@@ -87,7 +87,7 @@ def test_each_format_may_have_what_kafka_knows_of_its_records(
 
 
 @pytest.mark.parametrize("value_format", ["canal-json", "debezium-json", "aliyun-json"])
-def test_a_table_whose_column_cannot_hold_what_is_declared_is_refused(
+def test_a_table_with_a_column_that_is_too_narrow_is_refused(
     make: Callable[[str], Sync], broker: Broker, value_format: str
 ) -> None:  # [7, 35]
     sync, topic = make(value_format), broker.topic()
@@ -118,7 +118,7 @@ def test_images_of_aliyun_are_updates_and_deletes(make: Callable[[str], Sync], b
 
 
 @pytest.mark.parametrize("mode", ["divided", "combined"])
-def test_both_modes_take_tables_of_all_bucket_modes_that_come_later(
+def test_both_modes_accept_new_tables_of_all_bucket_modes(
     make: Callable[[str], Sync], broker: Broker, mode: str
 ) -> None:
     sync, topic = make("canal-json"), broker.topic()
@@ -134,7 +134,7 @@ def test_both_modes_take_tables_of_all_bucket_modes_that_come_later(
     assert latest.id == 2  # eager: a snapshot with every batch, rows or none
 
 
-def test_a_batch_holds_about_the_bytes_that_it_may(make: Callable[[str], Sync], broker: Broker) -> None:
+def test_a_batch_has_about_the_bytes_of_its_limit(make: Callable[[str], Sync], broker: Broker) -> None:
     sync, topic = make("canal-json"), broker.topic(partitions=2)
     for number in range(40):
         broker.send(topic, canal("INSERT", "t", {"id": "INT"}, {"id": str(number)}), partition=number % 2)

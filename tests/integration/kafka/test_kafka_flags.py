@@ -38,7 +38,7 @@ def test_databases_are_left_out_by_name_and_excluding_wins(sync: Sync, broker: B
     assert sync.ids("orders") == [1]
 
 
-def test_partitions_are_said_for_all_tables_and_for_one(sync: Sync, broker: Broker) -> None:
+def test_partitions_can_be_set_for_all_tables_and_for_one(sync: Sync, broker: Broker) -> None:
     topic = broker.topic()
     row = {"id": 1, "name": "x", "q1": 3}
     broker.send(topic, insert("orders", row), insert("users", row), insert("skus", {"id": 1}))
@@ -85,7 +85,7 @@ def test_specific_offsets_and_times_begin_where_they_say(
     assert other.ids("orders") == [3]
 
 
-def test_a_group_without_offsets_begins_where_its_reset_says_and_is_told_how_far_the_tables_are(
+def test_a_group_without_offsets_starts_at_its_reset_policy_and_commits_its_progress(
     sync: Sync, broker: Broker
 ) -> None:
     topic = broker.topic()

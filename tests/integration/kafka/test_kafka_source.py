@@ -54,7 +54,7 @@ def test_records_are_read_in_order_with_key_time_and_headers(broker: Broker) -> 
     assert fetched.timestamp_types == [1, 1]
 
 
-def test_startup_by_time_takes_the_first_record_of_that_time(broker: Broker) -> None:
+def test_startup_by_time_starts_at_the_first_record_of_that_time(broker: Broker) -> None:
     topic = broker.topic()
     for millis in (1000, 2000, 3000):
         broker.send(topic, str(millis), timestamp=millis)
@@ -98,7 +98,7 @@ def test_holes_of_transactions_are_passed_and_aborted_records_not_seen(broker: B
     assert read(kafka, {}, end) == [b"0", b"2"]
 
 
-def test_an_open_transaction_holds_the_end_back(broker: Broker) -> None:
+def test_an_open_transaction_limits_the_end_position(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, "before")
     producer = Producer(broker.properties | {"transactional.id": topic})

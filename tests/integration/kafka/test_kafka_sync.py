@@ -56,7 +56,7 @@ def send(broker: Broker, topic: str, sample: Sample, messages: list[bytes]) -> N
 
 
 @pytest.mark.spark
-def test_the_command_carries_a_topic_into_a_table_and_goes_on_where_it_was(broker: Broker, tmp_path: Path) -> None:
+def test_the_command_writes_a_topic_to_a_table_and_resumes(broker: Broker, tmp_path: Path) -> None:
     topic = broker.topic()
     for number in range(2):
         broker.send(topic, json.dumps({"id": number, "name": "x"}))

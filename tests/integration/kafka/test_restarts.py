@@ -74,7 +74,7 @@ def test_a_lost_checkpoint_is_made_again_from_the_tables_without_loss_or_doubles
     assert (shop.ids("orders"), shop.ids("users"), shop.ids("others")) == ([1, 2, 3], [1, 2], [3])
 
 
-def test_a_resumed_checkpoint_goes_on_without_the_flag(shop: Shop, broker: Broker) -> None:
+def test_a_resumed_checkpoint_continues_without_the_flag(shop: Shop, broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, insert("orders", {"id": 1}))
     run(spec(shop, broker, topic))
@@ -87,7 +87,7 @@ def test_a_resumed_checkpoint_goes_on_without_the_flag(shop: Shop, broker: Broke
     assert (shop.ids("orders"), shop.ids("users")) == ([1, 2], [1])
 
 
-def test_there_must_be_tables_to_resume_from(shop: Shop, broker: Broker) -> None:
+def test_resuming_from_tables_needs_tables(shop: Shop, broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, insert("orders", {"id": 1}))
     with pytest.raises(ConfigError, match="nothing to resume from"):
@@ -119,7 +119,7 @@ def test_a_topic_made_again_is_read_from_its_beginning_when_that_is_accepted(sho
     assert shop.ids("orders") == [0, 1, 2, 7]
 
 
-def test_a_planned_batch_that_lost_its_beginning_goes_on_with_what_is_left(
+def test_a_planned_batch_that_lost_its_first_records_reads_the_rest(
     shop: Shop, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = broker.topic()

@@ -111,7 +111,7 @@ def test_a_scram_login_over_tls_that_trusts_a_java_store(guarded: Guarded, tmp_p
 
 
 @pytest.mark.parametrize("form", ["PKCS12", "PKCS12 named .jks", "PEM file", "PEM texts"])
-def test_a_client_shows_its_own_certificate_in_any_form_java_takes(guarded: Guarded, tmp_path: Path, form: str) -> None:
+def test_a_client_certificate_works_in_all_forms_of_java(guarded: Guarded, tmp_path: Path, form: str) -> None:
     authority = Identity(guarded.client.key, guarded.client.certificate)
     name = "client.jks" if "jks" in form else "client.p12"
     trust = {"ssl_truststore_type": "PEM", "ssl_truststore_location": str(guarded.authority)}
@@ -129,7 +129,7 @@ def test_a_client_shows_its_own_certificate_in_any_form_java_takes(guarded: Guar
     assert carried(guarded, tmp_path, "SSL", **trust, **own) == [{"id": "1"}]
 
 
-def test_a_wrong_password_is_said_at_once(guarded: Guarded, tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported_at_once(guarded: Guarded, tmp_path: Path) -> None:
     jaas = login(PLAIN, "alice", "wonder")
     with pytest.raises(SourceError, match="uthentication") as refused:
         carried(guarded, tmp_path, "SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config=jaas)
@@ -137,7 +137,7 @@ def test_a_wrong_password_is_said_at_once(guarded: Guarded, tmp_path: Path) -> N
     assert "wonder" not in str(refused.value)
 
 
-def test_a_broker_that_is_not_trusted_is_said_at_once(guarded: Guarded, tmp_path: Path) -> None:
+def test_an_untrusted_broker_is_reported_at_once(guarded: Guarded, tmp_path: Path) -> None:
     (tmp_path / "other.pem").write_text(issued("somebody else").chain_pem)
     trust = {"ssl_truststore_type": "PEM", "ssl_truststore_location": str(tmp_path / "other.pem")}
     with pytest.raises(SourceError, match="certificate") as refused:

@@ -56,7 +56,9 @@ def test_times_as_texts_have_paimon_s_digits(server: Playground, tmp_path: Path)
 
 
 @pytest.mark.parametrize("options", [[], ["--table-conf", "bucket=2"]])
-def test_shards_with_other_keys_are_told_by_their_keys(server: Playground, tmp_path: Path, options: list[str]) -> None:
+def test_shards_with_different_keys_are_reported_with_their_keys(
+    server: Playground, tmp_path: Path, options: list[str]
+) -> None:
     server.run(
         "CREATE TABLE incompatible_pk_1 (k INT PRIMARY KEY, v1 VARCHAR(10))",
         "CREATE TABLE incompatible_pk_2 (k INT, v1 VARCHAR(10), PRIMARY KEY (k, v1))",

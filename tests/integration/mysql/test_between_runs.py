@@ -126,7 +126,7 @@ def test_a_table_of_somebody_else_is_not_emptied_unasked(sync: Sync, tmp_path: P
     assert sync.ids("x_a") == [2, 3, 4]
 
 
-def test_a_checkpoint_of_an_older_version_goes_on(sync: Sync, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_checkpoint_of_an_older_version_resumes(sync: Sync, caplog: pytest.LogCaptureFixture) -> None:
     (Path(sync.spec.checkpoint) / FILLED_TABLES).unlink()
     with caplog.at_level(logging.WARNING):
         sync.run()
@@ -154,7 +154,7 @@ def findings(sync: Sync, level: str) -> list[Finding]:
     return [one for one in found if one.level == level and one.about in {"tables", "source"}]
 
 
-def test_check_tells_what_the_next_run_would_do(sync: Sync) -> None:
+def test_check_reports_what_the_next_run_will_do(sync: Sync) -> None:
     assert findings(sync, "error") == []
     sync.target("a").rollback_to(1)
     shutil.rmtree(sync.target("b").path)
@@ -168,7 +168,7 @@ def test_check_tells_what_the_next_run_would_do(sync: Sync) -> None:
     assert "--reset ods.a" in error.fix
 
 
-def test_check_tells_that_the_log_is_gone(sync: Sync) -> None:
+def test_check_reports_a_purged_binlog(sync: Sync) -> None:
     sync.server.run("FLUSH BINARY LOGS", "INSERT INTO a VALUES (7, 7)", "FLUSH BINARY LOGS")
     newest = sync.server.here().file
     while sync.server.rows("SHOW BINARY LOGS")[0][0] != newest:  # MariaDB keeps a file that a reader has just left

@@ -141,7 +141,7 @@ def test_a_log_that_lacks_what_is_wanted_is_no_log(
         assert "configuration" in str(caught.value)
 
 
-def test_a_server_whose_log_was_never_tested_is_told(server: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untested_server_version_is_reported(server: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     def newer(connection: pymysql.Connection) -> ServerFacts:
         return replace(server_facts(connection), version=(12, 3, 1))
 
@@ -167,7 +167,7 @@ def test_a_log_that_a_storage_engine_keeps_is_refused(server: Playground, monkey
     assert caught.value.facts["seen"] == "innodb"
 
 
-def test_a_character_set_that_is_not_known_is_told_with_its_columns(
+def test_an_unknown_character_set_is_reported_with_its_columns(
     server: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No server ships one that is not known: here gbk is forgotten."""
@@ -186,7 +186,7 @@ def test_a_character_set_that_is_not_known_is_told_with_its_columns(
         assert check_source(connection, Wanted([(DATABASE, "t")])) == []
 
 
-def test_another_reader_with_an_id_of_our_range_is_told(server: Playground) -> None:
+def test_another_reader_in_the_server_id_range_is_reported(server: Playground) -> None:
     """Readers that register, as replicas do."""
     registered = b"\x15" + (6010).to_bytes(4, "little") + b"\x00\x00\x00" + b"\x00\x00" + b"\x00" * 8
     reader = server.connect("cdc", "cdc")
@@ -206,7 +206,7 @@ def test_another_reader_with_an_id_of_our_range_is_told(server: Playground) -> N
     assert "server-id" in found.fix
 
 
-def test_who_may_see_no_table_is_told_of_the_rights_that_are_missing(
+def test_a_user_without_visible_tables_gets_the_missing_privileges(
     server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY)", "DROP USER IF EXISTS poor@'%'")
@@ -223,7 +223,7 @@ def test_who_may_see_no_table_is_told_of_the_rights_that_are_missing(
 
 
 @pytest.mark.mariadb
-def test_a_table_that_keeps_its_past_is_said_to_be_left_out(
+def test_a_system_versioned_table_is_reported_as_left_out(
     mariadb: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mariadb.start_over()
@@ -238,7 +238,7 @@ def test_a_table_that_keeps_its_past_is_said_to_be_left_out(
 
 
 @pytest.mark.mysql
-def test_a_user_who_must_use_tls_is_told_so_where_it_is_off(mysql: Playground) -> None:
+def test_a_user_who_must_use_tls_gets_a_hint_if_tls_is_off(mysql: Playground) -> None:
     mysql.run("DROP USER IF EXISTS safe", "CREATE USER safe IDENTIFIED BY 'safe' REQUIRE SSL")
     address = replace(mysql.address, user="safe", password=Secret("safe"))
     with pytest.raises(MissingGrant, match="without TLS"), connected(address):
@@ -247,7 +247,7 @@ def test_a_user_who_must_use_tls_is_told_so_where_it_is_off(mysql: Playground) -
         pass
 
 
-def test_labels_that_only_a_log_with_names_can_tell_are_named(server: Playground) -> None:
+def test_labels_that_need_full_metadata_are_reported(server: Playground) -> None:
     """The catalog shows them with a question mark for each character of four bytes."""
     before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
     server.run("CREATE TABLE t (id INT PRIMARY KEY, mood ENUM('😀', 'none'), size ENUM('small', 'large'))")

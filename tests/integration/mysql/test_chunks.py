@@ -104,7 +104,7 @@ def test_a_dense_integer_key_is_cut_evenly_and_a_sparse_one_walked(server: Playg
     assert cursor.way == "walk"
 
 
-def test_keys_that_lie_in_a_heap_are_walked_from_there_on(server: Playground) -> None:
+def test_crowded_keys_are_divided_by_queries(server: Playground) -> None:
     """The last of five hundred dense keys is far away, so that they would all lie in one chunk of an even cut."""
     server.run("CREATE TABLE t (id INT PRIMARY KEY)")
     server.run("INSERT INTO t VALUES " + ", ".join(f"({number})" for number in range(1, 501)))

@@ -57,7 +57,7 @@ def test_a_type_that_has_no_common_one_stops_the_job_with_both(server: Playgroun
     assert sync.rows() == [{"id": 1, "a": "x"}]
 
 
-def test_one_incompatible_table_is_left_out_where_that_is_wished(server: Playground, tmp_path: Path) -> None:
+def test_an_incompatible_table_is_left_out_if_configured(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE u (id INT PRIMARY KEY, a INT)")
     sync = Sync(server, tmp_path)
     sync.run()
@@ -310,7 +310,7 @@ def test_tables_that_are_left_out_stop_nothing_though_the_log_shows_their_rows(
         server.run(f"SET GLOBAL binlog_row_metadata = '{before}'")
 
 
-def test_a_log_that_gets_its_names_meanwhile_is_read_from_where_it_had_none(server: Playground, tmp_path: Path) -> None:
+def test_a_binlog_is_read_across_the_change_to_full_metadata(server: Playground, tmp_path: Path) -> None:
     before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
     server.run(f"SET GLOBAL binlog_row_metadata = '{'NO_LOG' if server.is_mariadb else 'MINIMAL'}'")
     try:
@@ -342,7 +342,7 @@ def test_a_table_that_begins_to_keep_its_past_stops_the_job_with_the_way_out(
     assert sync.ids("u") == [1]
 
 
-def test_a_table_that_goes_away_while_it_is_read_stops_nothing(server: Playground, tmp_path: Path) -> None:
+def test_a_table_dropped_during_its_snapshot_stops_nothing(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE gone (id INT PRIMARY KEY)", "CREATE TABLE stays (id INT PRIMARY KEY)")
     server.run("INSERT INTO gone VALUES " + ", ".join(f"({n})" for n in range(200)), "INSERT INTO stays VALUES (1)")
     conf = ["scan.incremental.snapshot.chunk.size=20"]
@@ -358,9 +358,7 @@ def test_a_table_that_goes_away_while_it_is_read_stops_nothing(server: Playgroun
     assert sync.ids("stays") == [1]
 
 
-def test_a_table_that_cannot_follow_is_parked_and_takes_later_what_it_missed(
-    server: Playground, tmp_path: Path
-) -> None:
+def test_a_failing_table_is_parked_and_applies_missed_batches_later(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE u (id INT PRIMARY KEY, a INT)")
     server.run("INSERT INTO t VALUES (1, 1)", "INSERT INTO u VALUES (1, 1)")
     sync = Sync(server, tmp_path, flags=["--isolate", "true"])
@@ -379,7 +377,7 @@ def test_a_table_that_cannot_follow_is_parked_and_takes_later_what_it_missed(
     assert [row["id"] for row in sync.rows("t")] == [1, 2, 3]
 
 
-def test_what_is_not_followed_is_told_and_counted(
+def test_ignored_ddl_is_logged_and_counted(
     server: Playground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("emptied", "dropped", "moved", "named"):
@@ -416,7 +414,7 @@ def test_what_is_not_followed_is_told_and_counted(
     assert "not_followed" not in caplog.text
 
 
-def test_a_renamed_column_is_not_taken_for_one_that_updates_leave_out(
+def test_a_renamed_column_is_not_mistaken_for_one_missing_in_updates(
     server: Playground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has rows whole, or its reader stops: what is missing in them is not there at the source any more."""

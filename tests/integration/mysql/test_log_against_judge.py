@@ -175,7 +175,7 @@ def test_every_change_is_the_judge_s(server: Playground, seed: int) -> None:
             assert {n: (one[n], other[n]) for n in one if repr(one[n]) != repr(other[n])} == {}
 
 
-def test_replaying_the_log_gives_the_table(server: Playground) -> None:
+def test_replaying_the_changelog_results_in_the_table(server: Playground) -> None:
     start = server.here()
     story(server, random.Random(3), steps=80)
     state: dict[tuple[object, object], dict[str, object]] = {}

@@ -83,7 +83,7 @@ def replayed(rows: list[Row]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.slow
-def test_a_pipeline_that_ends_within_a_transaction_goes_on_there(mariadb_11_8: Playground, tmp_path: Path) -> None:
+def test_a_pipeline_that_ends_within_a_transaction_resumes_there(mariadb_11_8: Playground, tmp_path: Path) -> None:
     server = mariadb_11_8
     server.start_over()
     server.run("CREATE TABLE t (id INT PRIMARY KEY, status VARCHAR(20))", "INSERT INTO t VALUES (1, 'new'), (2, 'new')")
@@ -104,7 +104,7 @@ def test_a_pipeline_that_ends_within_a_transaction_goes_on_there(mariadb_11_8: P
     assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
 
 
-def test_a_plan_ends_and_goes_on_within_a_transaction(mariadb_11_8: Playground) -> None:
+def test_a_plan_ends_and_continues_within_a_transaction(mariadb_11_8: Playground) -> None:
     """Ranges and plans of a few events each, of a transaction that states no position but its end's."""
     server = mariadb_11_8
     server.start_over()

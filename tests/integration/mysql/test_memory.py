@@ -18,7 +18,7 @@ ATTEMPTS = 4
 
 
 @pytest.mark.mysql
-def test_tasks_of_a_table_three_times_the_size_hold_hardly_more(mysql: Playground, tmp_path: Path) -> None:
+def test_tasks_of_a_table_three_times_the_size_use_hardly_more_memory(mysql: Playground, tmp_path: Path) -> None:
     mysql.start_over()
     mysql.run("SET sql_log_bin = 0, cte_max_recursion_depth = 1000000")
     for name, rows in (("small", 80_000), ("large", 240_000)):

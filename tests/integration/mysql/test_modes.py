@@ -39,7 +39,7 @@ def start(mode: str, **more: object) -> list[str]:
     ]
 
 
-def test_latest_takes_what_comes_and_nothing_that_was(server: Playground, tmp_path: Path) -> None:
+def test_latest_captures_only_later_changes(server: Playground, tmp_path: Path) -> None:
     table(server, 1)
     sync = Sync(server, tmp_path, "t", start("latest-offset"))
     sync.run()
@@ -49,7 +49,7 @@ def test_latest_takes_what_comes_and_nothing_that_was(server: Playground, tmp_pa
     assert sync.ids() == [2]
 
 
-def test_snapshot_takes_what_was_and_ends(server: Playground, tmp_path: Path) -> None:
+def test_startup_mode_snapshot_copies_the_tables_and_ends(server: Playground, tmp_path: Path) -> None:
     table(server, 1)
     sync = Sync(server, tmp_path, "t", start("snapshot"))
     sync.flags = ["--name", "once"]
@@ -119,14 +119,14 @@ def test_a_wrong_mode_is_named_with_the_right_ones(mysql: Playground, tmp_path: 
 
 
 @pytest.mark.mysql
-def test_a_time_zone_that_nobody_knows_is_told_at_once(mysql: Playground, tmp_path: Path) -> None:
+def test_an_unknown_time_zone_is_reported_at_once(mysql: Playground, tmp_path: Path) -> None:
     for mode in ("GMT+8", "Nowhere/Land"):
         with pytest.raises(ConfigError, match=r"no entry in the zone database(?s:.*)Europe/Berlin"):
             Sync(mysql, tmp_path, conf=[f"server-time-zone={mode}"]).run()
 
 
 @pytest.mark.mysql
-def test_all_that_keeps_the_server_from_being_followed_is_told_at_once(mysql: Playground, tmp_path: Path) -> None:
+def test_all_problems_of_a_server_are_reported_at_once(mysql: Playground, tmp_path: Path) -> None:
     mysql.start_over()
     table(mysql, 1)
     sync = Sync(mysql, tmp_path, "t", ["table-name=t"])
@@ -152,7 +152,7 @@ def test_all_that_keeps_the_server_from_being_followed_is_told_at_once(mysql: Pl
         sync.run()
 
 
-def test_a_table_is_read_again_on_a_signal_while_the_rest_goes_on(server: Playground, tmp_path: Path) -> None:
+def test_a_table_is_copied_again_on_a_signal_while_the_others_continue(server: Playground, tmp_path: Path) -> None:
     table(server, *range(100))
     server.run("CREATE TABLE other (id INT PRIMARY KEY)")
     sync = Sync(server, tmp_path)
@@ -179,7 +179,7 @@ ADDED_UP = [
 ]
 
 
-def test_a_table_that_adds_up_takes_each_change_once(server: Playground, tmp_path: Path) -> None:
+def test_an_aggregating_table_applies_each_change_once(server: Playground, tmp_path: Path) -> None:
     table(server, *range(300))
     flags = [*ADDED_UP, "--primary-keys", "v", "--max-batch-rows", "60"]
     sync = Sync(server, tmp_path, "t", ["table-name=t", "scan.incremental.snapshot.chunk.size=50"], flags)
@@ -215,7 +215,7 @@ def test_a_table_without_a_key_is_read_as_of_one_moment(server: Playground, tmp_
     assert by_name.ids("t") == [1, 1, 1, 2, 3]
 
 
-def test_a_table_without_a_key_is_refused_where_none_is_given(server: Playground, tmp_path: Path) -> None:
+def test_a_table_without_a_key_is_refused_if_a_key_is_required(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT NOT NULL, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a')")
     with pytest.raises(ConfigError, match="primary key"):
         Sync(server, tmp_path, "t", ["table-name=t"]).run()
@@ -229,7 +229,7 @@ class Died(PenstockError):
     """The driver's death right behind a commit."""
 
 
-def test_a_copy_goes_on_at_its_chunk_when_the_driver_dies_right_behind_a_commit(
+def test_a_snapshot_resumes_at_its_chunk_if_the_driver_dies_after_a_commit(
     server: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table(server, *range(1000))

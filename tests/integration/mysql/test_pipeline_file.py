@@ -135,7 +135,7 @@ def ours(file: Path, server: Playground, tmp_path: Path) -> Path:
     return path
 
 
-def test_tables_are_read_again_where_the_log_is_gone_and_the_file_says_so(
+def test_tables_are_read_again_if_the_binlog_is_lost_and_the_file_allows_it(
     ours: Path, server: Playground, tmp_path: Path
 ) -> None:
     run(yaml_file.load(ours))

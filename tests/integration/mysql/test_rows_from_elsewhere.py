@@ -25,9 +25,7 @@ def differing(sync: Sync) -> Sequence[TableVerdict]:
 
 
 @pytest.mark.parametrize("names", ["none", "all"])
-def test_a_table_that_takes_the_place_of_one_brings_its_rows_though_nobody_looked_at_it(
-    server: Playground, tmp_path: Path, names: str
-) -> None:
+def test_a_table_that_replaces_another_brings_its_rows(server: Playground, tmp_path: Path, names: str) -> None:
     """Loaded beside and renamed: the copy was of another name, which was not taken."""
     before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
     server.run(without_names(server) if names == "none" else "DO 0")
@@ -118,9 +116,7 @@ def test_rows_that_come_with_a_partition_are_read(
 
 @pytest.mark.mysql
 @pytest.mark.parametrize("shown", ["ON", "OFF"])
-def test_a_key_that_the_server_gives_by_itself_is_one_though_the_catalog_hides_it(
-    mysql: Playground, tmp_path: Path, shown: str
-) -> None:
+def test_a_generated_invisible_primary_key_counts_as_a_key(mysql: Playground, tmp_path: Path, shown: str) -> None:
     mysql.start_over()
     mysql.run(f"SET GLOBAL show_gipk_in_create_table_and_information_schema = {shown}")
     mysql.run("SET SESSION sql_generate_invisible_primary_key = ON", "CREATE TABLE t (a INT)")
@@ -160,7 +156,7 @@ def test_a_column_renamed_while_its_table_is_read_has_its_values_in_the_end(
     assert [row["b"] for row in sync.rows("t")] == [-n - (n > 90) for n in range(100)]
 
 
-def test_another_key_of_a_source_is_told_and_its_rows_by_verify(
+def test_a_changed_source_key_is_logged_and_verify_reports_its_rows(
     server: Playground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)", "INSERT INTO t VALUES (1, 1)")
@@ -174,7 +170,7 @@ def test_another_key_of_a_source_is_told_and_its_rows_by_verify(
     assert [(one.how, one.key) for one in verdict.keys] == [("doubled", {"a": 1})]
 
 
-def test_a_pipeline_whose_tables_are_all_gone_still_follows_how_they_went(server: Playground, tmp_path: Path) -> None:
+def test_a_pipeline_whose_tables_are_all_dropped_still_reads_their_drops(server: Playground, tmp_path: Path) -> None:
     server.run("DROP DATABASE IF EXISTS passing", "CREATE DATABASE passing")
     server.run("CREATE TABLE passing.t (id INT PRIMARY KEY)", "INSERT INTO passing.t VALUES (1)")
     sync = Sync(server, tmp_path, conf=["database-name=passing"], flags=MIRROR)

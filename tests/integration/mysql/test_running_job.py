@@ -117,7 +117,7 @@ def job(mysql: Playground, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield found
 
 
-def test_the_first_copy_tells_its_share_its_rate_and_the_time_left(job: Job) -> None:
+def test_the_source_snapshot_logs_its_share_rate_and_time_left(job: Job) -> None:
     told = re.findall(
         r"event=copying share=(\S+) rows=(\d+) expected=(\d+) rows_per_second=(\d+) seconds_left=(\d+)", job.log
     )
@@ -227,9 +227,7 @@ def test_a_schema_change_tool_swaps_a_table_under_the_running_job(job: Job, tool
     assert str(job.table(name).schema.field("v").type) == "int64"
 
 
-def test_verify_beside_the_running_job_tells_by_its_exit_code_which_ranges_differ(
-    job: Job, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_of_a_running_job_reports_different_ranges(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     server, words = job.server, ["verify", f"{job.folder}/shop.yaml"]
     server.run("CREATE TABLE checked (id INT PRIMARY KEY, v INT)")
     server.run("INSERT INTO checked VALUES " + ", ".join(f"({n}, {n})" for n in range(9000)))

@@ -85,7 +85,7 @@ def test_a_database_is_carried_with_tables_of_every_size_and_new_ones_as_they_co
     assert (sync.ids("my_later"), sync.ids("my_empty_one")) == ([1], [7])
 
 
-def test_nothing_to_take_is_said(server: Playground, tmp_path: Path) -> None:
+def test_an_empty_selection_is_reported(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE keyless (id INT)")
     with pytest.raises(ConfigError, match="has a primary key"):
         Sync(server, tmp_path).run()
@@ -95,9 +95,7 @@ def test_nothing_to_take_is_said(server: Playground, tmp_path: Path) -> None:
 
 @pytest.mark.mysql
 @pytest.mark.spark
-def test_the_command_carries_a_database_through_spark_and_goes_on_where_it_was(
-    mysql: Playground, tmp_path: Path
-) -> None:
+def test_the_command_writes_a_database_through_spark_and_resumes(mysql: Playground, tmp_path: Path) -> None:
     server = mysql
     server.start_over()
     fill(server, 300)
@@ -112,7 +110,7 @@ def test_the_command_carries_a_database_through_spark_and_goes_on_where_it_was(
         server.run("DELETE FROM orders WHERE id = 0", f"REPLACE INTO orders (id, name) VALUES {more}")
 
 
-def test_a_key_that_no_table_can_have_is_told_with_its_table(server: Playground, tmp_path: Path) -> None:
+def test_an_invalid_key_is_reported_with_its_table(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE good (id INT PRIMARY KEY)", "CREATE TABLE odd (tags SET('a', 'b') PRIMARY KEY)")
     with pytest.raises(ConfigError, match="cannot be in a primary key") as told:
         Sync(server, tmp_path).run()

@@ -46,7 +46,7 @@ def drain(server: Playground, start: LogPosition) -> None:
             pass
 
 
-def test_a_purged_log_is_told_by_name_before_and_while_reading(server: Playground) -> None:
+def test_a_purged_binlog_is_reported_by_name_before_and_during_a_read(server: Playground) -> None:
     start = server.here()
     server.run("CREATE TABLE t (id INT PRIMARY KEY)", "FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
     server.run(f"PURGE BINARY LOGS TO '{server.here().file}'")
@@ -58,7 +58,7 @@ def test_a_purged_log_is_told_by_name_before_and_while_reading(server: Playgroun
     assert before.value.facts["oldest"] == server.here().file
 
 
-def test_a_log_that_was_reset_is_not_read_as_ours(server: Playground) -> None:
+def test_a_binlog_that_was_reset_is_not_continued(server: Playground) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY)", *["FLUSH BINARY LOGS"] * 3)
     stored = server.here()
     with connected(server.address) as connection:
@@ -72,7 +72,7 @@ def test_a_log_that_was_reset_is_not_read_as_ours(server: Playground) -> None:
         drain(server, replace(stored, file=server.here().file, pos=100_000))
 
 
-def test_wrong_password_and_no_server_are_told_apart(server: Playground) -> None:
+def test_a_wrong_password_and_a_missing_server_are_different_errors(server: Playground) -> None:
     wrong = replace(server.address, password=Secret("wrong"))
     with pytest.raises(MissingGrant), connected(wrong):
         pass
@@ -184,7 +184,7 @@ BOTH = [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", 
 
 
 @pytest.mark.parametrize("pair", BOTH, indirect=True)
-def test_after_a_failover_the_replica_s_log_goes_on_where_the_source_s_ended(
+def test_after_a_failover_the_replicas_binlog_continues_where_the_sources_ended(
     pair: Pair,
 ) -> None:
     source, replica = pair
@@ -234,7 +234,7 @@ def test_a_server_that_lacks_our_transactions_is_refused(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("pair", BOTH, indirect=True)
-def test_a_pipeline_goes_on_from_the_replica_when_its_source_is_gone(pair: Pair, tmp_path: Path) -> None:
+def test_a_pipeline_continues_from_the_replica_if_its_source_is_gone(pair: Pair, tmp_path: Path) -> None:
     source, replica = pair
     source.start_over()
     source.run(

@@ -56,7 +56,7 @@ def test_equal_tables_of_every_type_and_both_kinds_of_keys(server: Playground, t
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_type_of_either_server_comes_into_a_table_by_both_ways(
+def test_every_type_of_both_servers_is_written_from_snapshot_and_binlog(
     server: Playground, tmp_path: Path, seed: int
 ) -> None:
     """Each row once as it was read, and once more, under another key, as it was logged."""
@@ -72,7 +72,7 @@ def test_every_type_of_either_server_comes_into_a_table_by_both_ways(
 
 
 @pytest.mark.mysql
-def test_rows_that_differ_are_named_with_their_ranges_and_the_exit_code_tells(
+def test_different_rows_are_listed_with_their_ranges_and_set_the_exit_code(
     mysql: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mysql.start_over()
@@ -105,7 +105,7 @@ def test_rows_that_differ_are_named_with_their_ranges_and_the_exit_code_tells(
 
 
 @pytest.mark.mysql
-def test_what_cannot_be_compared_is_said(mysql: Playground, tmp_path: Path) -> None:
+def test_tables_that_cannot_be_compared_are_listed(mysql: Playground, tmp_path: Path) -> None:
     mysql.start_over()
     mysql.run("CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)")
     sync = Sync(mysql, tmp_path, "t", ["table-name=t"], ["--sync-primary-keys-from-source-schema", "false"])
@@ -166,7 +166,7 @@ def test_tables_are_equal_after_random_changes_between_restarts(server: Playgrou
     assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
 
 
-def test_values_that_no_type_of_the_table_holds_are_counted_beside_equal(
+def test_values_changed_by_type_rules_are_counted_separately(
     server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.run(

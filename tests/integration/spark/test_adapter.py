@@ -76,9 +76,7 @@ def workers_find_this_module(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ.get("PYTHONPATH"), "the session's environment carries the code"
 
 
-def test_a_bounded_run_reads_everything_in_limited_batches_and_goes_on_later(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_bounded_run_reads_everything_in_limited_batches_and_resumes(spark: SparkSession, tmp_path: Path) -> None:
     assert run(spark, Numbers(7, Limit(rows=3)), tmp_path) == [[0, 1, 2], [3, 4, 5], [6]]
     assert run(spark, Numbers(9, Limit()), tmp_path) == [[7, 8]]
     assert run(spark, Numbers(9, Limit()), tmp_path) == []

@@ -133,7 +133,7 @@ exec {sys.executable} "$@"
     assert "event=retry" in caplog.text
 
 
-def test_a_running_job_takes_new_files_and_stops_when_asked(shop: Shop, spark: SparkSession) -> None:
+def test_a_running_job_reads_new_files_and_stops_when_asked(shop: Shop, spark: SparkSession) -> None:
     running = Running(build.job(shop.spec(pipeline={"until": "forever", "trigger": "200ms"})), spark)
     thread = threading.Thread(target=running.run)
     thread.start()

@@ -145,7 +145,7 @@ def looks(folder: Path, *arguments: str) -> list[str]:
     return states
 
 
-def test_who_stops_all_processes_of_a_group_gets_an_orderly_end(shop: Shop) -> None:
+def test_stopping_the_process_group_ends_the_run_in_order(shop: Shop) -> None:
     described(shop, free_port(), "")
     shop.put("1.json", insert("orders", {"id": 1}))
     with running(shop.folder, "run", "shop.yaml") as process:
@@ -157,7 +157,7 @@ def test_who_stops_all_processes_of_a_group_gets_an_orderly_end(shop: Shop) -> N
     assert "error:" not in told
 
 
-def test_a_jvm_that_is_killed_is_told_as_that(shop: Shop) -> None:
+def test_a_killed_jvm_is_reported_as_killed(shop: Shop) -> None:
     described(shop, free_port(), "")
     shop.put("1.json", insert("orders", {"id": 1}))
     with running(shop.folder, "run", "shop.yaml") as process:

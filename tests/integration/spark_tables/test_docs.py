@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("page", pages("session"), ids=lambda page: page.name)
-def test_a_page_does_what_it_says(
+def test_the_examples_of_a_page_run(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -39,7 +39,7 @@ def test_format_is_found_by_its_name_alone(spark: SparkSession, catalog: Catalog
     assert rows(load(spark.newSession(), table)) == told(table.scan().to_arrow())
 
 
-def test_read_gives_the_rows_of_a_scan_in_every_type(registered: SparkSession, catalog: Catalog) -> None:
+def test_a_read_returns_the_rows_of_a_scan_in_every_type(registered: SparkSession, catalog: Catalog) -> None:
     table = catalog.create_table(
         "shop.all",
         [
@@ -150,7 +150,7 @@ def test_reads_travel_in_time(registered: SparkSession, catalog: Catalog) -> Non
     assert "snapshot 9 does not exist" in said(caught.value, SnapshotMissing)
 
 
-def test_reads_stand_on_what_each_option_names(registered: SparkSession, catalog: Catalog) -> None:
+def test_reads_use_the_snapshot_of_each_option(registered: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog, {"bucket": "1", "write-only": "true"})
     add(table, (1, "a", 1))
     add(table, (2, "b", 1))
@@ -197,7 +197,7 @@ def test_an_option_that_would_be_passed_over_is_refused(
     assert hint in said(caught.value, ConfigError)
 
 
-def test_incremental_reads_tell_the_kinds(registered: SparkSession, catalog: Catalog) -> None:
+def test_incremental_reads_contain_the_row_kinds(registered: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog, {"bucket": "2", "changelog-producer": "input"})
     add(table, (1, "a", 1), (2, "b", 1))
     add(table, (1, "a", 1), (2, "c", 2), kinds=["-D", "+U"])

@@ -44,7 +44,7 @@ def run(stream: DataFrame, checkpoint: Path, take: Callable[[DataFrame, int], No
     query.foreachBatch(take).start().awaitTermination()
 
 
-def test_a_stream_gives_the_table_then_its_changes_and_goes_on_from_its_checkpoint(
+def test_a_stream_returns_the_table_then_its_changes_and_resumes_from_its_checkpoint(
     registered: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
     table = orders(catalog, {"bucket": "1", "changelog-producer": "input"})
@@ -108,7 +108,7 @@ def test_batches_are_limited_by_whole_snapshots(registered: SparkSession, catalo
     assert [len(batch) for batch in follow(registered, table, tmp_path, **options)] == [4, 2]
 
 
-def test_a_stream_without_checkpoint_goes_on_by_its_consumer(
+def test_a_stream_without_checkpoint_resumes_at_its_consumer(
     registered: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
     table = orders(catalog)
@@ -146,7 +146,7 @@ def test_a_time_before_the_first_snapshot_begins_a_stream_at_the_first(
     assert said(caught.value, SnapshotMissing)
 
 
-def test_a_consumer_goes_on_behind_the_last_batch_without_its_checkpoint(
+def test_a_consumer_continues_after_its_last_batch_without_a_checkpoint(
     registered: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
     table = catalog.create_table("shop.log", [("id", "INT"), ("name", "STRING"), ("q", "INT")])
@@ -158,7 +158,7 @@ def test_a_consumer_goes_on_behind_the_last_batch_without_its_checkpoint(
         assert table.refresh().consumers == {"reader": number + 1}
 
 
-def test_the_audit_log_streams_and_overwrites_of_append_tables_are_told_on_demand(
+def test_the_audit_log_streams_and_contains_overwrites_of_append_tables_on_demand(
     registered: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
     table = catalog.create_table("shop.log", [("id", "INT"), ("name", "STRING"), ("q", "INT")])

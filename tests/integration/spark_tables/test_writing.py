@@ -66,7 +66,7 @@ def test_keyed_rows_of_many_tasks_become_one_commit_in_which_later_tasks_win(
     check_invariants(table)
 
 
-def test_overwrite_takes_all_or_named_or_written_partitions(registered: SparkSession, catalog: Catalog) -> None:
+def test_overwrite_replaces_all_or_named_or_written_partitions(registered: SparkSession, catalog: Catalog) -> None:
     columns = [("id", "INT NOT NULL"), ("dt", "STRING NOT NULL")]
     table = catalog.create_table("shop.days", columns, ["id", "dt"], ["dt"], {"bucket": "1"})
 

@@ -145,7 +145,7 @@ def fitted(decoded: Decoded) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("nasty", NASTY)
 @pytest.mark.parametrize("name", SEEDS)
-def test_a_nasty_value_at_any_place_gives_rows_or_bad_records(name: str, nasty: str) -> None:
+def test_a_nasty_value_anywhere_results_in_rows_or_bad_records(name: str, nasty: str) -> None:
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     for seed in SEEDS[name]:
         good = json.dumps(seed).encode()
@@ -193,7 +193,7 @@ MANY = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), VALUE), min_siz
 @pytest.mark.parametrize("name", SEEDS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(changes=MANY)
-def test_messages_together_give_what_each_gives_alone(name: str, changes: list[tuple[int, int, Any]]) -> None:
+def test_messages_decode_together_as_each_alone(name: str, changes: list[tuple[int, int, Any]]) -> None:
     values = []
     for which, place, value in changes:
         seed = SEEDS[name][which % len(SEEDS[name])]
@@ -217,7 +217,7 @@ def text_rows(found: list[Decoded]) -> list[Any]:
 
 @settings(max_examples=40, deadline=None)
 @given(changes=st.lists(st.tuples(st.integers(0, 80), st.binary(max_size=12)), min_size=2, max_size=8))
-def test_avro_messages_together_give_what_each_gives_alone(changes: list[tuple[int, bytes]]) -> None:
+def test_avro_messages_decode_together_as_each_alone(changes: list[tuple[int, bytes]]) -> None:
     fields = [{"name": "id", "type": "int"}, {"name": "v", "type": optional({"type": "array", "items": "string"})}]
     whole = envelope(*fields, {"name": "n", "type": optional({"type": "long", "logicalType": "timestamp-micros"})})
     seed = change(1, whole, "u", {"id": 1, "v": ["a"], "n": 5}, {"id": 2, "v": ["é", "ü"], "n": None})

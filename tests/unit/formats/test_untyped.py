@@ -188,7 +188,7 @@ def test_unknown_format_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*FORMATS.built_in} - {"debezium-avro"}))
-def test_nothing_gives_nothing(name: str) -> None:
+def test_empty_input_gives_empty_output(name: str) -> None:
     decoded = decode(name.upper(), messages(None, None))
     assert decoded.skipped == {"tombstone": 2}
     assert not decoded.batches
@@ -241,7 +241,7 @@ SHAPED = st.dictionaries(st.sampled_from(MEMBERS), JSON | st.sampled_from(["INSE
 @settings(max_examples=60)
 @given(st.lists(st.one_of(st.binary(max_size=30), JSON, SHAPED), max_size=6))
 @pytest.mark.parametrize("name", sorted({*FORMATS.built_in} - {"debezium-avro"}))
-def test_anything_gives_rows_or_bad_records(name: str, values: list[Any]) -> None:
+def test_anything_results_in_rows_or_bad_records(name: str, values: list[Any]) -> None:
     raw = [value if isinstance(value, bytes) else json.dumps(value).encode("utf-8", "replace") for value in values]
     decoded = decode(name, messages(*raw))
     placed(decoded)

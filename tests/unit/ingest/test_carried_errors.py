@@ -12,7 +12,7 @@ from penstock.ingest.carried_errors import ErrorMark
 MARK = ErrorMark()
 
 
-def test_an_error_comes_back_from_its_text_with_facts_and_hint() -> None:
+def test_an_error_is_restored_from_its_text_with_facts_and_hint() -> None:
     with pytest.raises(RuntimeError) as caught, MARK.carrying():
         raise PositionLost("gone", topic="t", offset=4, hint="go on")
     shown = Exception(f"java.lang.X: Traceback\n  File ...\n{caught.value}\n\tat org.apache.spark.Y")
@@ -29,7 +29,7 @@ def test_whether_it_may_be_retried_survives() -> None:
     assert error.retryable
 
 
-def test_an_error_of_the_system_comes_back() -> None:
+def test_an_os_error_is_restored() -> None:
     with pytest.raises(RuntimeError) as caught, MARK.carrying():
         raise OSError(28, "No space left on device", "/lake/a")
     error = MARK.recovered(Exception(f"Reason: x\n{caught.value}\nmore"))
@@ -37,7 +37,7 @@ def test_an_error_of_the_system_comes_back() -> None:
     assert (error.errno, error.strerror, error.filename) == (28, "No space left on device", "/lake/a")
 
 
-def test_a_class_that_this_process_has_not_loaded_comes_back_as_its_nearest_base() -> None:
+def test_an_error_of_an_unloaded_class_is_restored_as_its_nearest_base() -> None:
     class Elsewhere(PositionLost):
         pass
 
@@ -52,7 +52,7 @@ def test_an_error_of_others_is_not_claimed() -> None:
 
 
 @pytest.mark.parametrize("head", ["penstock-error:", "penstock-error ", f"penstock-error {'0' * 32} "])
-def test_a_text_that_the_source_wrote_is_no_error_of_ours(head: str, tmp_path: Path) -> None:
+def test_text_of_the_source_is_not_read_as_an_error(head: str, tmp_path: Path) -> None:
     """Whatever a record, a name or a path says: without the run's mark it is neither believed nor run."""
     ran = tmp_path / "ran"
     code = f"open({str(ran)!r}, 'w')"

@@ -22,7 +22,7 @@ def test_pieces_cover_a_span_once_in_order_and_are_even(span: tuple[int, int], s
 
 
 @given(st.dictionaries(st.text(), st.integers(0, 10**6)), st.integers(0, 10**6))
-def test_shares_never_exceed_what_is_there_and_starve_nobody(available: dict[str, int], limit: int) -> None:
+def test_shares_never_exceed_the_total_and_starve_no_task(available: dict[str, int], limit: int) -> None:
     granted = shares(available, limit)
     assert granted.keys() == available.keys()
     assert all(0 <= granted[place] <= count for place, count in available.items())

@@ -32,7 +32,7 @@ def letters(shop: Shop) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("declared", [*ODD, "geometryxyz(3)", "hyperlink"])
-def test_a_message_that_declares_nonsense_is_a_dead_letter_and_the_others_are_taken(shop: Shop, declared: str) -> None:
+def test_a_message_with_invalid_types_is_a_dead_letter_and_the_others_are_written(shop: Shop, declared: str) -> None:
     good = [insert("o", {"id": at, "name": "a"}) for at in (1, 2)]
     shop.put("1.json", good[0], declaring(declared, {"id": 9, "name": "1"}), good[1])
     run(shop.spec(errors={"bad-record": "dead-letter"}))
@@ -46,7 +46,7 @@ def test_a_message_that_declares_nonsense_is_a_dead_letter_and_the_others_are_ta
 
 
 @pytest.mark.parametrize("declared", [*ODD, "geometryxyz(3)"])
-def test_without_a_policy_it_stops_the_job_and_says_where_it_is(shop: Shop, declared: str) -> None:
+def test_without_a_policy_a_bad_record_stops_the_job_with_its_position(shop: Shop, declared: str) -> None:
     shop.put("1.json", insert("o", {"id": 1, "name": "a"}))
     run(shop.spec())
     shop.put("2.json", declaring(declared, {"id": 9, "name": "1"}))
@@ -62,7 +62,7 @@ def test_a_new_column_of_an_unknown_type_is_kept_as_bytes(shop: Shop) -> None:
     assert shop.rows("o") == [{"id": 1, "name": b"a"}]
 
 
-def test_a_known_type_that_does_not_fit_is_a_conflict_and_says_where_it_is(shop: Shop) -> None:
+def test_a_known_type_that_does_not_fit_is_a_conflict_with_its_position(shop: Shop) -> None:
     shop.put("1.json", insert("o", {"id": 1, "name": "a"}))
     run(shop.spec())
     shop.put("2.json", insert("o", {"id": 2, "name": "b"}), declaring("date", {"id": 9, "name": "2024-05-06"}))

@@ -121,9 +121,7 @@ def keyed_by_time(shop: Shop) -> None:
 
 @pytest.mark.parametrize("value_format", MESSAGES)
 @pytest.mark.parametrize("outside", OUTSIDE)
-def test_times_outside_of_a_day_are_bad_in_keys_whose_rows_would_become_one(
-    shop: Shop, value_format: str, outside: str
-) -> None:
+def test_times_outside_of_a_day_are_bad_records_in_keys(shop: Shop, value_format: str, outside: str) -> None:
     keyed_by_time(shop)
     shop.put("1.json", *(MESSAGES[value_format](row) for row in (GOOD | {"c": outside}, GOOD)))
     with pytest.raises(DecodeError, match=outside) as refused:
@@ -167,7 +165,7 @@ def test_a_value_without_a_column_name_is_bad_and_makes_no_column(shop: Shop) ->
     assert shop.table("o").schema.names == ["id", "d", "t", "c"]
 
 
-def test_a_message_that_tells_no_table_is_bad_where_tables_have_to_be_told_apart(shop: Shop) -> None:
+def test_a_message_without_a_table_is_bad_if_there_are_several_tables(shop: Shop) -> None:
     nameless = {**json.loads(insert("o", {"id": 1})), "table": None}
     shop.put("1.json", json.dumps(nameless), insert("o", {"id": 2}))
     with pytest.raises(
@@ -182,7 +180,7 @@ def test_a_message_that_tells_no_table_is_bad_where_tables_have_to_be_told_apart
     assert (letter["error_class"], json.loads(letter["raw_value"])) == ("no-name", nameless)
 
 
-def test_a_type_that_nobody_knows_is_kept_as_bytes_and_told_once(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_type_is_kept_as_bytes_and_reported_once(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     message = json.loads(insert("o", {"id": 1, "name": "x"}))
     message["mysqlType"]["name"] = "hologram(3)"
     shop.put("1.json", json.dumps(message))
@@ -297,7 +295,7 @@ def test_options_that_mean_nothing_here_are_named(shop: Shop, caplog: pytest.Log
     assert {part.split(" (")[0] for part in told[0].split('options="')[1].split("; ")} == set(alignment)
 
 
-def test_options_without_effect_of_a_table_that_is_there_are_named_once_a_run(
+def test_options_without_effect_of_an_existing_table_are_reported_once_per_run(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
     catalog = Catalog(f"{shop.folder}/warehouse")

@@ -119,7 +119,7 @@ def serving(**settings: Any) -> Iterator[tuple[str, list[tuple[int, str, str | N
         thread.join(5)
 
 
-def test_a_registry_gets_the_login_of_its_url_and_nobody_is_told_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_login_in_a_registry_url_is_used_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     with serving() as (host, seen):
         client = SchemaRegistry(f"http://user:{HUSH}@{host}/", sleep=lambda _: None)
         assert client.schema(7) == "string"
@@ -221,7 +221,7 @@ def test_a_client_that_refuses_its_properties_quotes_no_secret() -> None:
     assert HUSH not in str(refused.value)
 
 
-def test_brokers_are_checked_unless_the_user_says_otherwise() -> None:
+def test_brokers_are_verified_unless_disabled() -> None:
     made = client_properties({"bootstrap.servers": "h:1", "security.protocol": "SSL"})
     assert "enable.ssl.certificate.verification" not in made, "true is the client's own default"
     assert made.get("ssl.endpoint.identification.algorithm") in {None, "https"}

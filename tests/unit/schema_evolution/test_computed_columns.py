@@ -168,9 +168,7 @@ def test_arguments_that_no_column_mends_are_refused_at_the_start(expression: str
 @pytest.mark.parametrize(
     ("expression", "type_"), [("upper(c)", "INT"), ("year(c)", "BOOLEAN"), ("truncate(c,1)", "DATE")]
 )
-def test_columns_of_a_type_that_a_function_does_not_take_are_refused_when_the_table_is_made(
-    expression: str, type_: str
-) -> None:
+def test_columns_of_an_unsuitable_type_are_refused_when_the_table_is_created(expression: str, type_: str) -> None:
     with pytest.raises(ConfigError):
         ComputedColumn.of(f"x={expression}").type({"c": parse_type(type_)})
 

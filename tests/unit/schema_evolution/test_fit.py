@@ -67,7 +67,7 @@ def test_a_null_key_is_a_misfit() -> None:
     assert fitted.batch.rows.num_rows == 1
 
 
-def test_computed_columns_are_taken_from_fitted_ones() -> None:
+def test_computed_columns_are_computed_from_fitted_columns() -> None:
     computed = (ComputedColumn.of("day=substring(name,0,2)"),)
     fitted = Fit(ORDERS, ColumnRules(), computed=computed).rows(
         change(source(("id", "int"), ("name", "text")), ("1", "abc"))
@@ -125,7 +125,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("option", ["to-nullable", "allow-non-string-to-string", "allow-lossless"])
-def test_whatever_widens_is_a_change_that_tables_take(option: str) -> None:
+def test_each_widening_is_a_change_that_tables_accept(option: str) -> None:
     mapping = TypeMapping.of([option])
     for kind in KINDS:
         held = table(("id", "BIGINT"), ("v", kind))
@@ -149,7 +149,7 @@ def test_the_order_of_reports_does_not_change_the_types() -> None:
         assert after.field("a").type.root == "BIGINT"
 
 
-def test_a_type_that_holds_neither_is_a_conflict() -> None:
+def test_types_without_a_common_type_are_a_conflict() -> None:
     with pytest.raises(SchemaConflict, match="Cannot convert field name from type STRING to INT"):
         drift_of(source(("id", "bigint"), ("name", "int")), "shop.orders", ORDERS, ColumnRules())
 

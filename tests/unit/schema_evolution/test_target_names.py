@@ -31,7 +31,7 @@ def test_the_first_rule_that_applies_names_the_table(database: str | None, table
     assert AFFIXED.target(database, table) == target
 
 
-def test_both_affixes_of_a_database_are_taken() -> None:
+def test_both_affixes_of_a_database_are_applied() -> None:
     naming = Naming(prefix="p_", database_prefix={"shop": "a_"}, database_suffix={"shop": "_z"})
     assert naming.target("shop", "t") == "a_t_z"
 

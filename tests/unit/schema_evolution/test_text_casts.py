@@ -147,7 +147,7 @@ def test_where_no_null_can_be_they_are_the_epoch_or_midnight(type_text: str, tex
         ("TIME(0) NOT NULL", "00:00:00.000001", "time-to-string"),
     ],
 )
-def test_in_a_key_nothing_takes_their_place_and_the_way_out_is_told(type_text: str, text: str, option: str) -> None:
+def test_in_a_key_they_are_not_replaced_and_the_hint_names_the_option(type_text: str, text: str, option: str) -> None:
     misfits = Misfits()
     fit_column(pa.array([text]), Field(0, "c", parse_type(type_text)), TypeMapping(), misfits, in_key=True)
     assert (list(misfits.reasons), misfits.nulled) == ([0], 0)
@@ -162,7 +162,7 @@ def test_the_zero_date_alone_is_the_epoch_in_a_key_too() -> None:
 
 
 @pytest.mark.parametrize(("type_text", "text"), [("DATE", "0000-01-01"), ("TIMESTAMP(0)", "0000-12-31 23:59:59")])
-def test_the_year_zero_is_a_zero_date_whatever_stands_beside_it(type_text: str, text: str) -> None:
+def test_the_year_zero_is_a_zero_date_with_any_month_and_day(type_text: str, text: str) -> None:
     for others in ([], ["2024-05-06"], ["nonsense"]):
         values, misfits = fitted([text, *others], type_text)
         assert (values[0], misfits.nulled) == (None, 1)
@@ -217,7 +217,7 @@ def test_moments_beyond_all_calendars_do_not_fit(type_text: str, text: str) -> N
     assert list(misfits.reasons) == [0]
 
 
-def test_a_text_that_is_no_number_is_told_without_names_of_classes() -> None:
+def test_a_text_that_is_not_a_number_is_reported_without_class_names() -> None:
     misfits = Misfits()
     fit_column(pa.array(["12x"]), Field(0, "v", parse_type("DECIMAL(10, 2)")), TypeMapping(), misfits)
     told = " ".join(misfits.reasons.values())

@@ -63,7 +63,7 @@ UPDATES = batch(
 )
 
 
-def test_an_update_that_leaves_the_filter_is_a_delete_one_that_comes_in_an_insert() -> None:
+def test_an_update_that_leaves_the_filter_is_a_delete_and_one_that_enters_is_an_insert() -> None:
     assert rows_of(applied(Transform.of("shop.orders", filter_="q > 0"), UPDATES)) == [
         (UPDATE_BEFORE, "1"),
         (UPDATE_AFTER, "1"),
@@ -92,7 +92,7 @@ def test_a_projection_without_the_key_makes_an_append_table() -> None:
     assert applied(Transform.of("shop.*", "name"), UPDATES).schema.primary_keys == ()
 
 
-def test_a_star_gives_way_to_a_column_of_the_same_name() -> None:
+def test_an_explicit_column_wins_over_a_star() -> None:
     found = applied(Transform.of("shop.*", "*, concat(name, '!') as name"), UPDATES)
     assert [one.name for one in found.schema.fields] == ["id", "q", "name"]
     assert found.rows.column("name")[0].as_py() == "a!"
@@ -109,7 +109,7 @@ def test_a_row_that_an_update_moves_to_another_key_is_deleted_there_and_inserted
     assert found.schema.primary_keys == ("id", "name")
 
 
-def test_a_value_that_no_expression_can_read_takes_its_message_out_whole() -> None:
+def test_a_value_that_no_expression_can_read_makes_its_whole_message_bad() -> None:
     change = batch((INSERT, 1, (1, "7", 1)), (INSERT, 2, (2, "seven", 1)))
     found, bad = Transform.of("shop.*", "id, cast(name as int) as n").applied(change, TypeMapping(), 0)
     assert rows_of(found, ("n",)) == [(INSERT, 7)]
@@ -147,7 +147,7 @@ def test_the_origin_of_a_row_can_be_used() -> None:
                     "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", None]),
     ],
 )  # fmt: skip
-def test_a_mask_hides_what_it_says(mask: str, wanted: list[str | None]) -> None:
+def test_a_mask_hides_its_part_of_the_text(mask: str, wanted: list[str | None]) -> None:
     assert Mask.of(mask).values(pa.array(["hello", "x", None])).to_pylist() == wanted
 
 
@@ -162,7 +162,7 @@ def test_a_masked_column_is_text_and_its_values_never_come_through() -> None:
 
 
 @pytest.mark.parametrize("mask", ["sha512", "keep-last", "keep-last(x)", "replace"])
-def test_a_mask_that_is_none_is_refused(mask: str) -> None:
+def test_an_unknown_mask_is_refused(mask: str) -> None:
     with pytest.raises(ConfigError):
         Mask.of(mask)
 

@@ -169,7 +169,7 @@ def test_bad_record_names_the_reason_and_spares_its_neighbours(
 
 
 @PATHS
-def test_value_that_does_not_fit_takes_back_its_whole_message(bulk_rows: int) -> None:
+def test_a_value_that_does_not_fit_makes_its_whole_message_bad(bulk_rows: int) -> None:
     types = {"id": "int", "e": "enum('a','b')"}
     decoded = read(
         "canal-json",
@@ -279,7 +279,7 @@ def canal_messages(draw: st.DrawFn) -> dict[str, Any]:
     st.sets(st.sampled_from(["v", "E", "b"])),
     st.booleans(),
 )
-def test_bulk_and_record_path_give_the_same(
+def test_bulk_and_record_path_return_the_same(
     values: list[dict[str, Any]], images: str, watch: set[str], ascii_only: bool
 ) -> None:
     raw = [json.dumps(value, ensure_ascii=ascii_only).encode() for value in values]
@@ -293,7 +293,7 @@ def test_bulk_and_record_path_give_the_same(
 
 @settings(max_examples=60)
 @given(st.data())
-def test_random_bytes_give_rows_or_bad_records(data: st.DataObject) -> None:
+def test_random_bytes_result_in_rows_or_bad_records(data: st.DataObject) -> None:
     seed = json.dumps(change("UPDATE", [{"id": "1", "v": "ü"}], [{"id": "2"}]), ensure_ascii=False).encode()
     broken = bytearray(seed)
     for _ in range(data.draw(st.integers(1, 4))):

@@ -165,7 +165,7 @@ def test_columns_that_share_a_named_type_keep_their_own_names(server: Registry) 
     assert (found["first size"], found["second_size"]) == ("s", "m")
 
 
-def test_declared_types_tell_the_connect_type() -> None:
+def test_declared_types_contain_the_connect_type() -> None:
     assert connect_type_of('{"type":"long"}') is None
     assert str(connect_type_of(DECIMAL)) == (
         "bytes org.apache.kafka.connect.data.Decimal connect.decimal.precision=10 scale=2"
@@ -223,7 +223,7 @@ def test_other_messages_are_skipped(server: Registry) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=60), st.integers(0, 30), st.binary(min_size=1, max_size=9))
-def test_any_bytes_give_rows_or_bad_records(tail: bytes, at: int, patch: bytes) -> None:
+def test_any_bytes_result_in_rows_or_bad_records(tail: bytes, at: int, patch: bytes) -> None:
     class Fixed(SchemaRegistry):
         def schema(self, number: int) -> Any:
             return SIMPLE
@@ -245,7 +245,7 @@ def test_registry_outage_is_no_bad_record(server: Registry) -> None:
     assert rows(decoded) == [("+I", {"id": 1, "v": None})]
 
 
-def test_registry_takes_credentials_and_keeps_them_to_itself(server: Registry) -> None:
+def test_a_registry_uses_credentials_and_does_not_show_them(server: Registry) -> None:
     server.schemas, server.password = {1: "int"}, "me:secret"
     with pytest.raises(ConfigError, match="rejected the request"):
         registry(server).schema(1)

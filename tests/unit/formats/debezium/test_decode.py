@@ -69,7 +69,7 @@ def test_operations_of_the_bare_payload() -> None:
 
 
 @pytest.mark.parametrize("key", [{"id": 1}, {"schema": {"type": "struct"}, "payload": {"id": 1}}])
-def test_message_key_names_the_primary_key_and_stands_in_for_before(key: Any) -> None:
+def test_the_message_key_is_the_primary_key_and_replaces_a_missing_before_image(key: Any) -> None:
     decoded = read(
         "debezium-json",
         payload("u", None, {"id": 1, "v": "b"}),
@@ -127,7 +127,7 @@ def test_bad_record_names_the_reason(value: Any, reason: str, message: str) -> N
     assert [pos for pos, *_ in placed(decoded)] == [0, 2]
 
 
-def test_unsent_value_is_taken_from_the_before_image() -> None:
+def test_an_unsent_value_is_copied_from_the_before_image() -> None:
     unsent = "__debezium_unavailable_value"
     kept = payload("u", {"id": 1, "v": "big"}, {"id": 1, "v": unsent})
     lost = payload("u", None, {"id": 1, "v": unsent})

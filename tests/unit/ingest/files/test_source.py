@@ -80,7 +80,7 @@ def test_unfinished_and_other_files_are_left_alone(folder: Path) -> None:
     assert source(folder, pattern="*.json*").available() == {"names": []}
 
 
-def test_a_limit_takes_at_least_one_file(folder: Path) -> None:
+def test_a_limit_allows_at_least_one_file(folder: Path) -> None:
     for number in range(5):
         put(folder, f"{number}.json", "x" * 99 + "\n", number)
     files = source(folder)

@@ -36,7 +36,7 @@ def asked(seconds: float) -> int:
     return count[0]
 
 
-def test_who_only_looks_asks_once() -> None:
+def test_a_check_requests_once() -> None:
     assert asked(0.0) == 1
     assert asked(10.0) > 3
 
@@ -64,7 +64,7 @@ def test_the_same_words_of_a_client_pass_twice_a_minute() -> None:
     assert passes("[rdkafka#producer-1] refused (after 1ms in state)")
 
 
-def test_who_only_looks_is_told_at_once_that_no_broker_listens() -> None:
+def test_a_check_reports_at_once_that_no_broker_listens() -> None:
     began = time.monotonic()
     with patience(0.0), pytest.raises(SourceError, match="no Kafka broker can be reached") as caught:
         KafkaCluster({"bootstrap.servers": "127.0.0.1:1"}).topics_matching(".*")
@@ -88,7 +88,7 @@ def test_who_only_looks_is_told_at_once_that_no_broker_listens() -> None:
         ("event=kafka_property_left_out name=x", "event=kafka_property_left_out name=x"),
     ],
 )
-def test_lines_of_the_client_have_the_form_of_ours(said: str, event: str) -> None:
+def test_client_log_lines_have_our_format(said: str, event: str) -> None:
     record = logging.makeLogRecord({"msg": said, "levelno": logging.ERROR})
     assert EventLine().filter(record)
     assert record.getMessage() == event

@@ -99,7 +99,7 @@ def test_latest_on_a_quiet_topic_is_remembered_as_a_beginning() -> None:
     assert spans(kafka, end, kafka.latest_offsets(end, NO_LIMIT)) == [("t/0", 5, 8)]
 
 
-def test_nothing_new_gives_the_same_offsets() -> None:
+def test_without_new_data_the_offsets_stay_the_same() -> None:
     kafka = source(Cluster({("t", 0): (0, 5)}))
     end = kafka.latest_offsets({}, NO_LIMIT)
     again = kafka.latest_offsets(end, NO_LIMIT)
@@ -139,7 +139,7 @@ def test_a_row_limit_is_shared_in_proportion() -> None:
     assert end["offsets"] == {"t": {"0": 30, "1": 10, "2": 0}}
 
 
-def test_a_bounded_run_goes_no_further_than_what_was_there_at_its_start() -> None:
+def test_a_bounded_run_ends_at_the_end_of_the_source_at_its_start() -> None:
     cluster = Cluster({("t", 0): (0, 10)})
     kafka = source(cluster)
     until = kafka.available()
@@ -151,9 +151,7 @@ def test_a_bounded_run_goes_no_further_than_what_was_there_at_its_start() -> Non
 
 
 @pytest.mark.parametrize(("offset", "said"), [(2, "no longer has"), (99, "ends before")])
-def test_a_first_start_at_an_offset_that_is_not_there_says_what_was_asked_for_and_what_is_there(
-    offset: int, said: str
-) -> None:
+def test_a_start_at_a_missing_offset_reports_the_requested_and_the_available_offsets(offset: int, said: str) -> None:
     cluster = Cluster({("t", 0): (3, 9)}, {("t", 0): offset})
     asked = Startup("specific-offsets", {("t", 0): offset})
     with pytest.raises(PositionLost, match=f"specific-offsets contains .*{said}") as caught:

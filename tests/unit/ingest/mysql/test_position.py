@@ -19,7 +19,7 @@ def test_positions_compare_by_file_number_then_place_then_skip() -> None:
     assert LogPosition("b.000001", 4).is_before(LogPosition("b.000001", 4, skip_events=1))
 
 
-def test_position_goes_through_json_and_pickle() -> None:
+def test_a_position_survives_json_and_pickle() -> None:
     position = LogPosition("binlog.000042", 1234, f"{UUID}:1-90", 7, 1_700_000_000_000)
     assert LogPosition.from_json(position.to_json()) == position
     assert pickle.loads(pickle.dumps(position)) == position
@@ -55,7 +55,7 @@ def test_containment_needs_every_interval() -> None:
     assert not whole.contains(MySqlGtidSet(f"{UUID}:tag:1"))
 
 
-def test_a_mariadb_set_holds_all_up_to_the_last_of_each_domain() -> None:
+def test_a_mariadb_gtid_set_contains_all_transactions_up_to_the_last_of_each_domain() -> None:
     known = MariaDbGtidSet("0-1-100, 7-2-5")
     assert known.holds("0-3-100")
     assert not known.holds("0-1-101")

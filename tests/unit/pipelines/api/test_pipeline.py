@@ -36,7 +36,7 @@ def test_a_mapping_is_what_the_same_file_is(described: dict[str, Any], tmp_path:
     assert penstock.Pipeline(path).checkpoint == f"{tmp_path}/lake/_penstock/shop"
 
 
-def test_what_is_wrong_is_told_by_its_key_without_a_file_that_nobody_wrote(described: dict[str, Any]) -> None:
+def test_an_error_names_its_key_and_no_file_if_there_is_no_file(described: dict[str, Any]) -> None:
     described["source"]["value_formt"] = "x"
     with pytest.raises(penstock.ConfigError, match=r"value.format. is missing|value_formt") as caught:
         penstock.Pipeline(described)

@@ -93,7 +93,7 @@ def test_letters_in_two_tables_are_asked_for_by_the_name_of_the_table(
     assert answered(capsys, *words, "--table", f"a.{LETTERS}")["letters"] == 2
 
 
-def test_letters_are_shown_with_what_they_hold(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dead_letters_are_shown_with_their_content(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     (one,) = answered(capsys, "shop.yaml", "show", "--reason", "not-json")["letters"]
     assert (one["raw_value"], one["topic"]) == ("{nonsense", "1.json")
     assert main(["dlq", "shop.yaml", "show"]) == 0
@@ -175,7 +175,7 @@ def test_a_pipeline_without_letters_says_so(tmp_path: Path, capsys: pytest.Captu
     assert main(["dlq", str(tmp_path / "p.yaml"), "burn"]) == 2
 
 
-def test_status_counts_the_letters_that_are_there_by_table(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_counts_dead_letters_by_table(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     def counted() -> tuple[int, dict[str, int]]:
         capsys.readouterr()
         assert main(["status", "shop.yaml", "--offline", "--json"]) == 0

@@ -50,7 +50,7 @@ def test_secrets_of_kafka_become_references(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("command", ["check", "plan"])
-def test_check_and_plan_take_the_flags(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_and_plan_accept_the_flags(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A server that is not there is what they find, not flags that they do not know."""
     flags = ["--warehouse", str(tmp_path), *MYSQL[2:], "--mysql-conf", "port=1", "--mysql-conf", "hostname=127.0.0.1"]
     assert main([command, "mysql-sync-database", *flags]) in {2, 3}

@@ -27,7 +27,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert "kafka-sync-table" in done.stdout
 
 
-def test_help_of_each_command_loads_nothing_heavy_and_takes_no_fifth_of_a_second() -> None:
+def test_help_of_each_command_loads_nothing_heavy_and_is_fast() -> None:
     code = (
         "import contextlib, io, sys, time\n"
         "from penstock.pipelines.commands.main import COMMANDS, main\n"
@@ -51,16 +51,14 @@ def test_each_command_can_answer_in_json(name: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("action", ["postgres-sync-table", "mongodb_sync_database", "pulsar-sync-table"])
-def test_an_action_whose_source_is_not_here_says_what_works_instead(
-    action: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unsupported_action_names_an_alternative(action: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([action, "--warehouse", "/x", "--database", "d"]) == 2
     told = capsys.readouterr().err
     assert "is not supported" in told
     assert "penstock kafka-sync-table" in told
 
 
-def test_an_unknown_command_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_reported_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kafka_sync_tabel"]) == 2
     assert "did you mean kafka-sync-table?" in capsys.readouterr().err
 
@@ -97,7 +95,7 @@ def test_no_error_shows_a_traceback_unless_it_is_asked_for(
     assert json.loads(capsys.readouterr().err)["facts"] == {"file": "/data/x"}
 
 
-def test_of_what_spark_says_the_last_cause_is_told() -> None:
+def test_the_last_cause_of_a_spark_error_is_reported() -> None:
     text = (
         "[STREAM_FAILED] it ended: Traceback (most recent call last):\n  File x\nOSError: Unable to load\nSQLSTATE: 1"
     )

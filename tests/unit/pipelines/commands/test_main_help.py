@@ -44,7 +44,7 @@ def test_flags_without_effect_are_listed_apart_and_reported_when_given(
 
 
 @pytest.mark.parametrize(("command", "example"), EXAMPLES.items())
-def test_an_example_uses_flags_that_there_are(command: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_uses_existing_flags(command: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(example)
     assert words[:2] == ["penstock", command]
     told = said(command, capsys)
@@ -66,7 +66,7 @@ def test_usage_shows_the_words_of_the_command(command: str, usage: str, capsys: 
     assert "WORD" not in told
 
 
-def test_sql_tells_of_time_travel(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_sql_explains_time_travel(capsys: pytest.CaptureFixture[str]) -> None:
     told = " ".join(said("sql", capsys).split())
     assert "FOR VERSION AS OF 3" in told
     assert "FOR TAG 'monday'" in told

@@ -76,7 +76,7 @@ def test_init_writes_no_password(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "${MYSQL_PASSWORD}" in target.read_text()
 
 
-def test_check_tells_all_mistakes_of_a_file_with_their_lines(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_all_mistakes_of_a_file_with_their_lines(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{"type: files": "type: files, patern: x", "database: ods": "databse: ods"})
     out = said(capsys, "check", "shop.yaml", code=2)
     assert "did you mean pattern?" in out
@@ -84,7 +84,7 @@ def test_check_tells_all_mistakes_of_a_file_with_their_lines(shop: Shop, capsys:
     assert "line: 4" in out
 
 
-def test_check_tells_a_wrong_option_and_a_missing_folder_at_once(
+def test_check_reports_a_wrong_option_and_a_missing_folder_together(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(shop, **{"path: in": "path: gone", 'bucket: "1"': "bukket: 1"})
@@ -123,7 +123,7 @@ def test_check_refuses_a_value_that_is_no_value_of_its_option(shop: Shop, capsys
     assert any("'x' is not a whole number" in message and "read.batch-size" in message for message in errors)
 
 
-def test_check_tells_of_options_of_the_tables_themselves(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_options_of_existing_tables(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     run(yaml_file.load(Path("shop.yaml")))
     write(shop, **{"until: caught-up": "until: caught-up, accept-replay: true"})
     schema = Path("warehouse/ods.db/orders/schema/schema-0")
@@ -135,7 +135,7 @@ def test_check_tells_of_options_of_the_tables_themselves(shop: Shop, capsys: pyt
     assert "ods.orders: file.block-size has no effect" in out
 
 
-def test_check_says_a_source_error_alone_with_code_3(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_exits_with_3_for_a_single_source_error(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{"path: in": "path: gone"})
     said(capsys, "check", "shop.yaml", code=3)
 
@@ -165,7 +165,7 @@ def test_check_names_the_jar_of_a_checkpoint_on_an_object_store(shop: Shop, caps
     assert found.level == "ok"
 
 
-def test_plan_says_what_would_be_made_and_why(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_shows_what_would_be_created_and_why(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     tables = answered(capsys, "plan", "shop.yaml")["tables"]
     assert [(table["table"], table["action"]) for table in tables] == [
         ("ods.orders", "create"),
@@ -199,14 +199,14 @@ def test_plan_names_the_one_table_as_it_would_be_called(
     assert said in capsys.readouterr().out
 
 
-def test_plan_tells_the_difference_to_what_is_there(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_shows_the_difference_to_existing_tables(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     run(yaml_file.load(Path("shop.yaml")))
     assert "no changes" in said(capsys, "plan", "shop.yaml", "--diff")
     shop.put("2.json", insert("orders", {"id": 2, "name": "b", "q1": 7}))
     assert "add q1 INT" in said(capsys, "plan", "shop.yaml", "--diff")
 
 
-def test_status_is_told_from_the_tables_alone(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_works_from_the_tables_alone(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     run(yaml_file.load(Path("shop.yaml")))
     facts = answered(capsys, "status", "shop", "--warehouse", shop.warehouse.warehouse)
     (orders, users) = facts["tables"]
@@ -241,7 +241,7 @@ def test_the_schema_of_pipeline_files_names_every_section(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("verb", ["init", "check", "plan", "run", "status", "signal", "schema"])
-def test_each_verb_has_help_and_takes_json(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_has_help_and_accepts_json(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main([verb, "--help"])
     assert left.value.code == 0
@@ -281,7 +281,7 @@ def test_from_is_refused_where_the_checkpoint_knows_better(shop: Shop, capsys: p
     assert "--from is for new checkpoints" in capsys.readouterr().err
 
 
-def test_a_checkpoint_that_cannot_be_written_to_is_told_by_check_and_before_spark_starts(
+def test_a_read_only_checkpoint_is_reported_by_check_and_before_spark_starts(
     shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("closed").write_text("a file, where a folder should be")

@@ -73,7 +73,7 @@ def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shop:
 
 
 @pytest.mark.parametrize("name", TABLE_COMMANDS)
-def test_every_command_tells_its_flags(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_lists_its_flags(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main([name, "--help"])
     assert left.value.code == 0
@@ -124,7 +124,7 @@ def test_a_table_rolls_back_to_a_snapshot_a_tag_or_a_time(shop: Shop) -> None:
     check_invariants(shop.orders)
 
 
-def test_a_branch_begins_at_a_tag_and_comes_home(shop: Shop) -> None:
+def test_a_branch_starts_at_a_tag_and_is_fast_forwarded(shop: Shop) -> None:
     shop.run("create-tag", "--tag-name", "base", "--snapshot", "1")
     shop.run("create-branch", "--branch-name", "dev", "--tag-name", "base")
     assert not shop.json("create-branch", "--branch-name", "dev", "--ignore-if-exists")["created"]
@@ -408,7 +408,7 @@ def test_sql_travels_in_time_as_flink_and_spark_write_it(shop: Shop) -> None:
         (["show", "a.b", "--warehouse", "nowhere"], "is the warehouse's path right?"),
     ],
 )
-def test_a_look_at_what_is_not_there_says_what_is(
+def test_showing_something_missing_reports_what_exists(
     shop: Shop, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = [] if "--warehouse" in words or "nowhere" in words else ["--warehouse", shop.warehouse]
@@ -421,7 +421,7 @@ def test_a_table_without_its_warehouse_is_asked_for_it(capsys: pytest.CaptureFix
     assert "--warehouse PATH" in capsys.readouterr().err
 
 
-def test_json_holds_every_column_and_is_read_by_any_program(shop: Shop) -> None:
+def test_json_contains_every_column_and_is_valid(shop: Shop) -> None:
     def refuse(word: str) -> None:
         raise AssertionError(word)
 
@@ -435,13 +435,13 @@ def test_json_holds_every_column_and_is_read_by_any_program(shop: Shop) -> None:
     assert found["rows"] == [[1, 2, "nan", "-inf", {"x": "nan"}]]
 
 
-def test_a_switch_does_not_take_the_word_after_it(shop: Shop) -> None:
+def test_a_switch_does_not_consume_the_next_word(shop: Shop) -> None:
     assert json.loads(shop.words("tables", "--json", shop.warehouse))["tables"]
     assert json.loads(shop.words("sql", "--json", "select 1 as one", "--warehouse", shop.warehouse))["rows"] == [[1]]
     assert shop.words("tables", "--json", "false", shop.warehouse).startswith("table ")
 
 
-def test_an_error_is_told_as_json_and_its_class_sets_the_exit_code(shop: Shop) -> None:
+def test_an_error_is_printed_as_json_and_its_class_sets_the_exit_code(shop: Shop) -> None:
     told = json.loads(shop.run("compact", "--json", table="nowhere", expect=2))
     assert told["error"] == "TableMissing"
     assert told["message"] == "there is no table"
@@ -462,7 +462,7 @@ def test_sql_reads_a_tag_by_its_name(shop: Shop) -> None:
     assert sql(shop, f"{count} for tag 'it''s monday' as o where o.id > 1") == [[2]]
 
 
-def test_the_file_of_a_pipeline_tells_the_warehouse(shop: Shop, tmp_path: Path) -> None:
+def test_the_file_of_a_pipeline_names_the_warehouse(shop: Shop, tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(
         "source: {type: files, path: /in, value.format: canal-json}\n"

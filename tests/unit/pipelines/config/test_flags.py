@@ -116,7 +116,7 @@ def test_a_bounded_kafka_source_means_until_caught_up() -> None:
         (["--on-bad-record", "explode"], "dead-letter"),
     ],
 )
-def test_mistakes_are_told_with_their_repair(words: list[str], message: str) -> None:
+def test_mistakes_are_reported_with_a_hint(words: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         table(*words)
     assert message in str(caught.value)
@@ -162,7 +162,7 @@ def test_a_topic_that_is_named_twice_is_one() -> None:
         (("--kafka-conf", "scan.bounded.mode=timestamp"), "scan.bounded.mode"),
     ],
 )
-def test_what_would_be_taken_for_something_else_is_refused(words: tuple[str, str], message: str) -> None:
+def test_ambiguous_arguments_are_refused(words: tuple[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         database(*words)
 

@@ -87,7 +87,7 @@ def test_secrets_of_it_stay_references() -> None:
     assert spec.sink.catalog.options == {"s3.secret-key": "${S3_SECRET}"}
 
 
-def test_its_patterns_take_the_tables_that_flink_cdc_takes() -> None:
+def test_patterns_match_the_same_tables_as_in_flink_cdc() -> None:
     spec = yaml_file.read(FILE)
     assert isinstance(spec.source, MySqlConfig)
     takes = follow_settings(spec.source, request_of(spec)).tables.takes
@@ -108,7 +108,7 @@ def test_its_patterns_take_the_tables_that_flink_cdc_takes() -> None:
         ("drop.column, truncate", {"drop.column", "truncate.table"}),
     ],
 )
-def test_families_of_schema_changes_stand_for_their_members(written: str, events: set[str]) -> None:
+def test_families_of_schema_changes_include_their_members(written: str, events: set[str]) -> None:
     spec = yaml_file.read(FILE.replace("exclude.schema.changes: drop", f"include.schema.changes: {written}"))
     assert set(spec.sink.include_schema_changes) == events
 
@@ -121,7 +121,7 @@ def test_keys_of_its_source_that_change_tables_do_so_here() -> None:
     assert (spec.sink.type_mapping, spec.source.schema_comments) == (("tinyint1-not-bool",), True)
 
 
-def test_routes_of_which_the_first_counts_are_ours() -> None:
+def test_routes_with_first_match_are_supported() -> None:
     routes = FILE.replace("  - source-table: bdb.user_table_\\.*", "  - source-table: adb.\\.*")
     spec = yaml_file.read(f"{routes}  route-mode: FIRST_MATCH\n")
     assert [route.sink_table for route in spec.route] == ["ods.ods_<>", "ods.users"]

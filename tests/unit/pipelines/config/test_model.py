@@ -114,7 +114,7 @@ def followed(spec: PipelineSpec) -> FollowSettings:
     return follow_settings(spec.source, request_of(spec))
 
 
-def test_a_file_of_mysql_that_says_everything_is_a_pipeline() -> None:
+def test_a_mysql_file_with_all_keys_is_a_pipeline() -> None:
     spec = read(MYSQL)
     job, settings = build.job(spec), followed(spec)
     assert (spec.pipeline.parallelism, job.readers, job.compaction_tasks) == (None, 4, 2)
@@ -135,14 +135,14 @@ def test_expiry_in_words_becomes_options_of_tables_and_these_win() -> None:
     assert options["consumer.expiration-time"] == "86400000 ms"
 
 
-def test_tables_are_copied_in_the_order_the_file_gives() -> None:
+def test_tables_are_copied_in_the_order_of_the_file() -> None:
     settings = followed(read(MYSQL))
     waiting = [("shop", "a"), ("shop", "users"), ("crm_1", "customer"), ("shop", "orders")]
     names = [".".join(name) for name in sorted(waiting, key=settings.rank)]
     assert names == ["shop.orders", "shop.users", "shop.a", "crm_1.customer"]
 
 
-def test_a_file_of_kafka_that_says_everything_is_a_pipeline() -> None:
+def test_a_kafka_file_with_all_keys_is_a_pipeline() -> None:
     spec = read(KAFKA)
     assert isinstance(spec.source, KafkaConfig)
     assert spec.source.startup.mode == "earliest-offset"
@@ -153,7 +153,7 @@ def test_a_file_of_kafka_that_says_everything_is_a_pipeline() -> None:
     assert (look.records, sum(look.pauses)) == (500, 30)
 
 
-def test_pauses_come_to_what_was_said() -> None:
+def test_pauses_add_up_to_their_limit() -> None:
     assert pauses_of(0) == ()
     assert pauses_of(10) == (1, 2, 4, 3)
 
@@ -171,7 +171,7 @@ def test_a_trigger_that_ends_does_not_go_on_forever() -> None:
         read(KAFKA.replace("trigger: once", "trigger: once, until: forever"))
 
 
-def test_compaction_elsewhere_makes_tables_that_only_take_rows() -> None:
+def test_compaction_mode_none_creates_write_only_tables() -> None:
     assert read(MYSQL.replace("mode: background", "mode: none")).sink.options["write-only"] == "true"
 
 
@@ -204,7 +204,7 @@ def test_only_a_source_with_tables_reads_them_again() -> None:
         ("bucket: 4", None),
     ],
 )
-def test_an_unknown_key_is_told_with_the_nearest_of_its_section_or_where_it_belongs(key: str, hint: str | None) -> None:
+def test_an_unknown_key_is_reported_with_the_nearest_key_or_its_section(key: str, hint: str | None) -> None:
     with pytest.raises(ConfigError, match="is unknown") as caught:
         read(MYSQL.replace("  hostname: db.internal", f"  hostname: db.internal\n  {key}"))
     assert hint is None or hint in (caught.value.hint or "")

@@ -28,7 +28,7 @@ def test_the_smallest_file_is_a_pipeline() -> None:
     assert spec.pipeline.trigger == 30
 
 
-def test_a_file_may_say_its_version_and_there_is_one() -> None:
+def test_a_file_may_contain_version_1() -> None:
     assert yaml_file.read("version: 1" + SMALLEST).version == 1
     with pytest.raises(ConfigError, match="should be 1"):
         yaml_file.read("version: 2" + SMALLEST)
@@ -60,14 +60,14 @@ def test_scalars_stay_what_was_written() -> None:
         ("catalog: {warehouse: /data}", "", "is missing", 7),
     ],
 )
-def test_mistakes_are_told_with_their_line(old: str, new: str, message: str, line: int) -> None:
+def test_mistakes_are_reported_with_their_line(old: str, new: str, message: str, line: int) -> None:
     with pytest.raises(ConfigError) as caught:
         yaml_file.read(SMALLEST.replace(old, new))
     assert message in str(caught.value).lower()
     assert caught.value.facts["line"] == line
 
 
-def test_what_is_no_yaml_is_told_with_its_line() -> None:
+def test_invalid_yaml_is_reported_with_its_line() -> None:
     with pytest.raises(ConfigError) as caught:
         yaml_file.read("source: {a: ${X:-}}\n")
     assert caught.value.facts["line"] == 1
@@ -88,7 +88,7 @@ def test_what_is_no_yaml_is_told_with_its_line() -> None:
         ("source: &a\n  type: *a\n", "nested too deeply", None),
     ],
 )
-def test_what_is_no_pipeline_says_what_to_do(text: str, message: str, hint: str | None) -> None:
+def test_a_file_without_a_pipeline_reports_what_to_do(text: str, message: str, hint: str | None) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         yaml_file.read(text)
     assert hint is None or hint in (caught.value.hint or "")
@@ -122,7 +122,7 @@ def test_what_is_no_pipeline_says_what_to_do(text: str, message: str, hint: str 
         ),
     ],
 )
-def test_a_mistake_is_told_once_with_what_was_meant(
+def test_a_mistake_is_reported_once_with_a_suggestion(
     old: str, new: str, message: str, hint: str | None, line: int
 ) -> None:
     found = yaml_file.examine(SMALLEST.replace(old, new, 1))
@@ -144,7 +144,7 @@ def test_a_value_that_should_be_secret_is_not_shown_where_it_is_wrong() -> None:
     assert "hush" not in str(found[0])
 
 
-def test_anchors_and_merges_stand_for_what_they_name() -> None:
+def test_anchors_and_merges_are_resolved() -> None:
     text = """
 x-shared: &shared {path: in, pattern: "*.json", value.format: canal-json}
 x-more: &more {order: name, pattern: "*"}
@@ -171,13 +171,13 @@ sink:
 @pytest.mark.parametrize(
     ("given", "told"), [("  type: kafkaa\n", "unknown source type 'kafkaa'"), ("", "`type` is missing")]
 )
-def test_a_source_of_no_known_type_is_told_with_those_there_are(given: str, told: str) -> None:
+def test_an_unknown_source_type_is_reported_with_the_known_types(given: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told) as caught:
         yaml_file.read(SMALLEST.replace("  type: kafka\n", given))
     assert "kafka, files and mysql" in (caught.value.hint or "")
 
 
-def test_a_file_that_is_no_text_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_reported(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="not UTF-8"):
         yaml_file.load(tmp_path / "p.yaml")

@@ -150,7 +150,7 @@ def test_postponed_rows_keep_their_order_until_they_get_buckets(shop: Shop) -> N
     assert {bucket for _, bucket in shop.buckets("orders")} == {0, 1}
 
 
-def test_an_append_table_takes_what_is_new_and_counts_what_it_leaves_out(shop: Shop) -> None:
+def test_an_append_table_writes_new_rows_and_counts_dropped_deletes(shop: Shop) -> None:
     reports: list[BatchReport] = []
     shop.put(
         "1.json",
@@ -164,7 +164,7 @@ def test_an_append_table_takes_what_is_new_and_counts_what_it_leaves_out(shop: S
     assert sum(part.tables["ods.orders"].dropped for part in reports[0].ranges) == 1
 
 
-def test_computed_and_metadata_columns_stand_behind_the_source_columns(shop: Shop) -> None:
+def test_computed_and_metadata_columns_follow_the_source_columns(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "2026-03-04"}))
     sink = {
         "computed-columns": ["y=year(name)", "at=now()"],
@@ -259,9 +259,7 @@ def test_a_checkpoint_that_was_rewound_is_refused(shop: Shop) -> None:
     assert shop.ids("orders") == [1, 2, 3]
 
 
-def test_a_foreign_writer_in_between_means_writing_again_on_what_stands_there(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_foreign_commit_in_between_makes_the_batch_write_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
     run(shop.spec(sink={"table-options": {"bucket": "1"}}))
     from penstock.pipelines.driver import commit as committing

@@ -125,7 +125,7 @@ def test_the_background_commits_under_a_user_and_with_a_counter_of_its_own_and_t
 
 
 @pytest.mark.parametrize(("slots", "tasks"), [(1, 1), (4, 1), (8, 2), (40, 6)])
-def test_the_background_takes_a_quarter_of_the_slots_at_most(shop: Shop, slots: int, tasks: int) -> None:
+def test_background_compaction_uses_at_most_a_quarter_of_the_slots(shop: Shop, slots: int, tasks: int) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
     [due] = due_buckets(shop.warehouse, "ods.orders")
     dues = [replace(due, bucket=number) for number in range(6)]

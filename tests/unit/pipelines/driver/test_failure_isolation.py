@@ -79,9 +79,7 @@ def test_a_parked_table_stays_so_though_nothing_more_is_to_be_parked(shop: Shop)
     assert [one.number for one in parking(shop).missed("ods.orders")] == [1, 2]
 
 
-def test_a_retry_takes_the_very_batches_that_went_by_once_and_in_order(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retry_applies_the_missed_batches_once_and_in_order(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}), insert("users", {"id": 1}))
     run(shop.spec())
     with monkeypatch.context() as patched:
@@ -110,7 +108,7 @@ def test_a_retry_takes_the_very_batches_that_went_by_once_and_in_order(
     assert shop.ids("orders") == [1, 2, 3, 4, 5]
 
 
-def test_a_retry_that_died_goes_on_and_writes_nothing_twice(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retry_that_died_continues_and_writes_nothing_twice(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = {"table-options": {"bucket": "-1"}}  # rows without keys: what is written twice shows
     keyless = {"sync-primary-keys-from-source-schema": False, **bucket}
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
@@ -236,7 +234,7 @@ def test_all_tables_that_cannot_be_made_are_reported_at_once(shop: Shop) -> None
     }
 
 
-def test_a_new_table_that_cannot_be_made_is_left_out_once_others_are_there(shop: Shop) -> None:
+def test_a_new_table_that_cannot_be_created_is_left_out_if_others_exist(shop: Shop) -> None:
     """With isolated tables or without; alone it stops the run, since nothing would be written at all."""
     sink = {"table-options": {"bucket": "1", "sequence.field": "name"}}
     odd = insert("odd", {"id": 1, "name": "a", "rowkind": "x"})

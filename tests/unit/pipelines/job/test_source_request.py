@@ -28,7 +28,7 @@ sink: {catalog: {warehouse: /w, options: {s3.secret-key: {secret: FILE}}}, datab
 
 
 @pytest.mark.parametrize("text", [KAFKA, MYSQL], ids=["kafka", "mysql"])
-def test_what_travels_to_tasks_holds_references_alone(
+def test_objects_sent_to_tasks_contain_only_references(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEST_SECRET", HUSH)

@@ -67,7 +67,7 @@ def transform(table: str, **rules: Any) -> dict[str, Any]:
         ({"sink": {"per-table": {"ods.user": {"bucket": "1"}}}}, "options are given for ods.user"),
     ],
 )
-def test_a_rule_that_meets_nothing_is_told(shop: Shop, sections: dict[str, Any], told: str) -> None:
+def test_a_rule_without_a_match_is_reported(shop: Shop, sections: dict[str, Any], told: str) -> None:
     (error,) = errors(shop, **sections)
     assert told in error.message
     assert error.hint

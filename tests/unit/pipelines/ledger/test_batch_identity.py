@@ -74,7 +74,7 @@ def test_another_pipeline_may_write_beside(table: Table) -> None:
     came_before(table.store, replace(FIRST, pipeline="other", checkpoint="x"), accept_replay=False)
 
 
-def test_a_checkpoint_that_follows_another_goes_on_with_its_tables_and_knows_its_last_batch(table: Table) -> None:
+def test_a_new_checkpoint_resumes_from_the_tables_and_their_last_batch(table: Table) -> None:
     follower = replace(FIRST, checkpoint="uuid-2", number=0)
     assert came_before(table.store, follower, follows={FIRST.user})
     assert not came_before(table.store, replace(follower, number=1, end={"offsets": {}}), follows={FIRST.user})
@@ -89,7 +89,7 @@ def test_a_checkpoint_that_follows_another_goes_on_with_its_tables_and_knows_its
         ({"merge-engine": "aggregation"}, True),
     ],
 )
-def test_a_batch_whose_proof_has_expired_is_written_again_only_where_that_does_not_show(
+def test_a_batch_without_proof_is_replayed_only_if_the_replay_is_not_visible(
     tmp_path: Path, options: dict[str, str], undecidable: bool
 ) -> None:
     table = new_table(tmp_path, options=options)

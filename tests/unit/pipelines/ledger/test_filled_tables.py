@@ -119,7 +119,7 @@ def test_snapshots_that_have_expired_are_no_rollback(shop: Shop) -> None:
     assert filled.condition("ods.orders", filled.marks["ods.orders"]) == "same"
 
 
-def test_the_same_table_under_another_name_goes_on(shop: Shop) -> None:
+def test_the_same_table_under_another_name_continues(shop: Shop) -> None:
     database = shop.folder / "warehouse" / "ods.db"
     (database / "orders").rename(database / "bookings")
     spec = shop.spec(sink={"naming": {"table-mapping": {"orders": "bookings"}}})
@@ -128,7 +128,7 @@ def test_the_same_table_under_another_name_goes_on(shop: Shop) -> None:
     run(spec)
 
 
-def test_a_checkpoint_of_an_older_version_takes_its_tables_as_they_are(
+def test_a_checkpoint_of_an_older_version_accepts_its_tables_as_they_are(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
     (shop.folder / "checkpoint" / FILLED_TABLES).unlink()
@@ -151,7 +151,7 @@ def test_what_is_kept_is_small_and_plain(shop: Shop) -> None:
     assert content["tables"]["ods.orders"]["batch"] == 1
 
 
-def test_check_and_status_tell_of_it_before_a_run_does(
+def test_check_and_status_report_it_before_a_run(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(shop.folder)

@@ -82,7 +82,7 @@ def test_a_keyless_table_that_is_left_out_is_counted_and_stops_no_other(shop: Sh
     assert "ods.log" not in shop.warehouse.tables("ods")
 
 
-def test_one_table_takes_the_source_tables_that_are_selected(shop: Shop) -> None:
+def test_one_table_receives_the_selected_source_tables(shop: Shop) -> None:
     shop.put("1.json", insert("orders_1", {"id": 1}), insert("orders_2", {"id": 2}), insert("users", {"id": 3}))
     selection = {"including-tables": "orders_.*", "excluding-tables": "orders_2"}
     reports: list[BatchReport] = []
@@ -91,7 +91,7 @@ def test_one_table_takes_the_source_tables_that_are_selected(shop: Shop) -> None
     assert reports[0].passed_over["rows.left.out"] == 2
 
 
-def test_a_keyless_table_stops_the_job_where_that_is_said(shop: Shop) -> None:
+def test_a_keyless_table_stops_the_job_if_configured(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}), keyless("log", {"id": 1}))
     with pytest.raises(SourceError, match="has no primary key") as caught:
         run(shop.spec(sink={"no-primary-key": "fail"}))

@@ -49,7 +49,7 @@ def update(id_: int, **columns: object) -> str:
     return change("UPDATE", "orders", {"id": id_, **columns}, old=[{"q1": 1}])
 
 
-def test_columns_that_are_not_declared_are_null_and_told(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_undeclared_columns_are_null_and_reported(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     whole(shop)
     shop.put("2.json", update(1, q1=2), update(2, q1=3))
     assert taken(shop, caplog) == 2
@@ -57,14 +57,14 @@ def test_columns_that_are_not_declared_are_null_and_told(shop: Shop, caplog: pyt
     assert [row["name"] for row in shop.rows("orders")] == ["a", None, None]
 
 
-def test_columns_that_are_declared_and_not_sent_are_null_and_told(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_declared_columns_that_are_not_sent_are_null_and_reported(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     whole(shop)
     shop.put("2.json", partial(update(1, q1=2, name="a"), "id", "q1"))
     assert taken(shop, caplog) == 1
     assert shop.rows("orders")[1] == {"id": 1, "q1": 2, "name": None}
 
 
-def test_where_nulls_mean_unchanged_nothing_is_lost_or_told(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_if_null_means_unchanged_nothing_is_lost_or_reported(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     options = {"table-options": {"bucket": "1", "merge-engine": "partial-update"}}
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1, "name": "a"}))
     assert taken(shop, caplog, **options) == 0
@@ -80,7 +80,7 @@ def test_a_column_that_inserts_lack_too_was_dropped(shop: Shop, caplog: pytest.L
     assert taken(shop, caplog) == 0
 
 
-def test_full_updates_are_not_told(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_full_updates_are_not_reported(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1, "name": "a"}), update(1, q1=2, name=None))
     computed = {"computed-columns": ["big=upper(name)"], "metadata-columns": ["offset"]}
     assert taken(shop, caplog, **computed) == 0

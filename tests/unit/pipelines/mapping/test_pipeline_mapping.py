@@ -34,7 +34,7 @@ def test_a_row_that_an_update_moves_out_of_the_filter_leaves_the_table(shop: Sho
     assert [(row["id"], row["name"]) for row in shop.rows("orders")] == [(0, "new"), (2, "paid"), (3, "new")]
 
 
-def test_the_changelog_of_a_filtered_table_tells_deletes_and_inserts(shop: Shop) -> None:
+def test_the_changelog_of_a_filtered_table_contains_deletes_and_inserts(shop: Shop) -> None:
     sink = {"table-options": {"bucket": "1", "changelog-producer": "input"}}
     rule = {"source-table": "shop.orders", "filter": "q1 > 0"}
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("orders", {"id": 2, "q1": 0}))
@@ -70,7 +70,7 @@ def test_a_projection_makes_columns_keys_and_partitions(shop: Shop) -> None:
     ]
 
 
-def test_a_new_column_comes_through_a_star(shop: Shop) -> None:
+def test_a_star_includes_a_new_column(shop: Shop) -> None:
     rule = {"source-table": "shop.orders", "projection": "*, id * 10 as ten"}
     shop.put("1.json", insert("orders", {"id": 1}))
     run(shop.spec(transform=[rule]))
@@ -168,7 +168,7 @@ def test_events_can_be_left_out_one_by_one(shop: Shop) -> None:
         ({"route": [{"source-table": "shop.orders", "sink-table": "ods"}]}, "names no database"),
     ],
 )
-def test_a_rule_that_cannot_be_is_told(shop: Shop, section: dict[str, Any], message: str) -> None:
+def test_an_impossible_rule_is_reported(shop: Shop, section: dict[str, Any], message: str) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
     with pytest.raises(ConfigError) as caught:
         run(shop.spec(**section))

@@ -33,7 +33,7 @@ def typed(table: str, type_: str, **row: object) -> str:
     return json.dumps(message)
 
 
-def test_a_change_that_no_type_holds_stops_the_job_without_the_flag(shop: Shop) -> None:
+def test_an_incompatible_type_change_stops_the_job_without_the_flag(shop: Shop) -> None:
     shop.put("1.json", typed("orders", "date", id=1, v="2026-01-01"))
     run(shop.spec())
     shop.put("2.json", typed("orders", "blob", id=2, v="x"), insert("users", {"id": 1}))
@@ -41,7 +41,7 @@ def test_a_change_that_no_type_holds_stops_the_job_without_the_flag(shop: Shop) 
         run(shop.spec())
 
 
-def test_a_table_that_cannot_hold_what_comes_is_left_out_and_the_others_go_on(
+def test_an_incompatible_table_is_left_out_and_the_others_continue(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.put("1.json", typed("orders", "date", id=1, v="2026-01-01"))
@@ -84,7 +84,7 @@ def test_keys_that_are_not_the_existing_tables_are_refused(shop: Shop) -> None:
         run(shop.spec(sink={"table": "t", "primary-keys": ["name"]}))
 
 
-def test_an_existing_table_takes_the_options_of_a_restart_but_for_those_that_cannot_change(shop: Shop) -> None:
+def test_an_existing_table_gets_the_mutable_options_of_a_restart(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
     run(shop.spec(sink={"table": "t", "table-options": {"bucket": "1"}}))
     options = {"bucket": "2", "merge-engine": "first-row", "snapshot.num-retained.max": "17"}
@@ -94,7 +94,7 @@ def test_an_existing_table_takes_the_options_of_a_restart_but_for_those_that_can
     assert "merge-engine" not in shop.table("t").options
 
 
-def test_eager_init_gives_every_table_a_snapshot_with_every_batch(shop: Shop) -> None:
+def test_eager_init_creates_a_snapshot_of_every_table_with_every_batch(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
     shop.put("2.json", insert("orders", {"id": 2}))
     run(shop.spec(sink={"eager-init": True}, pipeline={"max-batch": {"rows": 1}}))
@@ -161,6 +161,6 @@ def test_one_broker_of_several_is_enough_to_start(tmp_path: Path, listener: int)
     build.ready(kafka_spec(tmp_path, f"no.such.host.invalid:9092,127.0.0.1:{listener}"))
 
 
-def test_a_broker_with_a_port_that_is_none_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+def test_a_broker_with_an_invalid_port_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"'kafka:90x2' in .* is not an address"):
         build.ready(kafka_spec(tmp_path, "kafka:90x2"))

@@ -60,7 +60,7 @@ def test_a_container_that_starts_again_under_the_same_number_is_not_kept_out_by_
     assert not refused(left_by(tmp_path, host="another-machine"))
 
 
-def test_run_says_so_before_it_starts_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_reports_it_before_it_starts_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "shop.yaml"
     path.write_text(
         f"pipeline: {{name: shop}}\nsource: {{type: files, path: {tmp_path}/in, value.format: canal-json}}\n"
@@ -78,7 +78,7 @@ def test_run_says_so_before_it_starts_spark(tmp_path: Path, capsys: pytest.Captu
     assert "another process is running this pipeline" in capsys.readouterr().err
 
 
-def test_sparks_word_for_two_drivers_is_ours() -> None:
+def test_sparks_error_about_two_drivers_is_checkpoint_in_use() -> None:
     error = StreamingQueryException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
     told = told_by_spark(error, None, "/lake/_penstock/shop", ErrorMark())
     assert isinstance(told, CheckpointInUse)
@@ -95,7 +95,7 @@ def test_sparks_word_for_two_drivers_is_ours() -> None:
         "OSError: [Errno 28] No space left on device: '/lake/a'",
     ],
 )
-def test_what_a_record_says_in_an_error_of_others_is_not_believed(words: str) -> None:
+def test_text_of_a_record_in_a_foreign_error_is_not_parsed(words: str) -> None:
     error = StreamingQueryException(
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: org.apache.spark.api.python."
         f"PythonException: Traceback (most recent call last):\npyarrow.lib.ArrowInvalid: in '{words}'\n{words}"
@@ -110,11 +110,11 @@ def test_what_a_record_says_in_an_error_of_others_is_not_believed(words: str) ->
         "Job aborted: Lost task 0.3: org.apache.spark.SparkException: Python worker failed to connect back.\n\tat x",
     ],
 )
-def test_a_late_worker_is_told_as_that(text: str) -> None:
+def test_a_late_python_worker_is_reported_as_late(text: str) -> None:
     assert isinstance(told_by_spark(StreamingQueryException(text), None, "x", ErrorMark()), WorkerLate)
 
 
-def test_the_sinks_own_error_comes_before_all_text() -> None:
+def test_the_error_of_the_sink_is_preferred_to_text() -> None:
     mark, own = ErrorMark(), SourceError("the sink's")
     with pytest.raises(RuntimeError) as caught, mark.carrying():
         raise SourceError("a task's")

@@ -64,7 +64,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return found
 
 
-def test_metrics_count_rows_and_tell_how_fresh_each_table_is() -> None:
+def test_metrics_count_rows_and_contain_the_freshness_of_each_table() -> None:
     metrics = Metrics("shop")
     stats = TaskStats(
         seconds=defaultdict(float, {"decode": 0.5, "commit": 0.25}),
@@ -105,7 +105,7 @@ def test_metrics_count_rows_and_tell_how_fresh_each_table_is() -> None:
     assert value(metrics, "penstock_up") == 0
 
 
-def test_lag_is_told_in_what_the_source_counts_and_the_first_copy_by_table() -> None:
+def test_lag_is_reported_in_units_of_the_source_and_the_snapshot_by_table() -> None:
     copying = SnapshotProgress((TableCopy("ods.orders", 30, 100),))
     metrics = Metrics("shop", in_bytes=True, copying=lambda: copying)
     metrics.looked(Look(NOW, {"log": 4096, "shop.orders": 1}))
@@ -309,7 +309,9 @@ def test_lines_after_the_stream_was_closed_go_to_the_stderr_of_now(monkeypatch: 
 
 
 @pytest.mark.parametrize("form", ["logfmt", "json"])
-def test_an_error_of_a_batch_is_told_by_the_command_and_not_by_py4j(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_batch_is_printed_by_the_command_and_not_by_py4j(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setattr(logging.root, "handlers", [])
@@ -328,7 +330,7 @@ def test_an_error_of_a_batch_is_told_by_the_command_and_not_by_py4j(form: str, m
     assert form == "logfmt" or json.loads(shown)["message"] == "something else"
 
 
-def test_the_first_copy_is_told_by_shares_and_time_left() -> None:
+def test_the_source_snapshot_is_reported_by_share_and_time_left() -> None:
     copying = Copying({"ods.events": 1000, "ods.users": 10}, {"shop.events": "ods.events", "shop.users": "ods.users"})
     end = {"phase": "snapshot", "cursors": [{"database": "shop", "table": "events"}]}
     now = copying.batch({"ods.events": 600, "ods.users": 10}, end, 100.0)
@@ -375,7 +377,7 @@ def test_the_page_is_one_file_that_loads_nothing_from_elsewhere() -> None:
     server.close()
 
 
-def test_a_pipeline_that_stands_still_though_the_source_has_more_is_not_healthy() -> None:
+def test_a_stalled_pipeline_is_not_healthy() -> None:
     server = StatusServer("127.0.0.1:0", dict, None, trouble=lambda: "nothing was committed")
     assert get(server.port, "/health") == (503, "nothing was committed\n")
     server.close()
@@ -418,7 +420,7 @@ def test_names_of_tables_are_escaped_in_metrics() -> None:
         (601, {"caught_up_millis": NOW}, False),  # what there is came just now
     ],
 )
-def test_no_commit_for_long_is_told_where_there_is_something_to_take(
+def test_a_stall_is_reported_if_the_source_has_more_data(
     seconds: int, more: dict[str, Any], stands_still: bool
 ) -> None:
     driver = {"state": "running", "started_millis": NOW, "lag": {"t/0": 5}, "trigger_seconds": 10, **more}
@@ -426,7 +428,7 @@ def test_no_commit_for_long_is_told_where_there_is_something_to_take(
     assert (stalled(driver, NOW + seconds * 1000) is not None) == stands_still
 
 
-def test_an_address_that_is_taken_fails_at_once() -> None:
+def test_an_address_in_use_fails_at_once() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(ConfigError, match="cannot listen on its address"),

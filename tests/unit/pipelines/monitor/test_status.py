@@ -127,7 +127,7 @@ def test_places_are_shown_as_people_write_them() -> None:
     assert json.loads(place({"batch": 3, "now": 1})) == {"batch": 3}
 
 
-def test_caught_up_says_what_was_compared() -> None:
+def test_caught_up_names_the_compared_position() -> None:
     position = {"log": {"file": "binlog.000012", "pos": 4567}}
     found = state(None, lag={"log": 0}, lag_unit=LOG_BYTES)
     head, *_ = as_lines(found, as_facts(found, position), lambda *words: "")

@@ -60,7 +60,7 @@ def test_lines_of_other_processes_have_their_time_and_level() -> None:
     assert lines[2].endswith("WARNING event=plan_again try=2 of=3 reason=the MySQL server cannot be reached")
 
 
-def test_a_line_that_says_nothing_of_itself_has_the_level_of_the_one_before(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_line_without_a_level_has_the_level_of_the_previous_line(caplog: pytest.LogCaptureFixture) -> None:
     assert log_line("2026-11-22 07:00:45 ERROR Task: failed") == logging.ERROR
     assert log_line("\tat X", logging.ERROR) == logging.ERROR
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]

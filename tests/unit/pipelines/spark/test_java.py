@@ -26,7 +26,7 @@ def only_these(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(java, "_packaged_home", lambda: None)
 
 
-def test_the_users_java_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_java_of_the_user_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     mine = home(tmp_path / "mine", "17.0.15")
     monkeypatch.setenv("JAVA_HOME", str(mine))
     assert java.java_home() == mine

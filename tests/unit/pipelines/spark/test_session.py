@@ -53,7 +53,7 @@ def test_the_shipped_zip_imports_on_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("known", "address"), [(True, None), (False, "127.0.0.1")])
-def test_a_machine_whose_name_stands_for_no_address_can_run_spark(
+def test_a_machine_whose_host_name_does_not_resolve_can_run_spark(
     known: bool, address: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.pipelines.spark.session.has_address", lambda: known)
@@ -71,7 +71,7 @@ def home_after(**given: str) -> str | None:
         return os.environ.get("SPARK_HOME")
 
 
-def test_sparks_home_has_its_jars_but_no_copy_of_pyspark_to_compile_anew(tmp_path: Path) -> None:
+def test_sparks_home_has_its_jars_but_no_second_copy_of_pyspark(tmp_path: Path) -> None:
     home = home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON=sys.executable)
     assert home is not None
     assert list(Path(home, "jars").glob("spark-core*.jar"))
@@ -80,6 +80,6 @@ def test_sparks_home_has_its_jars_but_no_copy_of_pyspark_to_compile_anew(tmp_pat
     assert home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON=sys.executable) == home
 
 
-def test_a_home_of_the_users_own_stands_and_workers_of_another_python_keep_sparks_copy(tmp_path: Path) -> None:
+def test_a_spark_home_of_the_user_is_kept_and_workers_with_another_python_use_sparks_copy(tmp_path: Path) -> None:
     assert home_after(SPARK_HOME="/opt/spark") == "/opt/spark"
     assert home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON="/usr/bin/other") is None

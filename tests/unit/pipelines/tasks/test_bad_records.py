@@ -63,7 +63,7 @@ def test_a_replayed_batch_keeps_its_dead_letters_once(shop: Shop) -> None:
     assert shop.snapshots(LETTERS) == 1
 
 
-def test_drift_writes_the_dead_letters_of_all_tables_again_and_none_twice(shop: Shop) -> None:
+def test_drift_writes_the_dead_letters_of_all_tables_once(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1, "q1": 1}))
     run(shop.spec(errors=KEEP))
     shop.put(
@@ -96,7 +96,7 @@ def test_skipped_records_are_counted(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("policy", ["skip", "dead-letter"])
-def test_a_wrong_setting_stops_at_once_and_takes_nothing(shop: Shop, policy: str) -> None:
+def test_a_wrong_setting_stops_at_once_and_captures_nothing(shop: Shop, policy: str) -> None:
     shop.put("1.json", *("no JSON at all" for _ in range(20)))
     with pytest.raises(DecodeError, match="20 of 20") as caught:
         run(shop.spec(errors={"bad-record": policy}))
@@ -123,7 +123,7 @@ def test_more_bad_records_than_a_batch_may_have_stop_the_job(shop: Shop) -> None
     assert shop.table("letters").scan().to_arrow().num_rows == 3
 
 
-def test_a_table_of_another_kind_is_not_taken_for_the_dead_letters(shop: Shop) -> None:
+def test_another_table_is_not_used_as_the_dead_letter_table(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
     run(shop.spec())
     with pytest.raises(ConfigError, match="something else"):
@@ -136,7 +136,7 @@ def test_paimons_own_option_skips_corrupt_records(shop: Shop) -> None:
     assert shop.ids("orders") == [1]
 
 
-def test_values_are_kept_out_of_messages_when_the_table_says_so(shop: Shop) -> None:
+def test_values_are_hidden_in_messages_if_the_table_is_configured_so(shop: Shop) -> None:
     shop.put("1.json", "{nonsense")
     with pytest.raises(DecodeError) as caught:
         run(shop.spec(sink={"table-options": {"bucket": "1", "cdc.log-corrupt-record": "false"}}))

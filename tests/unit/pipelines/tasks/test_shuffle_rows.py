@@ -48,7 +48,7 @@ def test_a_table_that_drifted_is_forgotten_and_makes_room() -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=50), st.integers(1, 400))
-def test_a_blob_gives_back_its_rows_and_kinds(kinds: list[int], size: int) -> None:
+def test_a_blob_returns_its_rows_and_kinds(kinds: list[int], size: int) -> None:
     batch = rows(*range(len(kinds)))
     whole = blobs.BLOB_BYTES
     blobs.BLOB_BYTES = size

@@ -153,7 +153,7 @@ OPERATORS: list[tuple[str, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "wanted"), [case for cases in BY_FUNCTION.values() for case in cases], ids=str)
-def test_a_function_gives_what_it_says(text: str, wanted: list[Any]) -> None:
+def test_a_function_returns_its_documented_result(text: str, wanted: list[Any]) -> None:
     assert value(text) == wanted
 
 
@@ -162,7 +162,7 @@ def test_each_function_has_a_test() -> None:
 
 
 @pytest.mark.parametrize(("text", "wanted"), OPERATORS, ids=str)
-def test_an_operator_gives_what_sql_gives(text: str, wanted: list[Any]) -> None:
+def test_an_operator_returns_the_result_of_sql(text: str, wanted: list[Any]) -> None:
     assert value(text) == wanted
 
 
@@ -194,7 +194,7 @@ def test_a_text_that_a_cast_cannot_read_names_its_row() -> None:
         ("concat(t, 'a', replace(t, s, 'b'))", "must be a constant string"),
     ],
 )
-def test_what_cannot_be_is_told(text: str, message: str) -> None:
+def test_an_impossible_expression_is_reported(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         value(text)
     assert message in str(caught.value)
@@ -205,7 +205,7 @@ def test_an_overflow_is_an_error_and_no_other_number() -> None:
         value("i + 9223372036854775807")
 
 
-def test_a_text_that_is_not_of_the_pattern_is_told() -> None:
+def test_a_text_that_does_not_match_the_pattern_is_reported() -> None:
     with pytest.raises(DecodeError, match="'oops' is not a time of the form 'dd'"):
         value("to_date(num, 'dd')")
 

@@ -119,7 +119,7 @@ def test_the_declared_type_is_the_log_s_own() -> None:
 
 @pytest.mark.parametrize("log", ALL_NAMED)
 @pytest.mark.parametrize("block_bytes", [300, 5000])
-def test_blocks_of_any_size_give_the_same_rows_at_the_same_places(log: str, block_bytes: int) -> None:
+def test_blocks_of_any_size_return_the_same_rows_at_the_same_offsets(log: str, block_bytes: int) -> None:
     whole, parts = (_placed(batches(log, DecodeOptions(), size)) for size in (1 << 20, block_bytes))
     assert whole == parts
 

@@ -23,7 +23,7 @@ def _map(kind: int, meta: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("kind", "meta"), [(246, b"\x42\0"), (246, b"\5\6"), (16, b"\1\x08"), (252, b"\0"), (252, b"\5"), (18, b"\7")]
 )
-def test_a_column_size_that_no_server_gives_is_refused(kind: int, meta: bytes) -> None:
+def test_an_impossible_column_size_is_refused(kind: int, meta: bytes) -> None:
     with pytest.raises(ValueError, match="cannot have size"):
         parse_table_map(_map(kind, meta))
 

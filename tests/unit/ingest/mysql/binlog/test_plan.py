@@ -117,7 +117,7 @@ def test_ranges_of_a_log_without_names_are_read_with_the_history_s_part(log: str
     assert changes(found) == changes(batches(named, DecodeOptions()))
 
 
-def test_a_barrier_stands_alone_in_a_plan_of_its_own() -> None:
+def test_a_barrier_gets_a_separate_plan() -> None:
     def barrier(statement: object) -> bool:
         return isinstance(statement, RenameTables | TruncateTable)
 

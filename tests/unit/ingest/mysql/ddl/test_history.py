@@ -58,7 +58,7 @@ def test_the_declared_types_are_the_same_with_and_without_names(bare: str, named
         assert mine.primary_keys == theirs.primary_keys
 
 
-def test_tinyint_1_is_told_by_the_history_alone() -> None:
+def test_tinyint_1_is_known_from_the_history_only() -> None:
     part = history_of("mysql-plain").part(EveryTable(), START, END)
     for definitions, kind in ((part, "tinyint(1)"), (None, "tinyint")):
         options = DecodeOptions(definitions=definitions) if definitions else DecodeOptions()
@@ -82,7 +82,7 @@ def test_tables_that_are_left_out_are_known_as_such_and_go_through_json() -> Non
     assert again.is_taken(("d", "t"))
 
 
-def test_history_goes_through_json_and_is_whole_again() -> None:
+def test_history_survives_json() -> None:
     history = history_of("mysql-minimal")
     records = [Version.from_json(json.loads(json.dumps(version.to_json()))) for version in history.unsaved]
     again = SchemaHistory()
@@ -96,7 +96,7 @@ def ddl(history: SchemaHistory, sql: str, pos: int) -> list:
     return history.apply(Query(sql, "d", ansi_quotes=False, backslash_escapes=True), "x.000001", pos)
 
 
-def test_a_definition_holds_from_behind_its_statement_on() -> None:
+def test_a_definition_is_valid_after_its_statement() -> None:
     history = SchemaHistory()
     ddl(history, "CREATE TABLE t (a INT)", 100)
     ddl(history, "ALTER TABLE t ADD b INT", 200)

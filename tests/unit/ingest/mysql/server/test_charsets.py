@@ -23,7 +23,7 @@ def test_collation_numbers_of_both_servers_name_their_character_set(collation: i
     assert charset.name == name
 
 
-def test_an_unknown_collation_is_none() -> None:
+def test_an_unknown_collation_has_no_charset() -> None:
     assert charset_of_collation(1000) is None
     assert charset_of_collation(9999) is None
 
@@ -53,5 +53,5 @@ def test_bytes_read_as_the_server_converts_them(charset: str, raw: bytes, text: 
     assert known.decode(raw) == text
 
 
-def test_only_bytes_that_are_utf8_as_they_stand_are_taken_for_it() -> None:
+def test_only_valid_utf8_is_decoded_without_conversion() -> None:
     assert [name for name, one in CHARSETS.items() if one.is_utf8] == ["utf8mb4", "utf8mb3", "ascii"]

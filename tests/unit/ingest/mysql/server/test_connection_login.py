@@ -159,7 +159,7 @@ def test_without_tls_no_server_gets_the_password(play: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("play", ["sha256", "caching_sha2", "sha256 by a switch"])
-def test_a_key_is_taken_from_the_server_where_the_user_says_so(play: str) -> None:
+def test_a_public_key_is_requested_from_the_server_if_the_user_allows_it(play: str) -> None:
     with serving(PLAYS[play]) as (address, heard):
         with pytest.raises(SourceError):  # the rogue hangs up
             connect(replace(address, tls=Tls(public_key_retrieval=True)))
@@ -196,7 +196,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("play", ["clear", "dialog", "old"])
 @pytest.mark.parametrize("mode", ["preferred", "required"])
-def test_over_tls_that_nobody_checked_the_password_itself_is_not_given(play: str, mode: str, certificate: Path) -> None:
+def test_the_clear_password_is_not_sent_over_unverified_tls(play: str, mode: str, certificate: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     with serving(PLAYS[play], context) as (address, heard):

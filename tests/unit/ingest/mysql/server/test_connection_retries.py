@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def test_a_server_that_comes_back_is_told_twice(
+def test_a_server_that_recovers_is_logged_twice(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def opened(server: ServerAddress, context: Any) -> str:

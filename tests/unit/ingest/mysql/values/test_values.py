@@ -75,7 +75,7 @@ def test_zero_dates_stay_texts_when_texts_are_asked_for() -> None:
     assert found.to_pylist() == [f"{y:04}-{m:02}-{d:02}" for y, m, d in ODD_DATES]
 
 
-def test_what_a_strict_rule_refuses_comes_as_text_for_the_table_to_judge() -> None:
+def test_a_value_that_a_strict_rule_refuses_is_passed_as_text() -> None:
     strict = cells("date", zero_date="error")
     found = temporal.dates(odd_dates(), no_nulls(7), strict)
     assert found.to_pylist() == [f"{y:04}-{m:02}-{d:02}" for y, m, d in ODD_DATES]
@@ -174,7 +174,7 @@ def test_enum_counts_from_one_and_zero_is_the_empty_text() -> None:
         enum_labels(numbers(3), no_nulls(1), of)
 
 
-def test_set_has_a_bit_a_label_and_none_is_the_empty_list() -> None:
+def test_a_set_has_a_bit_per_label_and_no_bit_is_the_empty_list() -> None:
     of = cells("set", labels=tuple(f"l{place}" for place in range(64)))
     masks = np.array([0, 1, 1 << 63, 5], np.uint64)
     assert set_members(masks, no_nulls(4), of).to_pylist() == [[], ["l0"], ["l63"], ["l0", "l2"]]

@@ -23,7 +23,8 @@ import pyarrow as pa
 from penstock.storage.local import LocalStorage
 from penstock.table.compaction.compact import CompactionInput, compact
 from penstock.table.compaction.lookup import Lookup
-from penstock.table.compaction.lookup_store import LookupStore, StoredFile
+from penstock.table.compaction.lookup_file import StoredFile
+from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.compaction.policy import Pick
 from penstock.table.files.file_reader import FileReader

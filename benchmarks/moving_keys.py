@@ -21,7 +21,7 @@ from benchmarks.compaction import peak_memory
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import Layout
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
-from penstock.table.dynamic_buckets.key_index import IndexFolder
+from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.handle import Table
 
 PARTITIONS, BATCH, BATCHES = 20, 100_000, 6

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.compaction.lookup_store import LookupStore, StoredFile
+from penstock.table.compaction.lookup_file import StoredFile
+from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.files.conditions import Condition
 from penstock.table.files.file_reader import POSITION
 from penstock.table.merge.key_groups import Ints

@@ -20,7 +20,7 @@ from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import partitions_of
 from penstock.table.dynamic_buckets.bucket_allocator import Room
-from penstock.table.dynamic_buckets.index_overlay import Overlay
+from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.dynamic_buckets.index_runs import (
     UNKNOWN,
     Ints,
@@ -30,7 +30,7 @@ from penstock.table.dynamic_buckets.index_runs import (
     partition_of,
     places_of,
 )
-from penstock.table.dynamic_buckets.key_index import IndexFolder, KeyIndex
+from penstock.table.dynamic_buckets.key_index import KeyIndex, Overlay
 from penstock.table.merge.spec import Engine, MergeSpec
 from penstock.table.meta.store import TableStore
 from penstock.table.options.merge_engines import MERGE_ENGINE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.table.compaction.lookup_names import drop_table_lookups
-from penstock.table.dynamic_buckets.key_index import forget_keys
+from penstock.table.dynamic_buckets.index_folder import forget_keys
 
 
 def forget_table(root: str) -> None:

@@ -9,7 +9,7 @@ from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.committer import Committed, Committer, Covers
-from penstock.table.dynamic_buckets.key_index import IndexFolder
+from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore

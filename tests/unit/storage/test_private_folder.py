@@ -10,7 +10,7 @@ import pytest
 
 from penstock.storage.private_folder import _own, private_folder
 from penstock.table.compaction.bucket_compactor import lookup_folder
-from penstock.table.dynamic_buckets.key_index import default_folder
+from penstock.table.dynamic_buckets.index_folder import default_folder
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.conflicts import ForeignWriter
-from penstock.table.dynamic_buckets import key_index
+from penstock.table.dynamic_buckets import index_folder
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
-from penstock.table.dynamic_buckets.key_index import IndexFolder
+from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
@@ -34,7 +34,7 @@ def keys_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What is kept between commits: of this test alone, as names come from a seed and are those of other tests too."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    return key_index.default_folder()
+    return index_folder.default_folder()
 
 
 def moving_table(folder: Path, **options: str) -> Table:
@@ -289,7 +289,7 @@ def test_the_index_comes_forward_without_reading_the_table_again(
     table = moving_table(tmp_path)
     write(table, *((str(number), "a", number) for number in range(100)))
     write(table, ("1", "b", 0))
-    monkeypatch.setattr(key_index._Advance, "bootstrapped", None)
+    monkeypatch.setattr(index_folder.IndexAdvance, "bootstrapped", None)
     write(table, ("2", "b", 0))
     table.compact()
     write(table, ("1", "c", 0), ("2", "c", 0))

@@ -74,7 +74,7 @@ class TableWrite:
         store = self.place.store()
         with self._writer(store, user) as writer:
             if _stands_alone(store):
-                writer.land([message for part in parts for message in part.messages], identifier)
+                writer.commit_messages([message for part in parts for message in part.messages], identifier)
             else:
                 for path in (part.path for part in parts if part.path is not None):
                     for batch in staged_rows(store, path):

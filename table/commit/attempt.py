@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from penstock.errors import CommitConflict, PenstockError, StoreError
 from penstock.storage.failures import store_error
 from penstock.table.commit.changes import Changes, record_delta
-from penstock.table.commit.manifest_lists import Lists
+from penstock.table.commit.manifest_lists import ManifestListWriter
 from penstock.table.commit.row_tracking import with_row_ids
 from penstock.table.meta.errors import ManifestMissing
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
@@ -70,7 +70,7 @@ class AlreadyCommitted(CommitConflict):
     """Raised when another process of the same commit user has committed this identifier, or a later one."""
 
 
-def land(
+def commit_snapshot(
     store: TableStore, identity: Identity, retries: Retries, check: Check, only_once: OnlyOnce | None = None
 ) -> Snapshot:
     """Commit the changes that `check` returns for the newest snapshot as the next snapshot, and return it.
@@ -129,12 +129,12 @@ class _Commit:
     retries: Retries
     check: Check
     only_once: OnlyOnce | None
-    lists: Lists = field(init=False)
+    lists: ManifestListWriter = field(init=False)
     doubts: list[Snapshot] = field(default_factory=list)
     failure: OSError | None = None
 
     def __post_init__(self) -> None:
-        self.lists = Lists(self.store)
+        self.lists = ManifestListWriter(self.store)
 
     def run(self) -> Snapshot:
         """Make attempts until one takes effect; CommitConflict when all of them were too late."""
@@ -234,7 +234,7 @@ class _Commit:
 
 
 def _next_snapshot(
-    store: TableStore, identity: Identity, latest: Snapshot | None, changes: Changes, lists: Lists
+    store: TableStore, identity: Identity, latest: Snapshot | None, changes: Changes, lists: ManifestListWriter
 ) -> Snapshot:
     schema = store.schema()
     changes, next_row_id = with_row_ids(changes, latest, schema.options)

@@ -6,28 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict, ConfigError, PenstockError
-from penstock.table.buckets.layout import Layout
-from penstock.table.commit.attempt import AlreadyCommitted, Check, Identity, OnlyOnce, Retries, land
+from penstock.table.commit.attempt import AlreadyCommitted, Check, Identity, OnlyOnce, Retries, commit_snapshot
 from penstock.table.commit.changes import Changes, append_half, compact_half
-from penstock.table.commit.conflicts import (
-    check_bucket_totals,
-    check_deletes,
-    check_levels,
-    check_vectors,
-    check_vectors_have_files,
-)
-from penstock.table.commit.foreign_writers import check_foreign_writers, check_not_overwritten
+from penstock.table.commit.commit_checks import CommitChecks, Contents, Covers
 from penstock.table.compaction.lookup_names import drop_lookups
-from penstock.table.meta.entries import DELETION_VECTORS, CommitMessage
-from penstock.table.meta.live import index_entries, live_entries
-from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT, SNAPSHOT_IGNORE_EMPTY_COMMIT
-from penstock.table.values.binary_row import decode_row
-from penstock.table.values.ordering import order_values
-
-Covers = Callable[[bytes], bool]
-Contents = frozenset[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +49,10 @@ class Committer:
     def __post_init__(self) -> None:
         object.__setattr__(self, "retries", Retries.of(self.store.schema().options))
 
+    @property
+    def _checks(self) -> CommitChecks:
+        return CommitChecks(self.store)
+
     def committed(self, identifier: int) -> Snapshot | None:
         """Return this user's newest snapshot if it committed `identifier` or a later one, else None."""
         return self._committed(identifier, None if identifier == BATCH_IDENTIFIER else self.store.snapshots.latest())
@@ -75,7 +65,7 @@ class Committer:
             snapshot = self.store.snapshots.find(snapshot.id - 1)
         return None
 
-    def _land_once(
+    def _commit_once(
         self, identity: Identity, check: Check, *, newest: Snapshot | None, second: bool = False
     ) -> Snapshot:
         """Commit an identifier that is not committed yet as of the snapshot `newest`.
@@ -86,9 +76,9 @@ class Committer:
         a later identifier: as the user's newest snapshot it would hide the later one.
         """
         if identity.identifier == BATCH_IDENTIFIER:
-            return land(self.store, identity, self.retries, check)
+            return commit_snapshot(self.store, identity, self.retries, check)
         once = OnlyOnce(newest.id if newest else 0, identity.identifier + second)
-        return land(self.store, identity, self.retries, check, once)
+        return commit_snapshot(self.store, identity, self.retries, check, once)
 
     def commit(
         self,
@@ -124,8 +114,8 @@ class Committer:
         empty = append.is_empty and compact.is_empty
         if not append.is_empty or force_empty or (empty and self._keeps_empty(identifier)):
             try:
-                check = counted(self._append_check(append, messages))
-                snapshots.append(self._land_once(identity, check, newest=newest))
+                check = counted(self._checks.append(append, messages))
+                snapshots.append(self._commit_once(identity, check, newest=newest))
             except AlreadyCommitted:
                 return Committed(already=self.committed(identifier), retries=retries)
             newest = snapshots[-1]
@@ -172,8 +162,8 @@ class Committer:
         *,
         second: bool,
     ) -> Snapshot:
-        check = counted(self._compact_check(compact, messages, newest if second else None))
-        snapshot = self._land_once(identity, check, newest=newest, second=second)
+        check = counted(self._checks.compact(compact, messages, newest if second else None))
+        snapshot = self._commit_once(identity, check, newest=newest, second=second)
         drop_lookups(self.store, compact.removed)
         return snapshot
 
@@ -197,14 +187,14 @@ class Committer:
         identity = Identity(self.user, identifier, None, properties or {})
         append, compact = append_half(messages), compact_half(messages)
         try:
-            overwritten = self._land_once(identity, self._overwrite_check(append, covers, seen), newest=newest)
+            overwritten = self._commit_once(identity, self._checks.overwrite(append, covers, seen), newest=newest)
         except AlreadyCommitted:
             return Committed(already=self.committed(identifier))
         if compact.is_empty:
             return Committed((overwritten,))
         try:
-            check = self._compact_check(compact, messages, overwritten)
-            compacted = self._land_once(identity, check, newest=overwritten, second=True)
+            check = self._checks.compact(compact, messages, overwritten)
+            compacted = self._commit_once(identity, check, newest=overwritten, second=True)
         except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
             return Committed((overwritten,), lost)
         return Committed((overwritten, compacted))
@@ -216,88 +206,7 @@ class Committer:
         if changes.is_empty or already is not None:
             return Committed(already=already)
         try:
-            check = self._rewrite_check(changes)
-            return Committed((self._land_once(Identity(self.user, identifier), check, newest=newest),))
+            check = self._checks.rewrite(changes)
+            return Committed((self._commit_once(Identity(self.user, identifier), check, newest=newest),))
         except AlreadyCommitted:
             return Committed(already=self.committed(identifier))
-
-    def _append_check(self, changes: Changes, messages: Sequence[CommitMessage]) -> Callable[..., Changes]:
-        layout = Layout.of(self.store.schema())
-        base = min((message.base_snapshot for message in messages), default=0)
-
-        def check(latest: Snapshot | None, first: bool) -> Changes:
-            if latest is None:
-                return changes
-            if changes.has_deletes:
-                return self._checked_rewrite(changes, latest)
-            if latest.id != base:
-                live = live_entries(self.store, latest, partitions=changes.partitions)
-                check_bucket_totals(live, changes.entries, self.store.name)
-            if layout.has_keys:
-                check_foreign_writers(self.store, layout, messages, latest)
-            return changes
-
-        return check
-
-    def _rewrite_check(self, changes: Changes) -> Callable[..., Changes]:
-        def check(latest: Snapshot | None, first: bool) -> Changes:
-            return self._checked_rewrite(changes, latest)
-
-        return check
-
-    def _compact_check(
-        self, changes: Changes, messages: Sequence[CommitMessage], own: Snapshot | None
-    ) -> Callable[..., Changes]:
-        """Return the check of a COMPACT half; `own` is the first half of the same commit, if it has one."""
-
-        def check(latest: Snapshot | None, first: bool) -> Changes:
-            if self.store.schema().primary_keys:
-                check_not_overwritten(self.store, messages, latest, own)
-            index = index_entries(self.store, latest) if latest else []
-            check_vectors(index, messages, self.store.name)
-            return self._checked_rewrite(changes, latest)
-
-        return check
-
-    def _checked_rewrite(self, changes: Changes, latest: Snapshot | None) -> Changes:
-        layout = Layout.of(self.store.schema())
-        live = live_entries(self.store, latest, partitions=changes.partitions) if latest else []
-        check_deletes(live, changes.entries, self.store.name)
-        check_vectors_have_files(live, changes.entries, changes.index, self.store.name)
-        if layout.has_keys:
-            types = layout.key_types
-
-            def ordered_key(key: bytes) -> tuple[object, ...]:
-                return order_values(decode_row(key, types), types)
-
-            check_levels(live, changes.entries, ordered_key, self.store.name)
-        return changes
-
-    def _overwrite_check(self, append: Changes, covers: Covers, seen: Contents | None) -> Callable[..., Changes]:
-        def check(latest: Snapshot | None, first: bool) -> Changes:
-            if seen is not None and contents(self.store, latest, covers) != seen:
-                raise CommitConflict(
-                    "another job changed a partition that is being rewritten",
-                    table=self.store.name,
-                    snapshot=latest.id if latest else None,
-                    hint="do it again while no other job writes there",
-                )
-            live = live_entries(self.store, latest) if latest else []
-            gone = [entry.deleted() for entry in live if covers(entry.partition)]
-            old_index = index_entries(self.store, latest) if latest else []
-            dropped = [entry.deleted() for entry in old_index if covers(entry.partition)]
-            return Changes(CommitKind.OVERWRITE, gone + append.entries, [], dropped + append.index)
-
-        return check
-
-
-def contents(store: TableStore, snapshot: Snapshot | None, covers: Covers) -> Contents:
-    """Return the identities of these partitions' files, to detect whether they change.
-
-    These are the data files and the files of deletion vectors.
-    """
-    if snapshot is None:
-        return frozenset()
-    files = (entry.identity for entry in live_entries(store, snapshot) if covers(entry.partition))
-    index = (entry for entry in index_entries(store, snapshot) if entry.index_type == DELETION_VECTORS)
-    return frozenset((*files, *(entry.name for entry in index if covers(entry.partition))))

@@ -26,7 +26,7 @@ _BYTES_PER_ENTRY = 400  # rough compressed size of an entry, to cut manifests ne
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenManifest:
     """The name and size of a file that was written."""
 
     name: str
@@ -37,13 +37,13 @@ class Written:
 class SnapshotLists:
     """The manifest lists and index manifest of one snapshot."""
 
-    base: Written
-    delta: Written
-    changelog: Written | None
+    base: WrittenManifest
+    delta: WrittenManifest
+    changelog: WrittenManifest | None
     index_manifest: str | None
 
 
-class Lists:
+class ManifestListWriter:
     """The manifest files and lists that the attempts of one commit write.
 
     Delta and changelog do not depend on the previous snapshot, and are reused by later attempts while the changes stay
@@ -54,7 +54,7 @@ class Lists:
         self._store = store
         self._uuid = store.ambient.new_uuid()
         self._counters = {"manifest": 0, "manifest-list": 0, "index-manifest": 0}
-        self._kept: tuple[Changes, Written, Written | None] | None = None
+        self._kept: tuple[Changes, WrittenManifest, WrittenManifest | None] | None = None
         self._of_attempt: list[str] = []
         self._of_changes: list[str] = []
         self._of_doubts: list[str] = []
@@ -92,7 +92,7 @@ class Lists:
             self._store.storage.delete(path)
         paths.clear()
 
-    def _delta(self, changes: Changes, schema: TableSchema) -> tuple[Written, Written | None]:
+    def _delta(self, changes: Changes, schema: TableSchema) -> tuple[WrittenManifest, WrittenManifest | None]:
         if self._kept is None or self._kept[0] != changes:
             delta = self._list(self._manifests(changes.entries, schema, self._of_changes), self._of_changes)
             changelog = None
@@ -142,7 +142,7 @@ class Lists:
             max_level=max(entry.file.level for entry in entries),
         )
 
-    def _list(self, manifests: Sequence[ManifestFile], made: list[str]) -> Written:
+    def _list(self, manifests: Sequence[ManifestFile], made: list[str]) -> WrittenManifest:
         codec = manifest_codec(self._store.schema().options)
         return self._put("manifest-list", write_manifest_list(manifests, codec), made)
 
@@ -153,13 +153,13 @@ class Lists:
         data = write_index_manifest(with_changes(entries, changes), manifest_codec(self._store.schema().options))
         return self._put("index-manifest", data, self._of_attempt).name
 
-    def _put(self, what: str, data: bytes, made: list[str]) -> Written:
+    def _put(self, what: str, data: bytes, made: list[str]) -> WrittenManifest:
         name = f"{what}-{self._uuid}-{self._counters[what]}"
         self._counters[what] += 1
         path = self._store.paths.manifest(name)
         made.append(path)
         self._store.storage.write(path, data)
-        return Written(name, len(data))
+        return WrittenManifest(name, len(data))
 
 
 def _without_stats(entry: ManifestEntry) -> ManifestEntry:

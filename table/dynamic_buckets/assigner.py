@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import key_hashes
-from penstock.table.dynamic_buckets.bucket_allocator import Room
+from penstock.table.dynamic_buckets.bucket_allocator import BucketAllocator
 from penstock.table.files.hash_index import decode_hashes, encode_hashes
 from penstock.table.meta.data_file import EMPTY_ROW
 from penstock.table.meta.entries import HASH_INDEX, CommitMessage, FileKind, IndexEntry
@@ -50,7 +50,7 @@ class PartitionIndex:
             self.grown.add(int(bucket))
 
 
-def _rooms(layout: Layout, writer: int, writers: int) -> list[Room]:
+def _allocators(layout: Layout, writer: int, writers: int) -> list[BucketAllocator]:
     """Return the allocators of buckets for new keys.
 
     A single writer spreads new keys over `dynamic-bucket.initial-buckets` from the start; of several writers each has
@@ -59,9 +59,9 @@ def _rooms(layout: Layout, writer: int, writers: int) -> list[Room]:
     options = layout.schema.typed
     first = options.get(DYNAMIC_BUCKET_INITIAL_BUCKETS, 1) if writers == 1 else 1
     if first == 1:
-        return [Room.of(layout.schema, writer, writers)]
-    first = min(first, Room.of(layout.schema).most)
-    return [Room.of(layout.schema, number, first) for number in range(first)]
+        return [BucketAllocator.of(layout.schema, writer, writers)]
+    first = min(first, BucketAllocator.of(layout.schema).most)
+    return [BucketAllocator.of(layout.schema, number, first) for number in range(first)]
 
 
 class Assigner:
@@ -69,7 +69,7 @@ class Assigner:
 
     def __init__(self, store: TableStore, layout: Layout, state: TableState, writer: int = 0, writers: int = 1) -> None:
         self._store, self._layout, self._state = store, layout, state
-        self._rooms = _rooms(layout, writer, writers)
+        self._allocators = _allocators(layout, writer, writers)
         self._partitions: dict[bytes, PartitionIndex] = {}
 
     def assign(
@@ -99,11 +99,11 @@ class Assigner:
         return buckets[inverse]
 
     def _new_buckets(self, index: PartitionIndex, hashes: Hashes) -> Buckets:
-        if len(self._rooms) == 1:
-            return self._rooms[0].buckets(index.counts, len(hashes))
+        if len(self._allocators) == 1:
+            return self._allocators[0].buckets(index.counts, len(hashes))
         buckets = np.empty(len(hashes), np.int32)
-        owners = np.mod(hashes.astype(np.int64), len(self._rooms))
-        for number, room in enumerate(self._rooms):
+        owners = np.mod(hashes.astype(np.int64), len(self._allocators))
+        for number, room in enumerate(self._allocators):
             own = owners == number
             buckets[own] = room.buckets(index.counts, int(own.sum()))
         return buckets

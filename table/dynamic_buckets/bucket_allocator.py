@@ -15,7 +15,7 @@ MOST_BUCKETS = 32767
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BucketAllocator:
     """The buckets that a writer may fill: up to `target` keys per bucket and `most` buckets per partition.
 
     Of `writers` parallel writers each opens only buckets whose number modulo `writers` is its own number, so a bucket
@@ -28,7 +28,7 @@ class Room:
     writers: int = 1
 
     @classmethod
-    def of(cls, schema: TableSchema, writer: int = 0, writers: int = 1) -> Room:
+    def of(cls, schema: TableSchema, writer: int = 0, writers: int = 1) -> BucketAllocator:
         """Return the limits that a table's options set."""
         options = schema.typed
         limit = options[DYNAMIC_BUCKET_MAX_BUCKETS]

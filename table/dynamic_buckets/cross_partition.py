@@ -19,7 +19,7 @@ from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import partitions_of
-from penstock.table.dynamic_buckets.bucket_allocator import Room
+from penstock.table.dynamic_buckets.bucket_allocator import BucketAllocator
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.dynamic_buckets.index_runs import (
     UNKNOWN,
@@ -69,7 +69,7 @@ class KeyPlacer:
     store: TableStore
     layout: Layout
     state: TableState
-    room: Room
+    room: BucketAllocator
     _index: KeyIndex | None = None
     _own: Overlay = field(default_factory=Overlay)
     _left: Overlay = field(default_factory=Overlay)  # places that moved keys left, by key and partition
@@ -79,7 +79,7 @@ class KeyPlacer:
         cls, store: TableStore, layout: Layout, state: TableState, writer: int = 0, writers: int = 1
     ) -> KeyPlacer:
         """Create a placer; the index is loaded when it is first used."""
-        return cls(store, layout, state, Room.of(layout.schema, writer, writers))
+        return cls(store, layout, state, BucketAllocator.of(layout.schema, writer, writers))
 
     @property
     def engine(self) -> Engine:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.committer import Committer, contents
+from penstock.table.commit.commit_checks import contents
+from penstock.table.commit.committer import Committer
 from penstock.table.maintenance.partition_times import PartitionTimes
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.store import TableStore

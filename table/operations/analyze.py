@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.commit.attempt import Identity, Retries, land
+from penstock.table.commit.attempt import Identity, Retries, commit_snapshot
 from penstock.table.commit.changes import Changes
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
@@ -70,7 +70,7 @@ def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot
     store.storage.write(store.paths.statistics(name), text.encode())
     changes = Changes(CommitKind.ANALYZE, statistics=name)
     identity = Identity(store.new_commit_user(), BATCH_IDENTIFIER)
-    return land(store, identity, Retries.of(store.schema().options), lambda newest, first: changes)
+    return commit_snapshot(store, identity, Retries.of(store.schema().options), lambda newest, first: changes)
 
 
 class _Distinct:

@@ -15,7 +15,7 @@ from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.bucket_vectors import read_vectors, write_vectors
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.attempt import Check, Identity, Retries, land
+from penstock.table.commit.attempt import Check, Identity, Retries, commit_snapshot
 from penstock.table.commit.changes import Changes
 from penstock.table.commit.conflicts import check_deletes, check_vectors_have_files
 from penstock.table.files.file_reader import POSITION, FileReader
@@ -128,7 +128,7 @@ class _Appended:
         if changes.is_empty:
             return []
         retries = Retries.of(self.layout.schema.options)
-        return [land(self.store, Identity(user, BATCH_IDENTIFIER), retries, self._check(changes))]
+        return [commit_snapshot(self.store, Identity(user, BATCH_IDENTIFIER), retries, self._check(changes))]
 
     def discard(self) -> None:
         for path in self._made:

@@ -8,7 +8,8 @@ from types import TracebackType
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.committer import Committed, Committer, Covers
+from penstock.table.commit.commit_checks import Covers
+from penstock.table.commit.committer import Committed, Committer
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Snapshot

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.attempt import Identity, Retries, land
+from penstock.table.commit.attempt import Identity, Retries, commit_snapshot
 from penstock.table.commit.changes import Changes
 from penstock.table.commit.committer import Committer
 from penstock.table.meta.entries import ManifestEntry, ManifestFile
@@ -89,7 +89,7 @@ def _rebased(
         return Changes(CommitKind.COMPACT, base=base, options=options or {})
 
     identity = Identity(store.new_commit_user(), BATCH_IDENTIFIER)
-    return land(store, identity, Retries.of(store.schema().options), check)
+    return commit_snapshot(store, identity, Retries.of(store.schema().options), check)
 
 
 def _entries_that_are_there(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:

@@ -184,9 +184,9 @@ class TableWriter:
         """
         if identifier is not None and whole_number(identifier, "identifier") < 0:
             raise ConfigError(f"{identifier} cannot identify a commit", hint="identifiers rise from 0")
-        return self.land(self.prepare(identifier), identifier, watermark=watermark, properties=properties)
+        return self.commit_messages(self.prepare(identifier), identifier, watermark=watermark, properties=properties)
 
-    def land(
+    def commit_messages(
         self,
         messages: Sequence[CommitMessage],
         identifier: int | None = None,
@@ -200,12 +200,12 @@ class TableWriter:
         finds out, keeps the files that are in the table, and does the rest.
         """
         try:
-            return self._land(messages, identifier, watermark, properties)
+            return self._commit_messages(messages, identifier, watermark, properties)
         except OSError as failure:
             self._uncertain = True
             raise store_error(failure, "the store failed during a commit", table=self.store.name) from failure
 
-    def _land(
+    def _commit_messages(
         self,
         messages: Sequence[CommitMessage],
         identifier: int | None,

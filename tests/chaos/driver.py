@@ -100,7 +100,7 @@ POINTS: dict[str, Callable[[int], None]] = {
     "files written": before(BatchDriver, "take"),
     "between two tables": between_two_tables,
     # The rows of the batch are committed, the result of its compaction is not: `second` marks the COMPACT half.
-    "inside a compaction": before(committer.Committer, "_land_once", lambda *_, second=False, **__: second),
+    "inside a compaction": before(committer.Committer, "_commit_once", lambda *_, second=False, **__: second),
     # Snapshots are gone, their files are not yet.
     "inside expiry": before(expire, "sweep"),
 }

@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import CommitConflict, StoreError
 from penstock.storage.base import Storage
 from penstock.storage.environment import seeded
-from penstock.table.commit.attempt import Identity, Retries, land
+from penstock.table.commit.attempt import Identity, Retries, commit_snapshot
 from penstock.table.commit.changes import Changes, append_half
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
@@ -142,7 +142,7 @@ def test_a_conflict_after_an_uncertain_put_deletes_nothing(tmp_path: Path) -> No
         raise CommitConflict("a rule that sees another table than before")
 
     with pytest.raises(StoreError, match="it is not known whether the commit took effect") as caught:
-        land(with_puts(table, late), Identity("job", 1), RETRIES, check)
+        commit_snapshot(with_puts(table, late), Identity("job", 1), RETRIES, check)
     assert caught.value.retryable
     assert isinstance(caught.value, OSError)
     late.arrive(table.store.storage.create)
@@ -166,7 +166,7 @@ def test_a_conflict_is_certain_once_another_snapshot_has_the_id(tmp_path: Path) 
             Committer(table.store, "other").commit((), 7, force_empty=True)
 
     with pytest.raises(CommitConflict, match="a rule"):
-        land(with_puts(table, put), Identity("job", 1), RETRIES, check)
+        commit_snapshot(with_puts(table, put), Identity("job", 1), RETRIES, check)
     late.arrive(table.store.storage.create)
     snapshots = table.refresh().snapshots
     assert [one.commit_user for one in snapshots] == ["other"]
@@ -213,7 +213,7 @@ def test_a_refused_commit_after_an_uncertain_one_deletes_nothing(tmp_path: Path)
     store = replace(with_puts(table, late), commits=Locked(no_lock))
     changes = adding(prepared(table, 1))
     with pytest.raises(StoreError, match="it is not known whether the commit took effect"):
-        land(store, Identity("job", 1), RETRIES, lambda latest, first: changes)
+        commit_snapshot(store, Identity("job", 1), RETRIES, lambda latest, first: changes)
     late.arrive(table.store.storage.create)
     assert keys_of(table) == [1]
     check_invariants(table)
@@ -231,7 +231,9 @@ def test_a_snapshot_that_came_and_expired_is_not_made_again(tmp_path: Path) -> N
         raise TimeoutError("no answer")
 
     with pytest.raises(StoreError):
-        land(with_puts(table, put), Identity("job", 1), RETRIES, lambda latest, first: Changes(CommitKind.APPEND))
+        commit_snapshot(
+            with_puts(table, put), Identity("job", 1), RETRIES, lambda latest, first: Changes(CommitKind.APPEND)
+        )
 
 
 TABLES = {
@@ -315,7 +317,7 @@ def test_a_commit_whose_base_expires_under_it_is_made_on_the_newest_snapshot(tmp
         writer.write(rows(table, (3, "z", None)))
         writer.commit(1)
     store = TableStore.open(table.store.storage, table.store.paths.root, ambient=seeded(7))
-    snapshot = land(store, Identity("job", 1), RETRIES, overtaken)
+    snapshot = commit_snapshot(store, Identity("job", 1), RETRIES, overtaken)
     assert snapshot.id == 3
     assert keys_of(table) == [1, 2, 3]
     check_invariants(table.refresh())

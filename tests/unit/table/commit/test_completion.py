@@ -71,8 +71,8 @@ def die_between_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
             raise Killed
         return plain(*arguments)
 
-    plain = commits.land
-    monkeypatch.setattr(commits, "land", land)
+    plain = commits.commit_snapshot
+    monkeypatch.setattr(commits, "commit_snapshot", land)
 
 
 def writer_of(table: Table, way: str) -> TableWriter:
@@ -145,10 +145,10 @@ def test_messages_are_landed_again_after_the_store_was_away(
     away = Away(table.store.storage, put)
     writer.store = TableStore.open(away, table.store.paths.root, ambient=seeded(5))  # type: ignore[arg-type]
     with contextlib.suppress(StoreError):  # where there is no second snapshot, nothing fails
-        writer.land(messages, identifier)
+        writer.commit_messages(messages, identifier)
     failed, away.is_away = away.is_away, False
     if failed or identifier is not None:
-        writer.land(messages, identifier)
+        writer.commit_messages(messages, identifier)
     assert content(table.refresh()) == [(1, "a", None), (2, "b", None)]
     check_invariants(table.refresh())
 
@@ -162,16 +162,16 @@ def test_an_overwrite_keeps_its_files_when_its_compaction_is_lost(
     with table.writer() as writer:
         writer.write(rows(table, *((key, "a", None) for key in range(50))))
         writer.commit()
-    plain, calls = commits.land, []
+    plain, calls = commits.commit_snapshot, []
 
     def land(*arguments: Any) -> Any:
         calls.append(arguments)
         if len(calls) == 2:
-            monkeypatch.setattr(commits, "land", plain)
+            monkeypatch.setattr(commits, "commit_snapshot", plain)
             assert table.refresh().compact()
         return plain(*arguments)
 
-    monkeypatch.setattr(commits, "land", land)
+    monkeypatch.setattr(commits, "commit_snapshot", land)
     if way == "overwrite":
         with table.overwrite() as writer:
             writer.write(rows(table, *((key, "b", None) for key in range(20))))
@@ -193,10 +193,10 @@ def test_a_conflict_after_an_unknown_result_deletes_no_file(tmp_path: Path, monk
         raise outcomes.pop(0)
 
     with monkeypatch.context() as patch:
-        patch.setattr(commits, "land", land)
+        patch.setattr(commits, "commit_snapshot", land)
         for error in (StoreError, CommitConflict):
             with pytest.raises(error):
-                writer.land(messages, 7)
+                writer.commit_messages(messages, 7)
     assert list(tmp_path.rglob("data-*"))
-    writer.land(messages, 7)
+    writer.commit_messages(messages, 7)
     assert content(table.refresh()) == [(1, "a", None)]

@@ -68,7 +68,7 @@ def test_rows_between_the_first_numbers_a_writer_gave_out_are_seen(tmp_path: Pat
         assert messages[0].new_files[0].min_sequence > 30
         write(table, (2, 100))
         with pytest.raises(ForeignWriter):
-            writer.land(messages, 0)
+            writer.commit_messages(messages, 0)
     assert (2, 100) in content(table)
     assert len(content(table)) == 30
     check_invariants(table)
@@ -81,8 +81,8 @@ def test_a_writer_that_prepares_twice_is_not_foreign_to_itself(tmp_path: Path) -
         first = writer.prepare(0)
         writer.write(rows(table, (1, 2)))
         second = writer.prepare(1)
-        writer.land(first, 0)
-        writer.land(second, 1)
+        writer.commit_messages(first, 0)
+        writer.commit_messages(second, 1)
     assert content(table) == [(1, 2)]
 
 
@@ -98,7 +98,7 @@ def test_a_writer_that_cannot_see_back_to_where_it_began_is_refused(tmp_path: Pa
         table.expire_snapshots()
         assert len(table.snapshots) == 1
         with pytest.raises(HistoryExpired, match="snapshots have expired") as refused:
-            writer.land(messages, 0)
+            writer.commit_messages(messages, 0)
     assert refused.value.facts["work_began_at_snapshot"] == 1
     assert "snapshot.time-retained" in str(refused.value.hint)
     assert content(table) == [(1, 222)]

@@ -76,7 +76,7 @@ def test_a_commit_that_lands_while_files_are_listed_loses_none(tmp_path: Path, m
             found = list(real(self, folder))
             if folder.endswith("bucket-0") and not listed:
                 listed.extend(found)
-                writer.land(messages, 1)
+                writer.commit_messages(messages, 1)
             return iter(found)
 
         monkeypatch.setattr(LocalStorage, "list", listing)

@@ -103,7 +103,7 @@ def test_a_compaction_that_meets_another_is_dropped_and_the_data_stands(tmp_path
         messages = writer.prepare()
         assert any(message.compact_before for message in messages)
         table.compact(full=True, options={"compaction.force-rewrite-all-files": "true"})
-        made = writer.land(messages)
+        made = writer.commit_messages(messages)
         # Where rows show by compaction only, what was lost is done again at once; elsewhere the next batch of this
         # writer makes it good, in buckets that it does not write to itself.
         again = [CommitKind.COMPACT] if kind in AT_ONCE else []

@@ -99,14 +99,14 @@ def test_a_delete_begins_anew_when_another_rewrote_its_files(
     tmp_path: Path, vectors: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = append_table(tmp_path, vectors)
-    real, other = deleting.land, [True]
+    real, other = deleting.commit_snapshot, [True]
 
     def land(*given: object) -> object:
         if other.pop() if other else False:
             table.delete("id = 1")
         return real(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(deleting, "land", land)
+    monkeypatch.setattr(deleting, "commit_snapshot", land)
     table.delete("id = 2")
     assert content(table) == [(3, "c", None), (4, "d", None)]
     assert table.remove_orphan_files(dry_run=True, older_than=1 << 60) == []
@@ -350,7 +350,7 @@ def test_a_delete_needs_no_history_to_see_that_its_files_were_rewritten(
 ) -> None:
     table = append_table(tmp_path, vectors, {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
     add(table, (5, "e", None))
-    real, other = deleting.land, [True]
+    real, other = deleting.commit_snapshot, [True]
 
     def land(*given: object) -> object:
         if other.pop() if other else False:
@@ -361,7 +361,7 @@ def test_a_delete_needs_no_history_to_see_that_its_files_were_rewritten(
             assert len(table.snapshots) == 1
         return real(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(deleting, "land", land)
+    monkeypatch.setattr(deleting, "commit_snapshot", land)
     table.delete("id = 2")
     assert [row[0] for row in content(table)] == [1, 3, 4, 5, 6]
     check_invariants(table)

@@ -130,8 +130,8 @@ def test_a_commit_that_the_store_failed_can_be_done_again(tmp_path: Path, verb: 
     (tmp_path / "warehouse/shop.db/orders/snapshot/LATEST").unlink()  # so that it lists, too
     sound, writer.store = writer.store, TableStore.open(Away(), table.store.paths.root, ambient=seeded(3))  # type: ignore[arg-type]
     with pytest.raises(StoreError) as caught:
-        writer.land(messages, 1)
+        writer.commit_messages(messages, 1)
     assert caught.value.facts["table"] == "shop.orders"
     writer.store = sound
-    writer.land(messages, 1)
+    writer.commit_messages(messages, 1)
     assert len(content(table.refresh())) == 500

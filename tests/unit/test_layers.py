@@ -57,6 +57,7 @@ FLOORS = {
         {"write", "dynamic_buckets"},
         {"commit"},
         {"operations"},
+        {"description"},
         {"maintenance"},
         {"usable"},
         {"system"},

@@ -9,7 +9,7 @@ from penstock.table.files.encoding import encoding_of
 from penstock.table.files.errors import FormatUnknown
 from penstock.table.maintenance.partition_times import PartitionTimes
 from penstock.table.maintenance.tag_periods import TagPeriod
-from penstock.table.merge.spec import MergeSpec
+from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.options.files import DATA_FILE_PATH_DIRECTORY
 from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema
@@ -27,7 +27,8 @@ def check_usable(schema: TableSchema) -> None:
     if layout.mode is BucketMode.POSTPONE:
         _check_postponed_files(layout)
     if schema.primary_keys:
-        MergeSpec.of(schema)
+        merge_spec(schema)
+        merge_engine(schema.typed).check_options(schema.typed)
     Travel.of(schema.options)
     PartitionTimes.of(schema.options)
     TagPeriod.of(schema.options)

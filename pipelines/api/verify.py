@@ -27,9 +27,9 @@ from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import key_hashes
 from penstock.table.handle import Table
+from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing
-from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.types import AtomicType
 
@@ -209,12 +209,12 @@ class Compared:
     ) -> Compared:
         layout = Layout.of(table.store.schema())
         schema = layout.schema
-        engine = schema.typed[MERGE_ENGINE]
-        if not schema.primary_keys or engine != "deduplicate":
+        engine = merge_engine(schema.typed)
+        if not schema.primary_keys or not engine.newest_wins:
             raise NotComparable(
                 "rows of this table do not correspond to rows of its source, so they cannot be compared",
                 table=table.name,
-                merge_engine=engine if schema.primary_keys else None,
+                merge_engine=engine.name if schema.primary_keys else None,
                 primary_key=None if schema.primary_keys else "none",
             )
         own = {shape.rules.name(column.name) for one in sources for column in one.fields}

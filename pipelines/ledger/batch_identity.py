@@ -12,11 +12,10 @@ from itertools import islice
 
 from penstock.ingest.source import Offsets, canonical
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
-from penstock.table.merge.spec import Engine
+from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
-from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.schema.table_schema import TableSchema
 
 PIPELINE = "penstock.pipeline"
@@ -156,5 +155,5 @@ def shows_replay(table: TableSchema) -> bool:
 
     With deduplicate the last row per key wins, so it is not, but a changelog contains the repetition.
     """
-    engine, producer = table.typed[MERGE_ENGINE], table.typed[CHANGELOG_PRODUCER]
-    return not table.primary_keys or engine != Engine.DEDUPLICATE or producer != "none"
+    forgives = bool(table.primary_keys) and merge_engine(table.typed).forgives_replay
+    return not forgives or table.typed[CHANGELOG_PRODUCER].writes_changelog

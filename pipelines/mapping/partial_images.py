@@ -17,8 +17,7 @@ from penstock.formats.message_format import RowColumns
 from penstock.ingest.fetched_chunk import Fetched
 from penstock.row_kinds import INSERT, UPDATE_AFTER
 from penstock.schema_evolution.drift import ColumnRules
-from penstock.table.merge.spec import Engine
-from penstock.table.options.merge_engines import MERGE_ENGINE
+from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.schema.table_schema import TableSchema
 
 
@@ -46,8 +45,7 @@ def updates(change: ChangeBatch) -> int:
 
 
 def _can_tell(source: SourceSchema, table: TableSchema) -> bool:
-    engine = table.typed[MERGE_ENGINE]
-    return source.dialect != "text" and engine != Engine.PARTIAL_UPDATE
+    return source.dialect != "text" and not merge_engine(table.typed).null_means_unchanged
 
 
 def _undeclared(source: SourceSchema, table: TableSchema, rules: ColumnRules, made: frozenset[str]) -> tuple[str, ...]:

@@ -28,10 +28,10 @@ from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.target_names import Naming
 from penstock.schema_evolution.types.source import is_known
 from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
-from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.merge.spec import MergeSpec
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
-from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.schema.changes import apply_changes
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_usable
@@ -330,8 +330,7 @@ class ShapedOptions(DecodeOptions):
 
 
 def _needs_before(schema: TableSchema) -> bool:
-    engine, producer = schema.typed[MERGE_ENGINE], schema.typed[CHANGELOG_PRODUCER]
-    return producer == "input" or engine == Engine.AGGREGATION
+    return schema.typed[CHANGELOG_PRODUCER].copies_input or merge_engine(schema.typed).needs_before_images
 
 
 def _metadata_values(metadata: Metadata, fetched: Fetched | None, change: ChangeBatch) -> pa.Array:
@@ -384,4 +383,4 @@ def _nonsense(source: SourceSchema, table: TableSchema | None, rules: ColumnRule
 
 @lru_cache(maxsize=_KEYS_PER_SCHEMA)
 def _merge(table: TableSchema) -> MergeSpec:
-    return MergeSpec.of(table)
+    return merge_spec(table)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, KIND_TEXTS, RowKinds, is_retract
 from penstock.table.buckets.layout import Layout
+from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.store import TableStore
@@ -70,7 +71,7 @@ class RowRules:
     @classmethod
     def of(cls, schema: TableSchema) -> RowRules:
         """Return the rules of a schema."""
-        return cls(schema, MergeSpec.of(schema) if schema.primary_keys else None)
+        return cls(schema, merge_spec(schema) if schema.primary_keys else None)
 
     def fit(self, data: pa.Table | pa.RecordBatch, kinds: object) -> tuple[pa.RecordBatch, RowKinds]:
         """Return the rows with the table's columns and types, and their kinds, without the rows the table ignores."""

@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, is_retract
 from penstock.table.merge.aggregates.identity import identities
-from penstock.table.merge.key_groups import Flags, Groups, Ints, kinds_of, whole
-from penstock.table.merge.spec import KIND, SEQUENCE, MergeSpec
+from penstock.table.merge.key_groups import KIND, SEQUENCE, Flags, Groups, Ints, kinds_of, whole
+from penstock.table.merge.spec import MergeSpec
 from penstock.table.options.changelogs import (
     CHANGELOG_PRODUCER,
     CHANGELOG_PRODUCER_ROW_DEDUPLICATE,
     CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS,
+    ChangelogProducer,
 )
 from penstock.table.options.table_options import TableOptions
 from penstock.table.values.types import AtomicType, DataType
@@ -28,7 +29,7 @@ _LATEST = np.iinfo(np.int64).max
 class ChangelogSpec:
     """The changelog options of a table."""
 
-    producer: str = "none"
+    producer: ChangelogProducer = ChangelogProducer.NONE
     deduplicate: bool = False  # no change if the rows before and after are equal,
     ignored: tuple[str, ...] = ()  # apart from these columns
 

@@ -110,7 +110,7 @@ class _Compaction:
 
     def _must_compare(self) -> bool:
         """Return whether a comparison matters although the rows themselves are not written."""
-        return self._spec.changelog.producer in {"lookup", "full-compaction"} or self._spec.vectors
+        return self._spec.changelog.producer.by_compaction or self._spec.vectors
 
     def _rows(self, unit: Unit) -> Iterator[pa.Table]:
         """Yield the merged rows of a unit, and record the changes and the replaced rows that comparisons find."""

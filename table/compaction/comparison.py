@@ -12,11 +12,11 @@ from penstock.table.compaction.changelog import diff, lowest_rows, row_levels
 from penstock.table.compaction.lookup import Hits, Lookup, Vectors
 from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.merge.bounded_merge import Step
+from penstock.table.merge.engines.first_row import first_rows
 from penstock.table.merge.incoming_kinds import kept_rows
 from penstock.table.merge.key_groups import Flags, Groups, Ints, concat_parts, group_rows, kinds_of, whole
-from penstock.table.merge.merge_rows import first_rows, merge_groups
+from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.merge.sorted_runs import Levels
-from penstock.table.merge.spec import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Comparison:
         """Merge a step and compare its keys with their previous rows."""
         if not self.spec.looks_up:
             return self._with_the_top(step)
-        if self.spec.merge.engine is Engine.FIRST_ROW:
+        if self.spec.merge.engine.oldest_wins:
             return self._first_rows(step)
         return self._with_upper_levels(step)
 
@@ -71,7 +71,7 @@ class Comparison:
     def _with_upper_levels(self, step: Step) -> Compared:
         """Compare level-0 rows with the row that readers see, which may be on any upper level."""
         spec = self.spec.merge
-        if spec.engine is Engine.DEDUPLICATE and len(step.levels) == 1 and step.levels[0] > 0:
+        if spec.engine.newest_wins and len(step.levels) == 1 and step.levels[0] > 0:
             return Compared(step.parts[0])
         groups, levels = self._grouped(step)
         hits = self._look_up(groups, lowest_rows(groups, levels) < 0, with_rows=self._needs_old_rows)
@@ -81,16 +81,14 @@ class Comparison:
             groups = group_rows(spec, rows)
         merged = merge_groups(spec, groups, bypass=False, levels=levels).table()
         changes = None
-        if self.spec.changelog.producer == "lookup":
+        if self.spec.changelog.producer.by_lookup:
             fresh = _any_of(groups, levels == 0)
             changes = self._diff(groups, merged, lowest_rows(groups, levels), fresh)
         return Compared(merged, changes, hits)
 
     @property
     def _needs_old_rows(self) -> bool:
-        spec = self.spec.merge
-        newest_wins = spec.engine is Engine.DEDUPLICATE and not spec.sequence_fields
-        return self.spec.changelog.producer == "lookup" or not newest_wins
+        return self.spec.changelog.producer.by_lookup or not self.spec.merge.last_arrival_wins
 
     def _first_rows(self, step: Step) -> Compared:
         groups, levels = self._grouped(step)
@@ -102,7 +100,7 @@ class Comparison:
         chosen = first_rows(groups, np.ones(len(groups.starts), np.bool_))
         rows = groups.rows.take(pa.array(chosen[stays]))
         # A first row is written to the changelog with its original kind, even if that is +U.
-        new = groups.rows.take(pa.array(chosen[stays & fresh])) if self.spec.changelog.producer == "lookup" else None
+        new = groups.rows.take(pa.array(chosen[stays & fresh])) if self.spec.changelog.producer.by_lookup else None
         return Compared(rows, new)
 
     def _look_up(self, groups: Groups, wanted: Flags, *, with_rows: bool) -> Hits | None:

@@ -37,7 +37,7 @@ class FullCompaction:
         options = layout.schema.typed
         if not layout.has_keys or options[WRITE_ONLY]:
             return cls(store, None)
-        default = 1 if options[CHANGELOG_PRODUCER] == "full-compaction" else None
+        default = 1 if options[CHANGELOG_PRODUCER].by_full_compaction else None
         return cls(store, options.get(FULL_COMPACTION_DELTA_COMMITS, default))
 
     def is_due(self, identifier: int | None) -> bool:

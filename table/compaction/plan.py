@@ -9,8 +9,9 @@ from penstock.table.compaction.changelog import ChangelogSpec
 from penstock.table.compaction.policy import Pick, Policy
 from penstock.table.compaction.record_expiry import RecordExpiry
 from penstock.table.files.encoding import encoding_of
+from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.merge.sorted_runs import KeyedFile, Levels, Run, Section, sections
-from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
 from penstock.table.options.compaction import COMMIT_FORCE_COMPACT, COMPACTION_FORCE_REWRITE_ALL_FILES, LOOKUP_WAIT
@@ -38,7 +39,7 @@ class CompactionSpec:
         """Return the spec of a schema."""
         options = schema.typed
         return cls(
-            merge=MergeSpec.of(schema),
+            merge=merge_spec(schema),
             changelog=ChangelogSpec.of(schema.options),
             vectors=options[DELETION_VECTORS_ENABLED],
             target_size=options.get(TARGET_FILE_SIZE, 128 * MB),
@@ -57,7 +58,7 @@ class CompactionSpec:
     @property
     def looks_up(self) -> bool:
         """Return whether compaction merges level-0 rows with the rows of upper levels by lookup."""
-        return not self.full_changelog and (self.merge.lookup or self.merge.engine is Engine.FIRST_ROW)
+        return not self.full_changelog and self.merge.needs_upper_levels
 
     @property
     def shows_by_compaction(self) -> bool:
@@ -77,13 +78,12 @@ class CompactionSpec:
     @property
     def policy(self) -> Policy:
         """Return the policy that picks files."""
-        needs_lookup = self.merge.lookup or self.merge.engine is Engine.FIRST_ROW
-        return Policy.of(self.options, needs_lookup=needs_lookup)
+        return Policy.of(self.options, needs_lookup=self.merge.needs_upper_levels)
 
     @property
     def full_changelog(self) -> bool:
         """Return whether only full compactions produce the changelog."""
-        return self.changelog.producer == "full-compaction"
+        return self.changelog.producer.by_full_compaction
 
     @property
     def small_size(self) -> int:
@@ -171,8 +171,8 @@ class _Planning:
         if spec.vectors and file.delete_row_count != 0:
             return Unit((section,), rewrite=True, compare=True)
         # Only rows of deduplicate are certain not to change when they are merged with older rows.
-        newest_wins = spec.merge.engine is Engine.DEDUPLICATE and not spec.merge.sequence_fields
-        return Unit((section,), rewrite=not (self._to_top or newest_wins), compare=True)
+        rewrite = not (self._to_top or spec.merge.last_arrival_wins)
+        return Unit((section,), rewrite=rewrite, compare=True)
 
     def _other_format(self, file: DataFile) -> bool:
         wanted = encoding_of(self._spec.options, self._pick.level).format

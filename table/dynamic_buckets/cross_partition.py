@@ -31,9 +31,9 @@ from penstock.table.dynamic_buckets.index_runs import (
     places_of,
 )
 from penstock.table.dynamic_buckets.key_index import KeyIndex, Overlay
-from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.merge.engines.registry import merge_engine, merge_spec
+from penstock.table.merge.spec import MergeEngine, MovedKey
 from penstock.table.meta.store import TableStore
-from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.values.fingerprints import Fingerprints, fingerprints
 from penstock.table.values.internal import from_internal
 
@@ -82,24 +82,25 @@ class KeyPlacer:
         return cls(store, layout, state, BucketAllocator.of(layout.schema, writer, writers))
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> MergeEngine:
         """Return the table's merge engine."""
-        return Engine(self.layout.schema.typed[MERGE_ENGINE])
+        return merge_engine(self.layout.schema.typed)
 
     @property
     def _ignores_deletes(self) -> bool:
-        return MergeSpec.of(self.layout.schema).ignore_delete
+        return merge_spec(self.layout.schema).ignore_delete
 
     def place(self, rows: pa.RecordBatch, kinds: RowKinds) -> Placed:
         """Return the rows with their buckets, and with the deletes that moving keys requires."""
         batch = _Batch.of(self.layout, rows, kinds, self.index.number)
         known = self._known(batch.keys)
-        match self.engine:
-            case Engine.DEDUPLICATE:
+        match self.engine.moved_key:
+            case MovedKey.MOVES:
                 return self._moved(batch, known)
-            case Engine.FIRST_ROW:
+            case MovedKey.IS_DROPPED:
                 return self._first(batch, known)
-        return self._stayed(batch, known)
+            case MovedKey.STAYS:
+                return self._stayed(batch, known)
 
     def found_in(self, index: KeyIndex) -> Iterator[bytes]:
         """Yield the partitions in which an index knows keys that this placer assigned."""

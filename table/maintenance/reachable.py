@@ -217,7 +217,7 @@ def stands_on_delta(store: TableStore, snapshot: Snapshot) -> bool:
     They do if the table had no changelog producer at the time.
     """
     options = store.schemas.get(snapshot.schema_id).typed
-    return snapshot.changelog_manifest_list is None and options[CHANGELOG_PRODUCER] == "none"
+    return snapshot.changelog_manifest_list is None and not options[CHANGELOG_PRODUCER].writes_changelog
 
 
 def live_among(store: TableStore, snapshot: Snapshot, files: Collection[ManifestEntry]) -> set[str]:

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, KIND_TEXTS, UPDATE_BEFORE, RowKinds, is_retract
-from penstock.table.merge.aggregate_functions import Aggregate
+from penstock.table.merge.aggregates.function import Aggregate
 from penstock.table.merge.key_groups import whole
-from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.merge.spec import MergeSpec
 from penstock.table.values.buffers import fixed_values
 
 
@@ -50,27 +50,15 @@ def check_retracts(spec: MergeSpec, kinds: RowKinds) -> None:
 
     Java accepts them, and can then neither read nor compact the bucket.
     """
-    if not is_retract(kinds).any():
-        return
-    match spec.engine:
-        case Engine.FIRST_ROW:
-            raise RetractRefused("a first-row table takes no -U and no -D rows", hint="set ignore-delete = true")
-        case Engine.PARTIAL_UPDATE if not (spec.remove_on_delete or spec.groups):
-            raise RetractRefused(
-                "a partial-update table takes no -U and no -D rows",
-                hint="set ignore-delete, partial-update.remove-record-on-delete, or define sequence groups",
-            )
-    if spec.engine is Engine.AGGREGATION and spec.remove_on_delete and not (kinds == UPDATE_BEFORE).any():
-        return
-    for column, aggregate in spec.aggregates.items():
-        check_retractable(column, aggregate)
+    if is_retract(kinds).any():
+        spec.engine.check_retracts(spec, kinds)
 
 
 def check_retractable(column: str, aggregate: Aggregate) -> None:
     """Raise RetractRefused if the column's function does not support retraction."""
     if not aggregate.retractable:
         raise RetractRefused(
-            f"{aggregate.function} cannot take a row back",
+            f"{aggregate.function.name} cannot take a row back",
             column=column,
             hint=f"set fields.{column}.ignore-retract = true, or ignore-delete = true",
         )

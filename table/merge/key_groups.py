@@ -7,24 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.row_kinds import RowKinds, is_retract
-from penstock.table.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
 from penstock.table.values.buffers import Rows, fixed_values
 from penstock.table.values.ordering import Keys, sort_keys
 from penstock.table.values.sorting import stable_order
-from penstock.table.values.types import AtomicType
+from penstock.table.values.types import AtomicType, DataType
+
+SEQUENCE = "_SEQUENCE_NUMBER"
+KIND = "_VALUE_KIND"
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 # Engines that process columns are a third faster on one chunk than on five; for more rows the copy would be too large.
 COMBINED_ROWS = 1 << 20
+
+
+class KeyOrder(Protocol):
+    """The key of a table, and the order of the rows of a key: what grouping needs of a MergeSpec."""
+
+    @property
+    def keys(self) -> tuple[str, ...]: ...
+    @property
+    def sequence_fields(self) -> tuple[str, ...]: ...
+    @property
+    def descending(self) -> bool: ...
+    @property
+    def combines_columns(self) -> bool: ...
+
+    def type_of(self, column: str) -> DataType: ...
+    def key_types(self) -> list[DataType]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +68,7 @@ class Groups:
         return np.diff(self.starts, append=len(self.order))
 
 
-def group_rows(spec: MergeSpec, rows: pa.Table, *, sorted_runs: bool = True) -> Groups:
+def group_rows(spec: KeyOrder, rows: pa.Table, *, sorted_runs: bool = True) -> Groups:
     """Group `rows`, which are concatenated sorted runs, older first, or are in order of arrival.
 
     Rows of a key are ordered by the user's sequence fields, then by sequence number if the rows have one, then by their
@@ -64,7 +82,7 @@ def group_rows(spec: MergeSpec, rows: pa.Table, *, sorted_runs: bool = True) -> 
     return Groups(rows, kinds_of(rows), order, starts)
 
 
-def newest_rows(spec: MergeSpec, rows: pa.Table) -> Flags:
+def newest_rows(spec: KeyOrder, rows: pa.Table) -> Flags:
     """Return a mask of the last row of each key in the order of `group_rows`; a mask alone costs half of the groups."""
     keys = sort_keys([rows.column(name) for name in spec.keys], spec.key_types())
     order = stable_order(keys, sorted_runs=True)
@@ -78,7 +96,7 @@ def newest_rows(spec: MergeSpec, rows: pa.Table) -> Flags:
     return mask
 
 
-def _has_sequence(spec: MergeSpec, rows: pa.Table) -> bool:
+def _has_sequence(spec: KeyOrder, rows: pa.Table) -> bool:
     return SEQUENCE in rows.column_names or bool(spec.sequence_fields)
 
 
@@ -102,7 +120,7 @@ def group_starts(keys: Keys, order: Ints) -> Ints:
     return np.append(np.zeros(min(len(order), 1), np.int64), np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
 
 
-def _in_sequence(spec: MergeSpec, rows: pa.Table, order: Ints, starts: Ints) -> Ints:
+def _in_sequence(spec: KeyOrder, rows: pa.Table, order: Ints, starts: Ints) -> Ints:
     """Reorder the rows of keys that occur more than once; all others stay in place."""
     counts = np.diff(starts, append=len(order))
     places = np.flatnonzero(np.repeat(counts > 1, counts))
@@ -121,7 +139,7 @@ def _in_sequence(spec: MergeSpec, rows: pa.Table, order: Ints, starts: Ints) -> 
     return order
 
 
-def _user_sequence(spec: MergeSpec, rows: pa.Table) -> Keys:
+def _user_sequence(spec: KeyOrder, rows: pa.Table) -> Keys:
     """Return sort keys of the sequence fields. Nulls lose, in ascending and in descending order."""
     types = [spec.type_of(name) for name in rows.column_names]
     if not spec.descending:
@@ -233,7 +251,7 @@ def sequence_numbers(rows: pa.Table) -> Ints:
     return np.asarray(fixed_values(whole(rows.column(SEQUENCE)), np.int64), np.int64)
 
 
-def concat_parts(spec: MergeSpec, parts: Sequence[pa.Table]) -> pa.Table:
+def concat_parts(spec: KeyOrder, parts: Sequence[pa.Table]) -> pa.Table:
     """Return the parts as one table.
 
     Kinds are filled in with +I if only some parts have them; sequence numbers are included only if all parts have them.
@@ -245,8 +263,7 @@ def concat_parts(spec: MergeSpec, parts: Sequence[pa.Table]) -> pa.Table:
         wanted.insert(1 if numbered else 0, KIND)
         parts = [part if KIND in part.column_names else _with_adds(part) for part in parts]
     rows = pa.concat_tables([part.select(wanted) for part in parts])
-    by_column = spec.engine in {Engine.PARTIAL_UPDATE, Engine.AGGREGATION}
-    return rows.combine_chunks() if by_column and len(rows) <= COMBINED_ROWS else rows
+    return rows.combine_chunks() if spec.combines_columns and len(rows) <= COMBINED_ROWS else rows
 
 
 def _with_adds(part: pa.Table) -> pa.Table:

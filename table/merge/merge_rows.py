@@ -7,13 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.row_kinds import is_retract
-from penstock.table.merge.aggregation import merge_aggregation
-from penstock.table.merge.incoming_kinds import RetractRefused, kept_rows
-from penstock.table.merge.key_groups import Flags, Groups, Ints, Work, concat_parts, group_rows, kinds_of, visible_rows
+from penstock.table.merge.incoming_kinds import kept_rows
+from penstock.table.merge.key_groups import Groups, Ints, concat_parts, group_rows, kinds_of, visible_rows
 from penstock.table.merge.outcome import Outcome
-from penstock.table.merge.partial_update import merge_partial_update
-from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.merge.spec import MergeSpec
 
 
 def merge_rows(
@@ -77,22 +74,7 @@ def merge_groups(spec: MergeSpec, groups: Groups, *, bypass: bool = True, levels
     chosen = groups.counts > 1 if bypass else np.ones(len(groups.starts), np.bool_)
     if levels is not None:
         groups = _smallest_level(groups, levels)
-    if spec.engine is Engine.FIRST_ROW:
-        return Outcome.of(groups, first_rows(groups, chosen))
-    winners = groups.order[groups.ends - 1]
-    if spec.engine is Engine.DEDUPLICATE or not chosen.any():
-        return Outcome.of(groups, winners)
-    work = Work.of(groups, chosen)
-    merge = merge_aggregation if spec.engine is Engine.AGGREGATION else merge_partial_update
-    return Outcome.of(groups, winners, work, merge(spec, work))
-
-
-def first_rows(groups: Groups, chosen: Flags) -> Ints:
-    """Return the first row of each key. RetractRefused when a chosen key has a -U or -D row."""
-    retracts = is_retract(groups.kinds[groups.order])
-    if (retracts & np.repeat(chosen, groups.counts)).any():
-        raise RetractRefused("a first-row table takes no -U and no -D rows", hint="set ignore-delete = true")
-    return groups.order[groups.starts]
+    return spec.engine.merge(spec, groups, chosen)
 
 
 def _smallest_level(groups: Groups, levels: Ints) -> Groups:

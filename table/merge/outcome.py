@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.row_kinds import RowKinds, is_retract
-from penstock.table.merge.key_groups import Flags, Groups, Ints, Work
-from penstock.table.merge.spec import KIND
+from penstock.table.merge.key_groups import KIND, Flags, Groups, Ints, Work
 from penstock.table.values.buffers import rows_at
 
 
@@ -23,6 +23,13 @@ class Merged:
     kinds: RowKinds
     picks: dict[str, Ints] = field(default_factory=dict)
     made: dict[str, pa.Array] = field(default_factory=dict)
+
+    def put(self, name: str, result: Ints | pa.Array) -> None:
+        """Add the result of a column: one position per key, or one value per key."""
+        if isinstance(result, pa.Array):
+            self.made[name] = result
+        else:
+            self.picks[name] = result
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,15 @@ class Outcome:
         if work is not None and merged is not None:
             kinds[work.keys] = merged.kinds
         return cls(groups, winners, kinds, work, merged)
+
+    @classmethod
+    def by_column(cls, groups: Groups, chosen: Flags, merge: Callable[[Work], Merged]) -> Outcome:
+        """Return the outcome of an engine that merges the rows of the chosen keys column by column."""
+        winners = groups.order[groups.ends - 1]
+        if not chosen.any():
+            return cls.of(groups, winners)
+        work = Work.of(groups, chosen)
+        return cls.of(groups, winners, work, merge(work))
 
     @property
     def visible(self) -> Flags:

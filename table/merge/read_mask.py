@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from penstock.row_kinds import is_retract
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, Step, steps
-from penstock.table.merge.key_groups import Flags, concat_parts, kinds_of, newest_rows
-from penstock.table.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
+from penstock.table.merge.key_groups import KIND, SEQUENCE, Flags, concat_parts, kinds_of, newest_rows
+from penstock.table.merge.spec import MergeSpec
 
 
 def may_mask(spec: MergeSpec, runs: int) -> bool:
@@ -22,7 +22,7 @@ def may_mask(spec: MergeSpec, runs: int) -> bool:
 
     Beyond MAX_OPEN_RUNS, `steps` combines runs, and a mask could not be assigned to a run.
     """
-    newest_wins = spec.engine is Engine.DEDUPLICATE and not spec.lookup and not spec.ignore_delete
+    newest_wins = spec.engine.newest_wins and not spec.lookup and not spec.ignore_delete
     return newest_wins and runs <= MAX_OPEN_RUNS
 
 

@@ -19,6 +19,7 @@ from penstock.table.commit.attempt import Check, Identity, Retries, commit_snaps
 from penstock.table.commit.changes import Changes
 from penstock.table.commit.conflicts import check_deletes, check_vectors_have_files
 from penstock.table.files.file_reader import POSITION, FileReader
+from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.live import index_entries, live_entries
@@ -26,14 +27,6 @@ from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
-from penstock.table.options.merge_engines import (
-    AGGREGATION_REMOVE_RECORD_ON_DELETE,
-    IGNORE_DELETE,
-    MERGE_ENGINE,
-    PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
-    PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
-    ROWKIND_FIELD,
-)
 from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.read.filter import Condition
 from penstock.table.read.plan import plan_state
@@ -82,19 +75,12 @@ def _delete_by_keys(store: TableStore, condition: Condition, user: str) -> list[
 
 def check_deletable(schema: TableSchema, table: str) -> None:
     """Raise ConfigError unless -D rows delete under the table's merge engine and options (the same rule as in Java)."""
-    options = schema.typed
-    engine = options[MERGE_ENGINE]
-    removes = {
-        "deduplicate": True,
-        "partial-update": options[PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE]
-        or bool(options[PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP]),
-        "aggregation": options[AGGREGATION_REMOVE_RECORD_ON_DELETE],
-    }.get(engine, False)
-    if not removes:
-        known = {"partial-update": "partial-update", "aggregation": "aggregation"}.get(engine)
-        hint = f"set {known}.remove-record-on-delete = true on the table" if known else None
-        raise ConfigError(f"merge engine {engine} does not support batch delete", table=table, hint=hint)
-    if options[IGNORE_DELETE] or options[ROWKIND_FIELD]:
+    spec = merge_spec(schema)
+    if not spec.accepts_deletes:
+        option = spec.engine.removes_by
+        hint = f"set {option.key} = true on the table" if option else None
+        raise ConfigError(f"merge engine {spec.engine.name} does not support batch delete", table=table, hint=hint)
+    if spec.ignore_delete or spec.rowkind_field:
         raise ConfigError("the table ignores -D rows, or takes their kind from a column of its own", table=table)
 
 

@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
-from penstock.table.options.kinds import DURATION, FLAG, NAMES, POSITIVE, SIZE, STATISTICS, TEXT, one_of
+from penstock.table.options.kinds import DURATION, FLAG, NAMES, POSITIVE, SIZE, STATISTICS, TEXT, member_of, one_of
 
 _SMALL_FILES = "small changelog files are not merged"
 
+
+class ChangelogProducer(StrEnum):
+    """How the changelog of a keyed table is produced. Other code asks the properties."""
+
+    NONE = "none"
+    INPUT = "input"
+    FULL_COMPACTION = "full-compaction"
+    LOOKUP = "lookup"
+
+    @property
+    def writes_changelog(self) -> bool:
+        """Return whether the table has changelog files; otherwise its changes are read from its data files."""
+        return self is not ChangelogProducer.NONE
+
+    @property
+    def copies_input(self) -> bool:
+        """Return whether the changelog contains the rows as they were written."""
+        return self is ChangelogProducer.INPUT
+
+    @property
+    def by_full_compaction(self) -> bool:
+        """Return whether only full compactions produce the changelog."""
+        return self is ChangelogProducer.FULL_COMPACTION
+
+    @property
+    def by_lookup(self) -> bool:
+        """Return whether each compaction produces the changelog, by looking up the previous row of each key."""
+        return self is ChangelogProducer.LOOKUP
+
+    @property
+    def by_compaction(self) -> bool:
+        """Return whether compactions produce the changelog."""
+        return self.by_full_compaction or self.by_lookup
+
+
 CHANGELOG_PRODUCER = acts(
     "changelog-producer",
-    one_of("none", "input", "full-compaction", "lookup"),
+    member_of(ChangelogProducer),
     "none",
     "Says how the changelog of a keyed table is produced.",
 )

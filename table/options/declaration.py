@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Effect(Enum):
-    """What Penstock does about an option: act on it, report that it has no effect, or refuse it."""
+    """The treatment of an option: Penstock acts on it, reports that it has no effect, or refuses it."""
 
     ACTS = "acts"
     REPORTED = "reported"
@@ -32,7 +32,7 @@ class Scope(Enum):
 
 
 class Stops(IntEnum):
-    """What a refused option prevents on a table that another engine created with it. Setting it is always refused."""
+    """The use of a table that a refused option prevents if another engine set it. Setting it is always refused."""
 
     SETTING = 0
     WRITING = 1  # rows would be written differently from what the option requires

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -12,6 +13,7 @@ from penstock.errors import ConfigError
 from penstock.table.options.values import choose, parse_boolean, parse_duration, parse_integer, parse_number, parse_size
 
 T_co = TypeVar("T_co", covariant=True)
+E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,12 @@ class Kind(Generic[T_co]):
 def one_of(*choices: str) -> Kind[str]:
     """Return the value type of a single choice."""
     return Kind("choice", partial(choose, choices=choices), choices=choices)
+
+
+def member_of(enum: type[E]) -> Kind[E]:
+    """Return the value type of a single choice, whose values are the members of an enumeration."""
+    choices = tuple(enum)
+    return Kind("choice", lambda text: enum(choose(text, choices)), choices=choices)
 
 
 def some_of(*choices: str) -> Kind[tuple[str, ...]]:

@@ -78,7 +78,7 @@ def between_splits(store: TableStore, between: Between, layout: Layout) -> Itera
     tagged = _is_tagged(store, between)
     mode = between.mode
     if mode == "auto":
-        mode = "diff" if tagged else "delta" if producer(layout) == "none" else "changelog"
+        mode = "diff" if tagged else "changelog" if writes_changelog(layout) else "delta"
     return None if tagged or mode == "diff" else _told_splits(store, _ids(store, between), layout, mode)
 
 
@@ -103,9 +103,9 @@ def _shown_in_batch(layout: Layout, split: Split, mode: str) -> Split | None:
     return only(split, [file for file in split.files if file.level > 0])
 
 
-def producer(layout: Layout) -> str:
-    """Return the table's changelog producer."""
-    return layout.schema.typed[CHANGELOG_PRODUCER]
+def writes_changelog(layout: Layout) -> bool:
+    """Return whether the changes of the table are in changelog files."""
+    return layout.schema.typed[CHANGELOG_PRODUCER].writes_changelog
 
 
 def change_splits(store: TableStore, snapshot: Snapshot, mode: str) -> list[Split]:

@@ -14,7 +14,7 @@ from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
 from penstock.table.options.table_options import TableOptions
-from penstock.table.read.changes import change_splits, producer, snapshot_or_changelog
+from penstock.table.read.changes import change_splits, snapshot_or_changelog, writes_changelog
 from penstock.table.read.plan import Split
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
@@ -120,7 +120,7 @@ def reads_overwrites(schema: TableSchema, options: Mapping[str, str] | None = No
 def snapshot_splits(store: TableStore, snapshot: Snapshot) -> list[Split]:
     """Return the splits a streaming read reads for one snapshot."""
     layout = Layout.of(store.schema())
-    mode = "delta" if producer(layout) == "none" else "changelog"
+    mode = "changelog" if writes_changelog(layout) else "delta"
     return change_splits(store, snapshot, mode)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.merge.sorted_runs import Section, sections
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import DELETION_VECTORS, Bucket, ManifestEntry, ManifestFile, VectorRange
@@ -17,7 +18,6 @@ from penstock.table.meta.live import all_manifests, index_entries, manifest_entr
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
-from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.options.scans import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from penstock.table.read.facts import key_facts, partition_facts, value_facts
 from penstock.table.read.pruning import possible, required_values
@@ -131,7 +131,7 @@ def invisible_level_0(layout: Layout) -> bool:
     This is so in first-row tables and in tables with deletion vectors.
     """
     options = layout.schema.typed
-    return layout.has_keys and (options[MERGE_ENGINE] == "first-row" or options[DELETION_VECTORS_ENABLED])
+    return layout.has_keys and (merge_engine(options).oldest_wins or options[DELETION_VECTORS_ENABLED])
 
 
 def grouped(entries: Collection[ManifestEntry]) -> dict[Bucket, list[ManifestEntry]]:

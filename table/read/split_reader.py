@@ -17,10 +17,11 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.files.deletion_vectors import decode_vectors
 from penstock.table.files.file_reader import BATCH_ROWS, FileReader
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
-from penstock.table.merge.key_groups import visible_rows
+from penstock.table.merge.engines.registry import merge_spec
+from penstock.table.merge.key_groups import KIND, visible_rows
 from penstock.table.merge.read_mask import deciding_columns, may_mask, shown_rows
 from penstock.table.merge.sorted_runs import Run, Section, sections
-from penstock.table.merge.spec import KIND, MergeSpec, required_columns
+from penstock.table.merge.spec import MergeSpec, required_columns
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
@@ -128,7 +129,7 @@ class SplitReader:
                 yield visible_rows(batch) if kinds else batch
 
     def _merged(self, split: Split) -> Iterator[pa.RecordBatch]:
-        spec = MergeSpec.of(self.layout.schema)
+        spec = merge_spec(self.layout.schema)
         needed = set(required_columns(spec, [field.name for field in self._columns()]))
         read = tuple(field for field in self.layout.schema.fields if field.name in needed)
         for section in sections(split.files, self.layout.key_types):

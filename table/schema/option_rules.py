@@ -23,7 +23,6 @@ from penstock.table.options.merge_engines import (
     FIELD_AGGREGATE_FUNCTION,
     FIELD_SEQUENCE_GROUP,
     FIELDS_DEFAULT_AGGREGATE_FUNCTION,
-    MERGE_ENGINE,
     RECORD_LEVEL_TIME_FIELD,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
@@ -35,8 +34,6 @@ from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import AtomicType, type_json
 
-ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
-PRODUCERS = ("none", "input", "full-compaction", "lookup")
 _TIME_ROOTS = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
@@ -55,28 +52,16 @@ def check_options(schema: TableSchema) -> None:
     _check_row_tracking(schema, options)
 
 
-def _engine(options: TableOptions) -> str:
-    return options[MERGE_ENGINE]
-
-
-def _producer(options: TableOptions) -> str:
-    return options[CHANGELOG_PRODUCER]
-
-
 def _check_changelog(schema: TableSchema, options: TableOptions) -> None:
-    producer = _producer(options)
-    if producer != "none" and not schema.primary_keys:
+    producer = options[CHANGELOG_PRODUCER]
+    if producer.writes_changelog and not schema.primary_keys:
         raise ConfigError(f"changelog-producer = {producer} needs a primary key")
-    if _engine(options) == "first-row" and producer not in {"none", "lookup"}:
-        raise ConfigError(
-            f"merge-engine = first-row cannot have changelog-producer = {producer}", hint="use lookup or none"
-        )
     if options[STREAMING_READ_OVERWRITE]:
         if not schema.primary_keys:
             raise ConfigError(
                 "streaming-read-overwrite needs a primary key", hint="use streaming-read-append-overwrite"
             )
-        if producer in {"full-compaction", "lookup"}:
+        if producer.by_compaction:
             raise ConfigError(f"streaming-read-overwrite would read changes twice with changelog-producer = {producer}")
 
 
@@ -88,8 +73,6 @@ def _check_sequence_field(schema: TableSchema, options: TableOptions) -> None:
             raise ConfigError(f"sequence.field names {name!r} twice")
         if options[FIELD_AGGREGATE_FUNCTION.of(name)] is not None:
             raise ConfigError("a column of sequence.field cannot have an aggregate function", column=name)
-    if names and _engine(options) == "first-row":
-        raise ConfigError("merge-engine = first-row takes no sequence.field")
     if names and schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys):
         raise ConfigError(
             "sequence.field cannot be used where a key may move between partitions",
@@ -134,9 +117,7 @@ def _check_named(schema: TableSchema, names: tuple[str, ...], option: str) -> No
 def _check_deletion_vectors(options: TableOptions) -> None:
     if not options[DELETION_VECTORS_ENABLED]:
         return
-    if _engine(options) == "first-row":
-        raise ConfigError("merge-engine = first-row needs no deletion vectors: it never replaces a row")
-    if _producer(options) == "full-compaction":
+    if options[CHANGELOG_PRODUCER].by_full_compaction:
         raise ConfigError(
             "deletion vectors cannot have changelog-producer = full-compaction", hint="use lookup, input or none"
         )

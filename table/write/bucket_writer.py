@@ -14,7 +14,7 @@ from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.buckets.postponed import ALONE, Writer, postponed_layout
 from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.compaction.plan import CompactionSpec
-from penstock.table.merge.spec import MergeSpec
+from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.store import TableStore
@@ -78,8 +78,8 @@ class BucketWriter:
         compacts = layout.mode is not BucketMode.UNAWARE and not options[WRITE_ONLY]
         if not layout.has_keys:
             return cls(StreamedRows(files, budget, state.next_sequence), files, state, compacts)
-        keeps_input = options[CHANGELOG_PRODUCER].strip().lower() == "input"
-        rows = KeyedRows(MergeSpec.of(layout.schema), files, budget, state.next_sequence, keeps_input)
+        keeps_input = options[CHANGELOG_PRODUCER].copies_input
+        rows = KeyedRows(merge_spec(layout.schema), files, budget, state.next_sequence, keeps_input)
         return cls(rows, files, state, compacts, CompactionSpec.of(layout.schema).lags)
 
     def write(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from penstock.row_kinds import RowKinds
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, cut_by_keys, steps
-from penstock.table.merge.key_groups import Groups, concat_parts, group_rows, kinds_of
+from penstock.table.merge.key_groups import KIND, SEQUENCE, Groups, concat_parts, group_rows, kinds_of
 from penstock.table.merge.merge_rows import merge_groups
-from penstock.table.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
+from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.options.table_options import TableOptions
 from penstock.table.options.writers import WRITE_BUFFER_SPILLABLE
@@ -24,8 +24,6 @@ from penstock.table.write.spill import SpilledRun, spill
 
 # Rows are fetched in key order in pieces of this size: a copy of all rows would double the memory.
 _PIECE_ROWS = 65_536
-# Engines whose result is one of the rows of a key; others combine several rows.
-_WHOLE_ROWS = frozenset({Engine.DEDUPLICATE, Engine.FIRST_ROW})
 # The least bytes of a spilled run in memory while runs are merged; smaller parts cost more than they save.
 _LEAST_PART = 256 << 10
 # The overhead of a batch and of its columns, which for small batches exceeds their values.
@@ -99,7 +97,7 @@ class KeyedRows:
     def _spill(self) -> None:
         if self._batches:
             # If only the last row of a key counts, or the first, the others need not be spilled.
-            merges = not self.keeps_input and self.merge.engine in _WHOLE_ROWS
+            merges = not self.keeps_input and self.merge.engine.keeps_rows_whole
             parts = (part for one in self._from_memory() for part in self._parts(one, merged=merges))
             run = spill(self.budget.new_spill(), parts, self._options)
             self._runs.append(run)
@@ -132,7 +130,7 @@ class KeyedRows:
 
     def _numbered(self) -> pa.Table:
         rows = pa.Table.from_batches([batch for batch, _ in self._batches])
-        if self.merge.engine not in _WHOLE_ROWS:
+        if not self.merge.engine.keeps_rows_whole:
             rows = rows.combine_chunks()  # these engines process the rows column by column
         first = self.next_sequence
         self.next_sequence += rows.num_rows
@@ -174,7 +172,7 @@ def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[Groups]:
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         first, last = np.searchsorted(groups.starts, [begin, end])
         starts, order = groups.starts[first:last] - begin, groups.order[begin:end]
-        if merge.engine in _WHOLE_ROWS:
+        if merge.engine.keeps_rows_whole:
             # fetched only after the merge has decided which rows remain
             yield Groups(rows, groups.kinds, order, starts)
         else:  # these engines read all columns of all rows

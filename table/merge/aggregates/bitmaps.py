@@ -10,13 +10,13 @@ from pyroaring import BitMap
 
 from penstock.errors import TableCorrupt
 from penstock.table.merge.aggregates import roaring64
+from penstock.table.merge.aggregates.function import Inputs
 from penstock.table.merge.aggregates.sketches import unite_hll, unite_theta
-from penstock.table.merge.inputs import Inputs
 
 
 def unions(inputs: Inputs) -> pa.Array:
     """Return the union of each key's values. A single value stays byte for byte the same."""
-    union = _UNIONS[inputs.aggregate.function]
+    union = _UNIONS[inputs.aggregate.function.name]
     counted, values = inputs.valid_adds(), inputs.values()
     results: list[bytes | None] = []
     for start, end in zip(inputs.work.starts.tolist(), inputs.work.ends.tolist(), strict=True):
@@ -25,7 +25,7 @@ def unions(inputs: Inputs) -> pa.Array:
             results.append(union(sets) if len(sets) > 1 else next(iter(sets), None))
         except ValueError as reason:
             raise TableCorrupt(
-                f"a value is nothing that {inputs.aggregate.function} reads: {reason}", column=inputs.name
+                f"a value is nothing that {inputs.aggregate.function.name} reads: {reason}", column=inputs.name
             ) from reason
     return pa.array(results, values.type)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.merge.inputs import Inputs
+from penstock.table.merge.aggregates.function import Inputs
 from penstock.table.merge.key_groups import Flags
 from penstock.table.values.buffers import decimal_words
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.table.merge.inputs import Inputs, restarted
+from penstock.table.merge.aggregates.function import Inputs, restarted
 from penstock.table.merge.key_groups import Flags, Ints, dense_ranks
 from penstock.table.values.ordering import sort_keys
 

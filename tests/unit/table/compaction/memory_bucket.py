@@ -20,7 +20,6 @@ from penstock.table.files.conditions import Condition
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
 from penstock.table.merge.merge_rows import merge_buffer
 from penstock.table.merge.sorted_runs import Levels, Run, sections
-from penstock.table.merge.spec import Engine
 from penstock.table.meta.data_file import EMPTY_STATS, DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.binary_row import encode_rows
@@ -175,7 +174,7 @@ class MemoryBucket:
         if self.spec.vectors:
             merged += [self._whole(file) for file in files if file.level > 0]
         else:
-            if self.spec.merge.engine is Engine.FIRST_ROW:
+            if self.spec.merge.engine.name == "first-row":
                 files = [file for file in files if file.level > 0]
             for section in sections(files, self.spec.merge.key_types()):
                 runs = [SortedRun(run.level, self._batches(run)) for run in section.runs]

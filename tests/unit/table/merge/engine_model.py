@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from penstock.table.merge.aggregate_functions import Aggregate
-from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.merge.aggregates.function import Aggregate
+from penstock.table.merge.spec import MergeSpec
 
 Row = dict[str, Any]
 Record = tuple[int, Row]
@@ -23,15 +23,16 @@ def merge_key(spec: MergeSpec, records: list[Record], *, bypass: bool = True) ->
 
 
 def _engine(spec: MergeSpec, records: list[Record]) -> Record:
-    match spec.engine:
-        case Engine.DEDUPLICATE:
+    match spec.engine.name:
+        case "deduplicate":
             return records[-1]
-        case Engine.FIRST_ROW:
+        case "first-row":
             return records[0]
-        case Engine.AGGREGATION:
+        case "aggregation":
             return _aggregate(spec, records)
-        case Engine.PARTIAL_UPDATE:
+        case "partial-update":
             return _partial_update(spec, records)
+    raise AssertionError(spec.engine.name)
 
 
 def _required(spec: MergeSpec) -> set[str]:
@@ -135,13 +136,13 @@ class State:
         return self.value
 
     def add_late(self, value: Any) -> Any:
-        if self.aggregate.function == "collect":
+        if self.aggregate.function.name == "collect":
             return self.add(value)
         self.value = self._agg(value, self.value)
         return self.value
 
     def _agg(self, old: Any, new: Any) -> Any:
-        match self.aggregate.function:
+        match self.aggregate.function.name:
             case "last_value":
                 return new
             case "last_non_null_value":
@@ -165,7 +166,7 @@ class State:
         return self._combine(old, new)
 
     def _combine(self, old: Any, new: Any) -> Any:
-        match self.aggregate.function:
+        match self.aggregate.function.name:
             case "sum":
                 return old + new
             case "product":
@@ -205,7 +206,7 @@ class State:
         return self.value
 
     def _retract(self, old: Any, value: Any) -> Any:
-        match self.aggregate.function:
+        match self.aggregate.function.name:
             case "sum":
                 return old if value is None else -value if old is None else old - value
             case "product":

@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.table.merge.spec import KIND, SEQUENCE, MergeSpec
+from penstock.table.merge.engines.registry import merge_spec
+from penstock.table.merge.key_groups import KIND, SEQUENCE
+from penstock.table.merge.spec import MergeSpec
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.types import Field, parse_type
@@ -31,7 +33,7 @@ def schema_of(
 def spec_of(
     columns: Mapping[str, Any], options: Mapping[str, str] | None = None, keys: Sequence[str] = ("k",)
 ) -> MergeSpec:
-    return MergeSpec.of(schema_of(columns, keys, options=options or {}))
+    return merge_spec(schema_of(columns, keys, options=options or {}))
 
 
 def rows_table(spec: MergeSpec, records: Sequence[tuple[int, int, Row]]) -> pa.Table:

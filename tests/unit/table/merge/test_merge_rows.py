@@ -63,11 +63,12 @@ def sequence_of(spec: MergeSpec, row: Row) -> tuple[Any, ...]:
 
 
 def shown(spec: MergeSpec, row: Row) -> dict[str, Any]:
-    loose = {name for name, a in spec.aggregates.items() if a.function in {"collect", "nested_update", "merge_map"}}
+    functions = {name: aggregate.function.name for name, aggregate in spec.aggregates.items()}
     loose = {
-        n
-        for n in loose
-        if spec.aggregates[n].distinct or spec.aggregates[n].nested_key or spec.aggregates[n].function == "merge_map"
+        name
+        for name, aggregate in spec.aggregates.items()
+        if functions[name] == "merge_map"
+        or (functions[name] in {"collect", "nested_update"} and (aggregate.distinct or aggregate.nested_key))
     }
     return {name: canonical(value, unordered=name in loose) for name, value in row.items()}
 

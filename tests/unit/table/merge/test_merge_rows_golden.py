@@ -10,8 +10,9 @@ import pytest
 
 from penstock.table.files.file_reader import FileReader
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
+from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.merge.sorted_runs import Run, sections
-from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.values.binary_row import encode_rows
 from penstock.table.values.types import DataType
@@ -43,9 +44,9 @@ def live_files(golden: GoldenFiles, spec: MergeSpec, reader: FileReader) -> Iter
 @pytest.mark.parametrize("name", CASES)
 def test_golden_table_merges_to_what_java_reads(name: str) -> None:
     golden = GoldenFiles(Case(name))
-    spec, reader = MergeSpec.of(golden.schema), golden.reader()
+    spec, reader = merge_spec(golden.schema), golden.reader()
     files = list(live_files(golden, spec, reader))
-    if spec.engine is Engine.FIRST_ROW:
+    if spec.engine.oldest_wins:
         files = [file for file in files if file.level > 0]
 
     def read(run: Run) -> Iterator[pa.RecordBatch]:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.merge.incoming_kinds import RetractRefused, check_retracts, kept_rows, row_kinds
-from penstock.table.merge.spec import Engine, MergeSpec, SequenceGroup, required_columns
+from penstock.table.merge.spec import SequenceGroup, required_columns
 from tests.unit.table.merge.tables import rows_table, schema_of, spec_of
 
 COLUMNS = {"k": "INT NOT NULL", "a": "INT", "b": "BIGINT", "s": "STRING", "g": "INT", "h": "INT"}
@@ -20,7 +21,7 @@ AGGREGATION = {"merge-engine": "aggregation"}
 
 
 def test_spec_without_options_deduplicates() -> None:
-    assert spec_of(COLUMNS).engine is Engine.DEDUPLICATE
+    assert spec_of(COLUMNS).engine.name == "deduplicate"
 
 
 def test_spec_travels_by_pickle() -> None:
@@ -30,7 +31,7 @@ def test_spec_travels_by_pickle() -> None:
 
 def test_keys_are_the_primary_key_without_the_partition() -> None:
     schema = schema_of({"dt": "STRING NOT NULL", **COLUMNS}, ("dt", "k"))
-    assert MergeSpec.of(replace(schema, partition_keys=("dt",))).keys == ("k",)
+    assert merge_spec(replace(schema, partition_keys=("dt",))).keys == ("k",)
 
 
 def test_sequence_group_of_two_fields() -> None:
@@ -40,16 +41,18 @@ def test_sequence_group_of_two_fields() -> None:
 
 def test_columns_without_a_function_take_the_default_one() -> None:
     spec = spec_of(COLUMNS, {**AGGREGATION, "fields.default-aggregate-function": "max", "sequence.field": "g"})
-    assert {name: aggregate.function for name, aggregate in spec.aggregates.items()} == dict.fromkeys("absh", "max")
+    assert {name: aggregate.function.name for name, aggregate in spec.aggregates.items()} == dict.fromkeys(
+        "absh", "max"
+    )
 
 
 def test_columns_without_any_function_keep_the_last_value_that_is_not_null() -> None:
-    assert spec_of(COLUMNS, AGGREGATION).aggregates["s"].function == "last_non_null_value"
+    assert spec_of(COLUMNS, AGGREGATION).aggregates["s"].function.name == "last_non_null_value"
 
 
 def test_first_not_null_value_is_another_name() -> None:
     spec = spec_of(COLUMNS, {**AGGREGATION, "fields.a.aggregate-function": "first_not_null_value"})
-    assert spec.aggregates["a"].function == "first_non_null_value"
+    assert spec.aggregates["a"].function.name == "first_non_null_value"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +105,7 @@ def test_refusal_names_the_nearest_column() -> None:
 
 def test_table_without_primary_key_has_no_engine() -> None:
     with pytest.raises(ConfigError, match="primary key"):
-        MergeSpec.of(schema_of(COLUMNS, ()))
+        merge_spec(schema_of(COLUMNS, ()))
 
 
 @pytest.mark.parametrize(

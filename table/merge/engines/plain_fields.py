@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.row_kinds import DELETE, RowKinds
-from penstock.table.merge.key_groups import Flags, Ints, Work
-from penstock.table.merge.spec import SEQUENCE, MergeSpec
+from penstock.table.merge.key_groups import SEQUENCE, Flags, Ints, Work
+from penstock.table.merge.spec import MergeSpec
 
 
 def result_kinds(work: Work, adds: Flags, last_removes: Flags) -> RowKinds:

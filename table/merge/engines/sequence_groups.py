@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.row_kinds import DELETE
-from penstock.table.merge.aggregation import aggregate_column, put
-from penstock.table.merge.inputs import Inputs
-from penstock.table.merge.key_groups import Flags, Ints, Work, dense_ranks, valid_rows
+from penstock.table.merge.aggregates.function import Inputs
+from penstock.table.merge.aggregates.registry import aggregate_column
+from penstock.table.merge.engines.plain_fields import plain_picks, result_kinds
+from penstock.table.merge.key_groups import KIND, Flags, Ints, Work, dense_ranks, valid_rows
 from penstock.table.merge.outcome import Merged
-from penstock.table.merge.plain_fields import plain_picks, result_kinds
-from penstock.table.merge.spec import KIND, MergeSpec, SequenceGroup
+from penstock.table.merge.spec import MergeSpec, SequenceGroup
 from penstock.table.values.ordering import sort_keys
 
 
@@ -110,7 +110,7 @@ def _merge_group(
         if name not in work.table.column_names:
             continue
         if name in spec.aggregates:
-            put(merged, name, aggregate_column(_inputs(spec, work, name, applied, late, since)))
+            merged.put(name, aggregate_column(_inputs(spec, work, name, applied, late, since)))
         else:
             required = not spec.type_of(name).nullable
             merged.picks[name] = np.where(last < 0, since.inits, plain) if required else plain

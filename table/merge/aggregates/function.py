@@ -1,19 +1,51 @@
-"""The input of an aggregate function: one column in the order of positions, and how each row contributes to it."""
+"""An aggregate function as a value, the function of a column with its options, and what a function gets as input."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.merge.aggregate_functions import Aggregate
 from penstock.table.merge.key_groups import Flags, Ints, Work
 from penstock.table.values.types import DataType
 
 # One position per key (-1: null), or one value per key.
 Result: TypeAlias = Ints | pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateFunction:
+    """An aggregate function: the column types it accepts, and its implementation on whole columns.
+
+    With `restarts`, a NOT NULL column whose key was removed starts with the value of the row that removed it; other
+    functions treat that row themselves.
+    """
+
+    name: str
+    merge: Callable[[Inputs], Result]
+    accepts: Callable[[DataType], bool]
+    retractable: bool = False  # can undo a row
+    restarts: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """The aggregate function of one column, with its options."""
+
+    function: AggregateFunction
+    ignore_retract: bool = False
+    distinct: bool = False
+    delimiter: str = ","
+    nested_key: tuple[str, ...] = ()
+    count_limit: int | None = None
+
+    @property
+    def retractable(self) -> bool:
+        """Return whether -U and -D rows are accepted."""
+        return self.ignore_retract or self.function.retractable
 
 
 @dataclass(frozen=True, slots=True)

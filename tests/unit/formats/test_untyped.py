@@ -276,4 +276,4 @@ def test_ogg_times_that_clocks_show_never_or_twice_are_read_as_java_reads_them()
         zone="Europe/Berlin",
     )
     (batch,) = decoded.batches
-    assert batch.event_time.tolist() == [1711848600000, 1729989000000]  # 01:30 and 00:30 UTC
+    assert batch.event_times.tolist() == [1711848600000, 1729989000000]  # 01:30 and 00:30 UTC

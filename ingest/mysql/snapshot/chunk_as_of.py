@@ -22,7 +22,7 @@ from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_positi
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.connection import connected, server_facts
 from penstock.ingest.mysql.snapshot.chunk import Chunk
-from penstock.ingest.mysql.snapshot.chunk_watermark import changes_between, in_chunk, joined, row_numbers
+from penstock.ingest.mysql.snapshot.chunk_watermark import changes_between, in_chunk, log_order, row_numbers
 from penstock.ingest.mysql.snapshot.locked_tables import one_moment
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
 from penstock.row_kinds import DELETE, UPDATE_BEFORE
@@ -80,7 +80,7 @@ def keys_before(
     from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
     kinds = np.concatenate([batch.kinds for batch in batches])
     touched = np.flatnonzero(from_log)
-    order = touched[np.lexsort((joined(batches, "sub")[touched], joined(batches, "pos")[touched]))]
+    order = touched[np.lexsort([part[touched] for part in log_order(batches)])]
     first = np.full(int(keys.max()) + 1, -1, np.int64)
     first[keys[order[::-1]]] = order[::-1]  # the last assignment per key wins, which is the first change
     stays = ~from_log & (first[keys] < 0)

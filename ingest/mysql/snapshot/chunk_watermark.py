@@ -136,7 +136,7 @@ def as_of_high(
     keys = row_numbers(whole.select(list(schema.primary_keys)))
     from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
     kinds = np.concatenate([batch.kinds for batch in batches])
-    order = np.lexsort((joined(batches, "subs"), joined(batches, "positions"), from_log))
+    order = np.lexsort((*log_order(batches), from_log))
     last = np.zeros(int(keys.max()) + 1 if len(keys) else 0, np.int64)
     last[keys[order]] = order  # the last assignment per key wins
     stays = np.zeros(len(keys), np.bool_)
@@ -151,8 +151,10 @@ def as_of_high(
     return [ChangeBatch.inserts(schema, batch) for batch in kept.to_batches() if len(batch)]
 
 
-def joined(batches: Sequence[ChangeBatch], name: str) -> npt.NDArray[np.int64]:
-    return np.concatenate([getattr(batch, name).astype(np.int64) for batch in batches])
+def log_order(batches: Sequence[ChangeBatch]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return what rows are ordered by, for `np.lexsort`: the places within an event, then the positions of events."""
+    subs = np.concatenate([batch.subs.astype(np.int64) for batch in batches])
+    return subs, np.concatenate([batch.positions.astype(np.int64) for batch in batches])
 
 
 def row_numbers(keys: pa.Table) -> npt.NDArray[np.int64]:

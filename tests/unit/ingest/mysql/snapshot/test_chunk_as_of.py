@@ -1,0 +1,49 @@
+"""Rows of a chunk with the changes of the binlog undone, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
+from penstock.ingest.mysql.snapshot.chunk_as_of import keys_before
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+
+SCHEMA = SourceSchema("mysql", "shop", "t", (SourceField("id", "int"), SourceField("v", "varchar(9)")), ("id",))
+
+
+def rows(*values: tuple[int, str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"id": key, "v": text} for key, text in values], SCHEMA_OF_ROWS)
+
+
+SCHEMA_OF_ROWS = pa.schema([("id", pa.int32()), ("v", pa.string())])
+
+
+def changes(*found: tuple[int, int, int, tuple[int, str]]) -> ChangeBatch:
+    """Changes as (position, place within the event, kind, row)."""
+    positions = np.array([one[0] for one in found], np.int64)
+    subs, kinds = np.array([one[1] for one in found], np.int32), np.array([one[2] for one in found], np.int8)
+    batch = rows(*(one[3] for one in found))
+    return ChangeBatch(batch, kinds, positions, subs, SCHEMA, np.full(len(found), -1, np.int64))
+
+
+def before(now: Sequence[tuple[int, str]], *found: ChangeBatch) -> list[tuple[int, str]]:
+    def all_of_them(keys: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return np.ones(len(keys), np.bool_)
+
+    kept = keys_before([ChangeBatch.inserts(SCHEMA, rows(*now))], found, all_of_them)
+    return sorted((row["id"], row["v"]) for batch in kept for row in batch.rows.to_pylist())
+
+
+def test_the_first_change_of_a_key_shows_its_row_whatever_the_order_of_batches() -> None:
+    later = changes((90, 0, UPDATE_BEFORE, (1, "b")), (90, 1, UPDATE_AFTER, (1, "c")), (95, 0, DELETE, (3, "z")))
+    first = changes((50, 0, UPDATE_BEFORE, (1, "a")), (50, 1, UPDATE_AFTER, (1, "b")), (60, 0, INSERT, (4, "new")))
+    now = [(1, "c"), (2, "same"), (4, "new")]
+    assert before(now, later, first) == before(now, first, later) == [(1, "a"), (2, "same"), (3, "z")]
+
+
+def test_within_an_event_the_place_decides() -> None:
+    twice = changes((50, 2, UPDATE_BEFORE, (1, "b")), (50, 3, UPDATE_AFTER, (1, "c")), (50, 0, UPDATE_BEFORE, (1, "a")))
+    assert before([(1, "c")], twice) == [(1, "a")]

@@ -193,8 +193,7 @@ class Committer:
         if compact.is_empty:
             return Committed((overwritten,))
         try:
-            check = self._checks.compact(compact, messages, overwritten)
-            compacted = self._commit_once(identity, check, newest=overwritten, second=True)
+            compacted = self._compact(identity, compact, messages, overwritten, lambda check: check, second=True)
         except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
             return Committed((overwritten,), lost)
         return Committed((overwritten, compacted))

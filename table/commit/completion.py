@@ -83,7 +83,7 @@ class Completion:
             if done.lost_compaction is None:
                 return Completed(done.snapshots)
             discard(store, self.layout, messages)
-        log.warning("compaction lost %d times table=%s", _TRIES, store.name)
+        log.warning("event=compaction_lost table=%s tries=%d", store.name, _TRIES)
         return Completed(owed=frozenset(places))
 
     @property

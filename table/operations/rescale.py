@@ -64,7 +64,7 @@ def rescale(
             raise
         if done.lost_compaction is None or done.last is None:
             return list(done.snapshots)
-        log.warning("compaction lost table=%s reason=%s", store.name, done.lost_compaction.message)
+        log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)
         discard(store, layout, [only_compaction(message) for message in messages])
         completion = Completion(committer, writer.layout, writer.open_bucket)
         return [*done.snapshots, *completion.compact(compacted_buckets(messages), done.last).snapshots]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 
 import pyarrow as pa
 
-from penstock.errors import CommitConflict, ConfigError
+from penstock.errors import ConfigError
 from penstock.row_kinds import RowKinds
 from penstock.storage.failures import store_error
 from penstock.table.buckets.bucket_state import BucketState, TableState
@@ -18,14 +17,14 @@ from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.buckets.postponed import Writer
 from penstock.table.buckets.route import Slice, partitions_of, route, slices
 from penstock.table.commit.committer import Committed, Committer
-from penstock.table.commit.completion import Completed, Completion
-from penstock.table.commit.prepared_files import compacted_buckets, discard, fate_of, only_compaction
+from penstock.table.commit.completion import Completed
 from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.prepared_commits import PreparedCommits, check_same_table
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, whole_number
 from penstock.table.values.buffers import rows_at
@@ -33,8 +32,6 @@ from penstock.table.write.bucket_writer import BucketWriter
 from penstock.table.write.memory_budget import WriteBudget
 
 AfterCommit = Callable[[Snapshot, bool], None]
-
-log = logging.getLogger(__name__)
 
 
 class TableWriter:
@@ -199,86 +196,27 @@ class TableWriter:
         After an OSError it is not known whether the messages were committed. Call it again with the same messages: it
         finds out, keeps the files that are in the table, and does the rest.
         """
+        number = BATCH_IDENTIFIER if identifier is None else identifier
         try:
-            return self._commit_messages(messages, identifier, watermark, properties)
+            check_same_table(self.store, self._opened_at, self._state.snapshot)
+            commits = PreparedCommits(self.store, self.user, self.layout, self.open_bucket, self.abort, self._uncertain)
+            done = commits.run(
+                messages, number, lambda committer: self._committed(committer, messages, number, watermark, properties)
+            )
+            return self._complete(done, identifier)
         except OSError as failure:
             self._uncertain = True
             raise store_error(failure, "the store failed during a commit", table=self.store.name) from failure
 
-    def _commit_messages(
-        self,
-        messages: Sequence[CommitMessage],
-        identifier: int | None,
-        watermark: int | None,
-        properties: Mapping[str, str] | None,
-    ) -> list[Snapshot]:
-        number = BATCH_IDENTIFIER if identifier is None else identifier
-        self._check_same_table()
-        committer = Committer(self.store, self.user)
-        completion = Completion(committer, self.layout, self.open_bucket)
-        already = committer.committed(number) or self._committed_unawares(messages)
-        if already is not None:
-            return self._complete([], completion.finish(messages, already), identifier)
-        try:
-            done = self._committed(committer, messages, number, watermark, properties)
-        except (CommitConflict, ConfigError):
-            # This commit was refused and has committed nothing, but an earlier attempt of it may still have taken
-            # effect.
-            if not self._uncertain:
-                self._discard(messages)
-            raise
-        if done.already is not None:
-            return self._complete([], completion.finish(messages, done.already), identifier)
-        rest = Completed()
-        if done.lost_compaction is not None:
-            log.warning("compaction lost table=%s reason=%s", self.store.name, done.lost_compaction.message)
-            self._discard([only_compaction(message) for message in messages])
-            if done.last is not None:
-                rest = completion.compact(compacted_buckets(messages), done.last)
-        return self._complete(done.snapshots, rest, identifier)
-
-    def _complete(self, made: Sequence[Snapshot], rest: Completed, identifier: int | None) -> list[Snapshot]:
+    def _complete(self, done: Completed, identifier: int | None) -> list[Snapshot]:
         """Prepare the writer for the next commit, and return the snapshots of this one."""
-        snapshots = [*made, *rest.snapshots]
         self._uncertain = False
-        self._owed |= rest.owed
+        self._owed |= done.owed
         self.abort()
-        self._go_on(snapshots[-1] if snapshots else None)
-        if self._after_commit is not None and snapshots:
-            self._after_commit(snapshots[-1], identifier is None)
-        return snapshots
-
-    def _committed_unawares(self, messages: Sequence[CommitMessage]) -> Snapshot | None:
-        """Return the snapshot that contains these messages, if a commit that failed took effect after all."""
-        if not self._uncertain:
-            return None
-        fate = fate_of(self.store, self.user, messages)
-        if not fate.is_known:
-            raise CommitConflict(
-                "the store failed during a commit, and the snapshots that tell whether it took effect have expired",
-                table=self.store.name,
-                hint="look at the table before you write the rows again",
-            )
-        return fate.newest
-
-    def _check_same_table(self) -> None:
-        """Raise ConfigError when the schema or snapshot this writer opened has been replaced under the same id.
-
-        Readers would read its files by the wrong columns, and its rows were routed by buckets that no longer exist.
-        """
-        base = self._state.snapshot
-        found = self.store.snapshots.find(base.id) if base is not None else None
-        if not self.store.schemas.is_current(self._opened_at):
-            what = f"schema {self._opened_at.id}"
-        elif base is not None and found is not None and found != base:
-            what = f"snapshot {base.id}"
-        else:
-            return
-        raise ConfigError(
-            f"{what} is another one than when the writer read it",
-            table=self.store.name,
-            hint="the table was rolled back, fast-forwarded, or dropped and made again: open the table anew",
-        )
+        self._go_on(done.snapshots[-1] if done.snapshots else None)
+        if self._after_commit is not None and done.snapshots:
+            self._after_commit(done.snapshots[-1], identifier is None)
+        return list(done.snapshots)
 
     def _committed(
         self,
@@ -314,8 +252,3 @@ class TableWriter:
         for writer in self._buckets.values():
             writer.abort()
         self._buckets.clear()
-
-    def _discard(self, messages: Sequence[CommitMessage]) -> None:
-        """Delete the files of messages that were not committed."""
-        discard(self.store, self.layout, messages)
-        self.abort()

@@ -1,0 +1,101 @@
+"""Commits of prepared messages that can be repeated after the store failed, when nobody knows what took effect."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import CommitConflict, ConfigError
+from penstock.table.buckets.bucket_state import BucketState
+from penstock.table.buckets.layout import Layout
+from penstock.table.commit.committer import Committed, Committer
+from penstock.table.commit.completion import Completed, Completion
+from penstock.table.commit.prepared_files import compacted_buckets, discard, fate_of, only_compaction
+from penstock.table.meta.entries import Bucket, CommitMessage
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.write.bucket_writer import BucketWriter
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCommits:
+    """The commits of one writer.
+
+    `open_bucket` returns a writer for a bucket in the given state. `abort` deletes what the writer has not prepared.
+    `uncertain`: a commit failed that may have taken effect.
+    """
+
+    store: TableStore
+    user: str
+    layout: Layout
+    open_bucket: Callable[[Bucket, BucketState], BucketWriter]
+    abort: Callable[[], None]
+    uncertain: bool
+
+    def run(
+        self, messages: Sequence[CommitMessage], number: int, commit: Callable[[Committer], Committed]
+    ) -> Completed:
+        """Commit the messages by `commit`, unless they are committed already, and complete what is missing."""
+        committer = Committer(self.store, self.user)
+        completion = Completion(committer, self.layout, self.open_bucket)
+        already = committer.committed(number) or self._committed_before(messages)
+        if already is not None:
+            return completion.finish(messages, already)
+        try:
+            done = commit(committer)
+        except (CommitConflict, ConfigError):
+            # This commit was refused and has committed nothing, but an earlier attempt of it may still have taken
+            # effect.
+            if not self.uncertain:
+                self._discard(messages)
+            raise
+        if done.already is not None:
+            return completion.finish(messages, done.already)
+        rest = Completed()
+        if done.lost_compaction is not None:
+            log.warning("event=compaction_lost table=%s reason=%s", self.store.name, done.lost_compaction.message)
+            self._discard([only_compaction(message) for message in messages])
+            if done.last is not None:
+                rest = completion.compact(compacted_buckets(messages), done.last)
+        return Completed((*done.snapshots, *rest.snapshots), rest.owed)
+
+    def _committed_before(self, messages: Sequence[CommitMessage]) -> Snapshot | None:
+        """Return the snapshot that contains these messages, if a commit that failed took effect after all."""
+        if not self.uncertain:
+            return None
+        fate = fate_of(self.store, self.user, messages)
+        if not fate.is_known:
+            raise CommitConflict(
+                "the store failed during a commit, and the snapshots that tell whether it took effect have expired",
+                table=self.store.name,
+                hint="look at the table before you write the rows again",
+            )
+        return fate.newest
+
+    def _discard(self, messages: Sequence[CommitMessage]) -> None:
+        """Delete the files of messages that were not committed."""
+        discard(self.store, self.layout, messages)
+        self.abort()
+
+
+def check_same_table(store: TableStore, schema: TableSchema, base: Snapshot | None) -> None:
+    """Raise ConfigError when the schema or snapshot that a writer read has been replaced under the same id.
+
+    Readers would read its files by the wrong columns, and its rows were routed by buckets that no longer exist.
+    """
+    found = store.snapshots.find(base.id) if base is not None else None
+    if not store.schemas.is_current(schema):
+        replaced = f"schema {schema.id}"
+    elif base is not None and found is not None and found != base:
+        replaced = f"snapshot {base.id}"
+    else:
+        return
+    raise ConfigError(
+        f"{replaced} was replaced after the writer had read it",
+        table=store.name,
+        hint="the table was rolled back, fast-forwarded, or dropped and created again: open the table again",
+    )

@@ -21,13 +21,12 @@ from typing import TypeVar
 import pyarrow as pa
 
 from benchmarks.shop.stream import write
-from penstock.pipelines.driver.batch import BatchDriver
-from penstock.pipelines.driver.local_runner import written
+from penstock.pipelines.driver.batch_driver import BatchDriver
+from penstock.pipelines.driver.local_runner import run_tasks
 from penstock.pipelines.job import build
-from penstock.pipelines.tasks.read import TaskInput
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA
-from penstock.pipelines.tasks.write import CompactionTiming
-from tests.here import Log, batches_of, run
+from penstock.pipelines.tasks.task_input import TaskInput
+from tests.here import Log, driver_of, run
 from tests.shop import Shop
 
 T = TypeVar("T")
@@ -50,19 +49,23 @@ def second_batch(folder: Path, events: int) -> tuple[BatchDriver, list[TaskInput
         shop.put(name, text)
     job = build.ready(spec)
     log = Log.at(Path(job.checkpoint) / "log.json")
-    batches = batches_of(job, log, 4, WRITERS, None)
+    driver = driver_of(job, log, 4, WRITERS, None)
     start = log.ends[-1]
-    return batches, batches.reading.shares(start, batches.reading.latest_offsets(start, job.limit, None))
+    return driver, driver.reader.inputs(start, driver.reader.latest_offsets(start, job.limit, None))
 
 
-def decoded(batches: BatchDriver, shares: list[TaskInput]) -> int:
-    options = batches.reading._options(shares[0])
-    source = batches.reading.source
-    return sum(chunk.messages for share in shares for one in share.ranges for chunk in source.chunks(one, options))
+def decoded(driver: BatchDriver, inputs: list[TaskInput]) -> int:
+    schemas = {name: version.schema for name, version in inputs[0].versions.items()}
+    warehouse = driver.reader.warehouse
+    options = driver.reader.mapping.decode_options(
+        {name: warehouse.layout(name, schema).schema for name, schema in schemas.items()}
+    )
+    source = driver.reader.source
+    return sum(chunk.messages for task in inputs for one in task.ranges for chunk in source.chunks(one, options))
 
 
-def blobs(batches: BatchDriver, shares: list[TaskInput]) -> pa.Table:
-    return pa.Table.from_batches([batch for share in shares for batch in batches.reading.read(share)], SCHEMA)
+def blobs(driver: BatchDriver, inputs: list[TaskInput]) -> pa.Table:
+    return pa.Table.from_batches([batch for task in inputs for batch in driver.reader.read(task)], SCHEMA)
 
 
 @contextmanager
@@ -87,14 +90,13 @@ def main() -> None:
     events = next((int(word) for word in sys.argv[1:] if word.isdigit()), 200_000)
     pa.set_cpu_count(1)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
-        batches, shares = second_batch(Path(folder), events)
-        blobs(batches, shares)
-        count = timed("read and decode", events // 2, lambda: decoded(batches, shares))
-        timed("the same, fitted, routed, packed", count, lambda: blobs(batches, shares))
-        compacting = CompactionTiming(1, batches.reading.compacts_in_background)
+        driver, inputs = second_batch(Path(folder), events)
+        blobs(driver, inputs)
+        count = timed("read and decode", events // 2, lambda: decoded(driver, inputs))
+        timed("the same, fitted, routed, packed", count, lambda: blobs(driver, inputs))
         with profiled("--profile" in sys.argv):
-            work = timed("the same, to files", count, lambda: written(batches.reading, shares, compacting))
-        timed("commit", count, lambda: batches.take(1, work, lambda shares: work))
+            work = timed("the same, to files", count, lambda: run_tasks(driver.reader, 1, inputs))
+        timed("commit", count, lambda: driver.take(1, work))
 
 
 if __name__ == "__main__":

@@ -39,16 +39,16 @@ class RangeStream(Protocol):
         """Return whether the next batch has to start at once."""
         ...
 
-    def shares(self, start: Offsets, end: Offsets) -> Sequence[Any]:
+    def inputs(self, start: Offsets, end: Offsets) -> Sequence[Any]:
         """Return the batch between two offsets as one picklable object per task."""
         ...
 
-    def read(self, share: Any) -> Iterator[pa.RecordBatch]: ...
+    def read(self, task: Any) -> Iterator[pa.RecordBatch]: ...
 
     def close(self) -> None: ...
 
 
-class Share(InputPartition):
+class StreamPartition(InputPartition):
     """One task's part of a batch."""
 
 
@@ -130,7 +130,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         with self._carrying():
-            return [Share(share) for share in self._stream.shares(start, end)]
+            return [StreamPartition(task) for task in self._stream.inputs(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with self._carrying():

@@ -14,12 +14,10 @@ from pathlib import Path
 
 from penstock.ingest.source import Offsets
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.driver.batch import BatchDriver, OnBatch
-from penstock.pipelines.driver.catch_up import catch_up
-from penstock.pipelines.driver.local_runner import take_batch, written
+from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
+from penstock.pipelines.driver.local_runner import run_tasks, take_batch
 from penstock.pipelines.job import build
 from penstock.pipelines.job.job import Job
-from penstock.pipelines.tasks.write import CompactionTiming
 
 
 @dataclass
@@ -51,29 +49,29 @@ def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBat
     job = build.ready(spec)
     log = Log.at(Path(job.checkpoint) / "log.json")
     log.save()
-    batches = batches_of(job, log, tasks, writers, on_batch)
+    driver = driver_of(job, log, tasks, writers, on_batch)
     if job.retry_parked:
-        catch_up(batches, lambda number, shares: written(batches.reading, shares, CompactionTiming(number)))
+        driver.catch_up()
     until = job.source.available()
     while True:
-        start = log.ends[log.done - 1] if log.done else batches.reading.initial_offsets()
+        start = log.ends[log.done - 1] if log.done else driver.reader.initial_offsets()
         if len(log.ends) == log.done:
-            end = batches.reading.latest_offsets(start, job.limit, until)
+            end = driver.reader.latest_offsets(start, job.limit, until)
             if end == start:
-                return [batches]
+                return [driver]
             log.ends.append(end)
             log.save()
-        one_batch(batches, log.done, start, log.ends[log.done])
+        one_batch(driver, log.done, start, log.ends[log.done])
         log.done += 1
         log.save()
 
 
-def batches_of(job: Job, log: Log, tasks: int, writers: int, on_batch: OnBatch | None) -> BatchDriver:
-    batches = job.batches(Path(job.checkpoint), tasks, writers, on_batch)
-    batches.checkpoint = log.id
-    return batches
+def driver_of(job: Job, log: Log, tasks: int, writers: int, on_batch: OnBatch | None) -> BatchDriver:
+    driver = job.driver(Path(job.checkpoint), tasks, writers, run_tasks, on_batch)
+    driver.checkpoint = log.id
+    return driver
 
 
-def one_batch(batches: BatchDriver, number: int, start: Offsets, end: Offsets) -> None:
-    batches.reading = pickle.loads(pickle.dumps(batches.reading))  # as a task has it
-    take_batch(batches, number, start, end)
+def one_batch(driver: BatchDriver, number: int, start: Offsets, end: Offsets) -> None:
+    driver.reader = pickle.loads(pickle.dumps(driver.reader))  # as a task has it
+    take_batch(driver, number, start, end)

@@ -20,9 +20,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver.local_runner import run_tasks
 from penstock.pipelines.job import build
-from penstock.pipelines.tasks.read import BatchReader, TaskInput
+from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA
+from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.pipelines.tasks.write import TaskWriter
 
 ORDER = ("table", "partition", "bucket", "range", "position")
@@ -43,14 +45,14 @@ def stages(spec: PipelineSpec, folder: Path, tasks: int) -> tuple[Stage, Stage]:
     """The reading and the writing of the pipeline's first batch. Nothing is committed."""
     job = build.ready(spec)
     Path(job.checkpoint).mkdir(parents=True)
-    reading = job.batches(Path(job.checkpoint), tasks, tasks, None).reading
+    reader = job.driver(Path(job.checkpoint), tasks, tasks, run_tasks).reader
     began = time.monotonic()
-    start = reading.initial_offsets()
-    shares = reading.shares(start, reading.latest_offsets(start, job.limit, job.source.available()))
+    start = reader.initial_offsets()
+    inputs = reader.inputs(start, reader.latest_offsets(start, job.limit, job.source.available()))
     planned = time.monotonic() - began
     folder.mkdir()
-    (folder / "plan").write_bytes(pickle.dumps((reading, shares)))
-    return replace(_stage("read", folder, len(shares)), planned=planned), _stage("write", folder, tasks)
+    (folder / "plan").write_bytes(pickle.dumps((reader, inputs)))
+    return replace(_stage("read", folder, len(inputs)), planned=planned), _stage("write", folder, tasks)
 
 
 def _stage(kind: str, folder: Path, count: int) -> Stage:
@@ -61,14 +63,14 @@ def _stage(kind: str, folder: Path, count: int) -> Stage:
     return Stage(told["wall"], sum(told["cpu"]), max(told["peak"]))
 
 
-def read(reading: BatchReader, share: TaskInput, folder: Path, number: int) -> None:
+def read(reader: BatchReader, task: TaskInput, folder: Path, number: int) -> None:
     """One file a writer, one batch a blob, and beside it how the blobs are to be ordered."""
-    files = [pa.ipc.new_file(folder / f"{number}-{writer}.arrow", SCHEMA) for writer in range(reading.writers)]
+    files = [pa.ipc.new_file(folder / f"{number}-{writer}.arrow", SCHEMA) for writer in range(reader.writers)]
     orders: list[list[tuple[object, ...]]] = [[] for _ in files]
-    for batch in reading.read(share):
+    for batch in reader.read(task):
         keys = batch.select([*ORDER, "writer"]).to_pylist()
         for row, key in enumerate(keys):
-            writer = key["writer"] % reading.writers
+            writer = key["writer"] % reader.writers
             orders[writer].append(tuple(key[name] for name in ORDER))
             files[writer].write_batch(batch.slice(row, 1))
     for writer, file in enumerate(files):
@@ -76,16 +78,16 @@ def read(reading: BatchReader, share: TaskInput, folder: Path, number: int) -> N
         (folder / f"{number}-{writer}.order").write_bytes(pickle.dumps(orders[writer]))
 
 
-def write(reading: BatchReader, shares: int, folder: Path, writer: int) -> None:
-    for _ in TaskWriter(reading.warehouse, reading.writers).results(_fetched(shares, folder, writer)):
+def write(reader: BatchReader, inputs: int, folder: Path, writer: int) -> None:
+    for _ in TaskWriter(reader.warehouse, reader.writers).results(_fetched(inputs, folder, writer)):
         pass
 
 
-def _fetched(shares: int, folder: Path, writer: int) -> Iterator[pa.RecordBatch]:
-    files = [pa.ipc.open_file(pa.OSFile(str(folder / f"{number}-{writer}.arrow"))) for number in range(shares)]
+def _fetched(inputs: int, folder: Path, writer: int) -> Iterator[pa.RecordBatch]:
+    files = [pa.ipc.open_file(pa.OSFile(str(folder / f"{number}-{writer}.arrow"))) for number in range(inputs)]
     places = [
         (key, number, place)
-        for number in range(shares)
+        for number in range(inputs)
         for place, key in enumerate(pickle.loads((folder / f"{number}-{writer}.order").read_bytes()))
     ]
     for _, number, place in sorted(places):
@@ -94,11 +96,11 @@ def _fetched(shares: int, folder: Path, writer: int) -> Iterator[pa.RecordBatch]
 
 def task(kind: str, folder: Path, number: int) -> None:
     began = time.process_time()
-    reading, shares = pickle.loads((folder / "plan").read_bytes())
+    reader, inputs = pickle.loads((folder / "plan").read_bytes())
     if kind == "read":
-        read(reading, shares[number], folder, number)
+        read(reader, inputs[number], folder, number)
     else:
-        write(reading, len(shares), folder, number)
+        write(reader, len(inputs), folder, number)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     (folder / f"{kind}-{number}.json").write_text(json.dumps([time.process_time() - began, peak]))
 

@@ -20,7 +20,7 @@ from penstock.ingest.decoded_source import DecodedSource
 from penstock.ingest.fetched_chunk import Fetched
 from penstock.ingest.source import Limit, Offsets, Range
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.driver.local_runner import take_batch
+from penstock.pipelines.driver.local_runner import run_tasks, take_batch
 from penstock.pipelines.job import build
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
 from penstock.pipelines.tasks.bad_records import OnBad
@@ -174,10 +174,10 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
         accept_replay=True,
     )
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        batches = again.batches(Path(folder), 1, 1, note)
-        batches.checkpoint = "replay"
+        driver = again.driver(Path(folder), 1, 1, run_tasks, note)
+        driver.checkpoint = "replay"
         start, end = again.source.initial_offsets(), again.source.available()
-        take_batch(batches, snapshot.id, start, end | {NOW: snapshot.time_millis})
+        take_batch(driver, snapshot.id, start, end | {NOW: snapshot.time_millis})
     return done
 
 

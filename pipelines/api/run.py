@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.pipelines.config.model import PipelineSpec
-    from penstock.pipelines.job.job import Running
+    from penstock.pipelines.job.job_run import JobRun
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.run_monitor import Watch
 
@@ -61,7 +61,7 @@ def run_here(
     from py4j.protocol import Py4JError
 
     from penstock.pipelines.job.build import ready
-    from penstock.pipelines.job.job import Running
+    from penstock.pipelines.job.job_run import JobRun
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.driver_process import refuse_second_driver
     from penstock.pipelines.spark.session import active_session
@@ -74,7 +74,7 @@ def run_here(
     found = session or active_session()
     with output() as stderr:
         opened = found or _started(spec, master, settings, stderr)
-    running = Running(job, opened)
+    running = JobRun(job, opened)
 
     def stop(number: int, frame: FrameType | None) -> None:
         running.stop()
@@ -147,7 +147,7 @@ def summary(watch: Watch) -> dict[str, object]:
 
 
 @contextmanager
-def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
+def watched(spec: PipelineSpec, running: JobRun) -> Iterator[Watch]:
     """Publish status and metrics of a run and obey its signals.
 
     Required packages and the port are claimed before the first batch.

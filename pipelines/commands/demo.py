@@ -113,10 +113,10 @@ class Demo:
 
     def _carry(self, session: SparkSession) -> None:
         from penstock.pipelines.job.build import job
-        from penstock.pipelines.job.job import Running
+        from penstock.pipelines.job.job_run import JobRun
 
         began = time.monotonic()
-        Running(job(spec_of(self.folder)), session).run()
+        JobRun(job(spec_of(self.folder)), session).run()
         tables = {name: self._table(name) for name in TABLES}
         facts = [
             (name, table.scan().to_arrow().num_rows, table.store.snapshots.latest_id(), table.schema_id)

@@ -17,7 +17,7 @@ def command(name: str, words: list[str]) -> int:
         name, (JSON,), words, "Make Spark start faster by archiving the classes that it loads (about 150 MB)."
     )
     from penstock.pipelines.job.build import job
-    from penstock.pipelines.job.job import Running
+    from penstock.pipelines.job.job_run import JobRun
     from penstock.pipelines.spark.class_archive import archive_path, make_flags
     from penstock.pipelines.spark.lean_home import use_lean_home
     from penstock.pipelines.spark.session import JVM_FLAGS, LOG_FLAG, open_session, prepare_environment
@@ -33,7 +33,7 @@ def command(name: str, words: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for part in ("morning", "afternoon"):
             put(Path(folder), part)
-            Running(job(spec_of(Path(folder))), session).run()
+            JobRun(job(spec_of(Path(folder))), session).run()
     process = session.sparkContext._gateway.proc
     session.stop()
     process.stdin.close()

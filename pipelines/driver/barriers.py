@@ -24,7 +24,7 @@ TRADED = "penstock.columns-traded-by"  # the batch whose barrier let columns of 
 def cross(
     barriers: Sequence[Barrier],
     identity: BatchIdentity,
-    reading: BatchReader,
+    reader: BatchReader,
     targets: Targets,
     parks: Callable[[str, PenstockError], bool],
 ) -> None:
@@ -35,20 +35,20 @@ def cross(
     records the batch that did it.
     """
     for barrier in barriers:
-        table = reading.mapping.target(barrier.database, barrier.table)
+        table = reader.mapping.target(barrier.database, barrier.table)
         if table is None or table not in targets.schemas or table in targets.left_out:
             continue
         try:
-            _apply(barrier, table, identity, reading, targets)
+            _apply(barrier, table, identity, reader, targets)
         except PenstockError as error:
             if not parks(table, error):
                 raise
 
 
-def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reading: BatchReader, targets: Targets) -> None:
-    store = reading.warehouse.store(table)
+def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reader: BatchReader, targets: Targets) -> None:
+    store = reader.warehouse.store(table)
     if barrier.kind == "rename-columns":
-        pairs = [(reading.mapping.column(old), reading.mapping.column(new)) for old, new in barrier.columns]
+        pairs = [(reader.mapping.column(old), reader.mapping.column(new)) for old, new in barrier.columns]
         targets.put({table: _rename(store, [pair for pair in pairs if pair[0] != pair[1]], identity)})
     else:
         _empty(store, identity)

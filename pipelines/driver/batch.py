@@ -1,280 +1,253 @@
-"""The driver's part of a batch, after its tasks: settle drift, commit, compact, report. Independent of Spark."""
+"""One batch in the driver, from the results of its tasks to its commits. Independent of Spark."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from penstock.errors import DecodeError, PenstockError
+from penstock.errors import DecodeError, PenstockError, SchemaConflict
+from penstock.ingest.source import Offsets
 from penstock.pipelines.driver.barriers import cross
-from penstock.pipelines.driver.commit import Commits
-from penstock.pipelines.driver.compaction import (
-    Compact,
-    compacted_here,
-    due_buckets,
-    due_in_full,
-    land,
-    owes_compaction,
-)
-from penstock.pipelines.driver.failure_isolation import FailureIsolation
-from penstock.pipelines.driver.replay import Replay
-from penstock.pipelines.driver.watermarks import Watermarks, idle_millis, wants_watermark
+from penstock.pipelines.driver.batch_context import BatchContext
+from penstock.pipelines.driver.commit import discard
+from penstock.pipelines.driver.compaction import compact_owed
+from penstock.pipelines.driver.failure_policy import FailurePolicy
+from penstock.pipelines.driver.table_evolution import TableEvolution
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
-from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.parked_tables import MissedBatch, Parking
-from penstock.pipelines.mapping.target_tables import Targets
-from penstock.pipelines.tasks.bad_records import BadRecordLimit
-from penstock.pipelines.tasks.read import BatchReader, TaskInput
-from penstock.pipelines.tasks.reports import BadRecords, BatchReport
-from penstock.pipelines.tasks.write import BatchResult
+from penstock.pipelines.tasks.batch_result import BatchResult
+from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT
 
 log = logging.getLogger(__name__)
 
-OnBatch = Callable[[BatchIdentity, BatchReport], None]
-RereadFn = Callable[[Sequence[TaskInput]], BatchResult]  # reads and writes shares again, as a separate job
-
+# One replay is normal. A second is needed if another job alters the table in between.
+MOST_REPLAYS = 5
 MOST_FOREIGN = 3  # how often another job's commits may get in between
 
 
 @dataclass(slots=True)
-class BatchDriver:
-    pipeline: str
-    reading: BatchReader
-    targets: Targets
-    commits: Commits
-    parking: Parking
-    on_batch: OnBatch | None = None
-    checkpoint: str = ""  # the uuid of the checkpoint
-    started_millis: int = 0  # when the batch's tasks were started
-    compact: Compact = field(init=False)
-    eager: set[str] | None = None  # tables that get a snapshot with every batch; None: only tables with rows
-    limit: BadRecordLimit = field(init=False)
-    watermarks: Watermarks = field(default_factory=Watermarks)
-    filled: FilledTables | None = None  # the record of filled tables beside the checkpoint
-    _told: set[str] = field(default_factory=set)  # append tables for which ignored deletes were logged
-    _told_of_images: set[str] = field(default_factory=set)  # tables for which incomplete row images were logged
+class Batch:
+    """One batch: its tasks' results are settled, its tables evolved and read again, committed and compacted.
 
-    def __post_init__(self) -> None:
-        self.limit = BadRecordLimit(self.reading.on_bad)
-        self.compact = compacted_here(self.reading.warehouse)
+    `late` is the single table for which a past batch is applied now, when all others have it. Files of a phase that
+    fails are removed where it is certain that no commit refers to them; others become orphans.
+    """
 
-    def take(self, number: int, written: BatchResult, again: RereadFn) -> None:
-        """Commit a batch. Called again with a batch it has committed, it changes nothing."""
-        taking = FailureIsolation(self.parking, self.reading, self.targets, number)
-        landed = self._take(taking, self.checkpoint, written, again)
-        if landed is None:
-            return
-        identity, report = landed
-        self.reading.source.mirror(identity.end)
-        if self.on_batch is not None:
-            self.on_batch(identity, report)
+    run: BatchContext
+    number: int
+    checkpoint: str
+    result: BatchResult
+    policy: FailurePolicy
+    late: str | None = None
+    _letters_stale: bool = False  # the batch's dead letters include those of tables parked meanwhile
 
-    def take_late(self, missed: MissedBatch, table: str, again: RereadFn) -> bool:
-        """Commit a batch to a table that was parked when the batch was read, and only to it.
+    def take(self) -> tuple[BatchIdentity, BatchReport] | None:
+        """Go through all phases. Return None if the batch has no range to read.
 
-        Return False if that fails again. Called again with a batch that the table has, it changes nothing.
+        Called again for a batch that is committed, it changes nothing.
         """
-        taking = FailureIsolation(
-            replace(self.parking, isolates=True), self.reading, self.targets, missed.number, late=table
-        )
-        only = self.reading.on_bad.letters | {table}
-        with self.targets.only(only):
-            schemas, left_out = self.targets.schemas, frozenset(self.targets.left_out)
-            written = again(self.reading.late_shares(missed.start, missed.end, schemas, only, left_out))
-            for report in written.reports:
-                report.bad = BadRecords()  # they were reported with the batch
-            self._take(taking, missed.checkpoint, written, again)
-        return not taking.parked
-
-    def _take(
-        self, taking: FailureIsolation, checkpoint: str, written: BatchResult, again: RereadFn
-    ) -> tuple[BatchIdentity, BatchReport] | None:
-        number = taking.number
-        written = taking.sound(written)
-        barriers = [barrier for report in written.reports for barrier in report.barriers]
-        if barriers and (span := BatchReport(written.reports).span):
-            identity = BatchIdentity(self.pipeline, checkpoint, number, *span)
-            cross(barriers, identity, self.reading, self.targets, taking.parks)
-        replay = Replay(
-            self.reading,
-            self.targets,
-            lambda shares: taking.sound(again(shares)),
-            taking.parks,
-            taking.late is not None,
-        )
-        written = replay.settled(written)
-        taking.forget(written)
-        written = taking.with_letters_of_others(written, replay)
-        report = BatchReport(written.reports, written.stats)
+        self._settle(self.result)
+        self._cross_barriers()
+        self._evolve_and_reread()
+        self._forget_left_out(self.result)
+        self._rewrite_dead_letters()
+        report = BatchReport(self.result.reports, self.result.stats)
         if report.span is None:  # offsets moved without a range to read
-            if self.filled is not None:
-                self.filled.took(number, {}, {})
+            if self.run.filled is not None:
+                self.run.filled.took(self.number, {}, {})
             return None
-        self._judge(report, written, taking)
-        identity = BatchIdentity(self.pipeline, checkpoint, number, *report.span, report.newest)
-        if self.parking.tables:
-            self.parking.note(identity)
-        if taking.late is not None:
-            self._keep_late_letters(identity, written, taking.late)
+        self._judge(report)
+        identity = self._identity(report.span, report.newest)
         with report.stats.stage("commit"):
-            uncompacted = self._commit(identity, written, replay, taking, self._watermarks(identity, report))
-        self._follow_comments(report, taking)
+            uncompacted = self._commit(identity, report)
+        if self.late is None:  # else later batches have reported newer comments
+            self._evolution.comment(report.commented, self.policy.parked | self.run.targets.left_out)
         with report.stats.stage("compact"):
-            self._compact_what_is_owed(identity, written, uncompacted, taking)
-        if self.started_millis and identity.planned_at:
-            report.stats.seconds["plan"] = max(0, self.started_millis - identity.planned_at) / 1000
-        report.stats.parked = {table: self.parking.tables[table].reason for table in sorted(taking.parked)}
-        report.stats.left_out = dict(self.targets.reasons)
-        self._tell_of_deletes(report)
-        self._tell_of_partial_images(report)
+            self._compact(identity, uncompacted)
+        report.stats.parked = self.policy.reasons
+        report.stats.left_out = dict(self.run.targets.reasons)
         return identity, report
 
-    def _follow_comments(self, report: BatchReport, taking: FailureIsolation) -> None:
-        if taking.late is not None:  # later batches have reported newer comments
-            return
-        for table, seen in report.commented.items():
-            if table in taking.parked or table in self.targets.left_out:
-                continue
-            schema = self.reading.mapping.commented(table, seen)
-            if schema is not None:
-                log.info("event=comments_changed table=%s to=%d", table, schema.id)
-                self.targets.put({table: schema.id})
+    def _identity(self, span: tuple[Offsets, Offsets], newest: Mapping[str, int] | None = None) -> BatchIdentity:
+        return BatchIdentity(self.run.pipeline, self.checkpoint, self.number, *span, newest or {})
 
-    def _keep_late_letters(self, identity: BatchIdentity, written: BatchResult, table: str) -> None:
+    @property
+    def _evolution(self) -> TableEvolution:
+        return TableEvolution(self.run.reader, self.run.targets, self.policy.parks)
+
+    # Read
+
+    def _settle(self, result: BatchResult) -> None:
+        """Remove the tables that failed in their tasks. Raise the first error that ends the batch."""
+        error = next(iter(result.failures), None)
+        error = error or next((why for table, why in result.failed.items() if not self.policy.parks(table, why)), None)
+        if error is not None:
+            self._discard(result, list(result.messages))
+            raise error
+        self._forget_left_out(result)
+
+    def _forget_left_out(self, result: BatchResult) -> None:
+        """Remove what was read and written of tables that are parked or left out."""
+        left_out = self.run.targets.left_out
+        self._discard(result, left_out)
+        for report in result.reports:
+            for table in left_out:
+                self._letters_stale |= report.forget(table) > 0
+
+    def _discard(self, result: BatchResult, tables: Collection[str]) -> None:
+        """Delete the files that were written to these tables. A table that cannot be created has none."""
+        for table in result.messages.keys() & set(tables):
+            discard(self.run.reader.warehouse.store(table), result.messages.pop(table))
+
+    def _cross_barriers(self) -> None:
+        barriers = [barrier for report in self.result.reports for barrier in report.barriers]
+        if barriers and (span := BatchReport(self.result.reports).span):
+            cross(barriers, self._identity(span), self.run.reader, self.run.targets, self.policy.parks)
+
+    # Evolve and read again
+
+    def _evolve_and_reread(self) -> None:
+        """Alter tables until the batch fits them, and read it again for these tables only.
+
+        Everything is committed together. Reading again is not a second action on the batch's DataFrame, because Spark
+        keeps its input partitions, with the old schemas, and its shuffle files.
+        """
+        for _ in range(MOST_REPLAYS):
+            drifts = BatchReport(self.result.reports).drifts
+            if not drifts:
+                return
+            self._evolution.evolve(drifts)
+            drifted = drifts.keys() - self._leave_out_drifted()
+            if not drifted:
+                continue
+            # Values that do not fit a drifted table are known only after its replay, so all dead letters are written
+            # again with it.
+            replayed = frozenset(drifted) | self.run.reader.on_bad.letters
+            self._discard(self.result, replayed)
+            self.result.replace(self._reread(replayed), drifted)
+        raise SchemaConflict(
+            f"the schema still changes after {MOST_REPLAYS} replays of a batch", tables=", ".join(sorted(drifted))
+        )
+
+    def _leave_out_drifted(self) -> Collection[str]:
+        """Drop the drift of left-out tables and what was written to them. Return the left-out tables."""
+        left_out = self.run.targets.left_out
+        self._discard(self.result, left_out)
+        for report in self.result.reports:
+            for table in left_out:
+                report.leave_out(table)
+        return left_out
+
+    def _reread(self, only: frozenset[str]) -> BatchResult:
+        """Read the batch again for these tables, at their current versions."""
+        reports, targets = self.result.reports, self.run.targets
+        inputs = self.run.reader.replay_inputs(
+            [report.range for report in reports],
+            BatchReport(reports).span,
+            targets.schemas,
+            only,
+            frozenset(targets.left_out),
+            late=self.late is not None,
+        )
+        result = self.run.reread(self.number, inputs)
+        self._settle(result)
+        return result
+
+    def _rewrite_dead_letters(self) -> None:
+        """Write the dead letters again without those of parked tables, which are written when their rows are."""
+        letters = self.run.reader.on_bad.letters
+        if self.policy.parked and self._letters_stale and letters:
+            self._discard(self.result, letters)
+            self.result.messages.update(self._reread(letters).messages)
+
+    def _judge(self, report: BatchReport) -> None:
+        """Raise DecodeError if too many records are bad."""
+        try:
+            self.run.limit.check(report)
+        except DecodeError:
+            self._discard(self.result, list(self.result.messages))
+            raise
+        if report.bad_count:
+            first, place, _ = report.first_bad
+            log.warning("event=bad_records count=%d first=%s@%d", report.bad_count, place, first.pos)
+
+    # Commit
+
+    def _commit(self, identity: BatchIdentity, report: BatchReport) -> set[str]:
+        """Commit the batch and return the tables that may lack its compaction.
+
+        Tables that another job wrote to in the meantime are read and written again on top of that job's commits.
+        """
+        run, stats = self.run, self.result.stats
+        if run.parking.tables:
+            run.parking.note(identity)
+        if self.late is not None:
+            self._commit_late_letters(identity, self.late)
+        watermarks = run.watermarks_at(identity, report)
+        messages: Mapping[str, Sequence[CommitMessage]] = self.result.messages
+        run.targets.report_options(messages)
+        if self.late is None:
+            messages = run.expected(self.result.messages)
+        uncompacted: set[str] = set()
+        snapshots: dict[str, Snapshot] = {}
+        for attempt in range(1, MOST_FOREIGN + 2):
+            done = run.commits.commit(identity, messages, watermarks)
+            run.targets.put(done.schemas)
+            run.targets.taken.update(done.schemas)
+            uncompacted |= done.uncompacted
+            snapshots |= done.snapshots
+            stats.retries.update(done.retries)
+            stats.conflicts.update([*done.foreign, *done.lost])
+            for table, error in (done.failed | (done.foreign if attempt > MOST_FOREIGN else {})).items():
+                if not self.policy.parks(table, error):
+                    raise error
+                run.parking.note(identity)
+            if not done.foreign or attempt > MOST_FOREIGN:
+                break
+            log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
+            messages = self._reread(frozenset(done.foreign)).messages
+        if run.filled is not None:
+            run.filled.took(identity.number, report.sources, snapshots)
+        return uncompacted
+
+    def _commit_late_letters(self, identity: BatchIdentity, table: str) -> None:
         """Commit a late batch's dead letters under a separate name.
 
         Under the batch's own identity the dead-letter table has this batch already, with the letters of the other
         tables. It may never have seen the new name, however old the batch is, so expired snapshots prove nothing;
         replays are accepted because a letter that exists twice is read as one.
         """
-        commits = replace(self.commits, accept_replay=True)
-        letters = {one: written.messages.pop(one) for one in self.reading.on_bad.letters & written.messages.keys()}
-        commits.commit(replace(identity, pipeline=f"{self.pipeline}.late.{table}"), letters, {})
+        commits = replace(self.run.commits, accept_replay=True)
+        tables = self.run.reader.on_bad.letters & self.result.messages.keys()
+        letters = {name: self.result.messages.pop(name) for name in tables}
+        commits.commit(replace(identity, pipeline=f"{self.run.pipeline}.late.{table}"), letters, {})
 
-    def _tell_of_deletes(self, report: BatchReport) -> None:
-        for table in {table for table, of_range in report.tables if of_range.dropped} - self._told:
-            self._told.add(table)
-            log.warning(
-                "event=append_deletes_dropped table=%s hint=a table without keys keeps what is new alone:"
-                " --primary-keys gives it a key",
-                table,
-            )
+    # Compact
 
-    def _tell_of_partial_images(self, report: BatchReport) -> None:
-        for table, columns in {
-            table: of_range.omitted for table, of_range in report.tables if of_range.omitted
-        }.items():
-            if table not in self._told_of_images:
-                self._told_of_images.add(table)
-                log.warning(
-                    "event=updates_without_columns table=%s columns=%s hint=they are null now: unless they were dropped"
-                    " at the source, set its binlog_row_image to FULL and read the table anew, or let nulls mean"
-                    " unchanged with merge-engine=partial-update",
-                    table,
-                    ",".join(columns),
-                )
-
-    def _watermarks(self, identity: BatchIdentity, report: BatchReport) -> dict[str, int]:
-        """Return the watermarks of the tables whose options ask for one."""
-        self.watermarks.see(report, identity.planned_at)
-        found: dict[str, int] = {}
-        for table, schema in self.targets.schemas.items():
-            options = self.reading.warehouse.layout(table, schema).schema.options
-            watermark = (
-                self.watermarks.at(identity.planned_at, idle_millis(options)) if wants_watermark(options) else None
-            )
-            if watermark is not None:
-                found[table] = watermark
-        return found
-
-    def _always_committed(self) -> Iterator[str]:
-        """Yield the tables that get a snapshot of each batch, with or without rows."""
-        for table, schema in self.targets.schemas.items():
-            options = self.reading.warehouse.layout(table, schema).schema.typed
-            if table not in self.targets.left_out and options[COMMIT_FORCE_CREATE_SNAPSHOT]:
-                yield table
-
-    def _commit(
-        self,
-        identity: BatchIdentity,
-        written: BatchResult,
-        replay: Replay,
-        taking: FailureIsolation,
-        watermarks: Mapping[str, int],
-    ) -> set[str]:
-        """Commit the batch and return the tables that may lack its compaction.
-
-        Tables that another job wrote to in the meantime are read and written again on top of that job's commits.
-        """
-        messages = dict(written.messages)
-        self.targets.report_options(messages)
-        if self.eager is not None and taking.late is None:  # a late batch concerns only its one table
-            self.eager.update(messages)
-            messages = {table: messages.get(table, []) for table in self.eager - self.targets.left_out}
-        if taking.late is None:
-            messages = {**{table: [] for table in self._always_committed()}, **messages}
-        uncompacted: set[str] = set()
-        made: dict[str, Snapshot] = {}
-        for attempt in range(1, MOST_FOREIGN + 2):
-            done = self.commits.commit(identity, messages, watermarks)
-            self.targets.put(done.schemas)
-            self.targets.taken.update(done.schemas)
-            uncompacted |= done.uncompacted
-            made |= done.snapshots
-            written.stats.retries.update(done.retries)
-            written.stats.conflicts.update([*done.foreign, *done.lost])
-            failed = done.failed | (done.foreign if attempt > MOST_FOREIGN else {})
-            for table, error in failed.items():
-                if not taking.parks(table, error):
-                    raise error
-                self.parking.note(identity)
-            if not done.foreign or attempt > MOST_FOREIGN:
-                break
-            log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
-            messages = replay.again(replay.shares(written.reports, frozenset(done.foreign))).messages
-        if self.filled is not None:
-            self.filled.took(identity.number, BatchReport(written.reports).sources, made)
-        return uncompacted
-
-    def _compact_what_is_owed(
-        self, identity: BatchIdentity, written: BatchResult, uncompacted: Collection[str], taking: FailureIsolation
-    ) -> None:
+    def _compact(self, identity: BatchIdentity, uncompacted: Collection[str]) -> None:
         """Compact buckets outside of this batch.
 
         Full compactions include buckets that this batch did not write. Where rows become visible only by compaction,
         none may stay undone because a compaction lost a commit conflict, a driver crashed before it, or the commit did
         not wait for it.
         """
-        for table, messages in written.messages.items():
-            if table in taking.parked:
+        run = self.run
+        for table, messages in self.result.messages.items():
+            if table in self.policy.parked:
                 continue
             try:
-                self._compact_table(identity, table, messages, whole=table not in uncompacted)
+                compact_owed(
+                    run.reader.warehouse,
+                    table,
+                    run.targets.schemas[table],
+                    identity,
+                    messages,
+                    run.compact,
+                    whole=table not in uncompacted,
+                    in_background=run.reader.compacts_in_background,
+                )
             except PenstockError as error:
-                if not taking.parks(table, error, identity.number + 1):
+                if not self.policy.parks(table, error, self.number + 1):
                     raise
-
-    def _compact_table(
-        self, identity: BatchIdentity, table: str, messages: Sequence[CommitMessage], *, whole: bool
-    ) -> None:
-        warehouse, schema = self.reading.warehouse, self.targets.schemas[table]
-        due = due_in_full(warehouse, table, schema, identity.number, messages, whole=whole)
-        if owes_compaction(warehouse, table, schema, whole=whole, in_background=self.reading.compacts_in_background):
-            places = {(one.partition, one.bucket) for one in due}
-            due += [one for one in due_buckets(warehouse, table) if (one.partition, one.bucket) not in places]
-        if due:
-            land(warehouse, identity.user, self.compact(due))
-
-    def _judge(self, report: BatchReport, written: BatchResult, taking: FailureIsolation) -> None:
-        try:
-            self.limit.check(report)
-        except DecodeError:
-            taking.drop(written)
-            raise
-        if report.bad_count:
-            first, place, _ = report.first_bad
-            log.warning("event=bad_records count=%d first=%s@%d", report.bad_count, place, first.pos)

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.driver.commit import discard
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.mapping.target_tables import Version, state_at
-from penstock.pipelines.tasks.write import SCHEMA
+from penstock.pipelines.tasks.batch_result import SCHEMA
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.catalog.settings import CatalogSettings
@@ -187,3 +188,24 @@ def owes_compaction(warehouse: CatalogSettings, table: str, schema: int, *, whol
         return False
     spec = CompactionSpec.of(layout.schema)
     return not in_background if spec.lags else spec.shows_by_compaction and not whole
+
+
+def compact_owed(
+    warehouse: CatalogSettings,
+    table: str,
+    schema: int,
+    identity: BatchIdentity,
+    messages: Sequence[CommitMessage],
+    compact: Compact,
+    *,
+    whole: bool,
+    in_background: bool,
+) -> None:
+    """Do the compaction that a committed batch leaves to be done right away. `messages` are those of the batch."""
+    due = due_in_full(warehouse, table, schema, identity.number, messages, whole=whole)
+    if owes_compaction(warehouse, table, schema, whole=whole, in_background=in_background):
+        places = {(bucket.partition, bucket.bucket) for bucket in due}
+        lagging = due_buckets(warehouse, table)
+        due += [bucket for bucket in lagging if (bucket.partition, bucket.bucket) not in places]
+    if due:
+        land(warehouse, identity.user, compact(due))

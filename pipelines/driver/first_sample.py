@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from penstock.errors import PenstockError, SourceError
 from penstock.ingest.source import Range
-from penstock.pipelines.driver.replay import Replay
+from penstock.pipelines.driver.table_evolution import TableEvolution
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.bad_records import OnBad
-from penstock.pipelines.tasks.read import BatchReader, TaskInput
+from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.reports import BatchReport, RangeReport
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
-from penstock.pipelines.tasks.write import BatchResult
+from penstock.pipelines.tasks.task_input import TaskInput
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # before further attempts if a target table is required (the same as Paimon's)
 WAIT_SECONDS = 1.0
@@ -49,7 +49,7 @@ class FirstLook:
     pauses: Sequence[float] = PAUSES
     sleep: Callable[[float], None] = time.sleep
 
-    def make_tables(self, reading: BatchReader, targets: Targets, stopped: Callable[[], bool] = lambda: False) -> None:
+    def make_tables(self, reader: BatchReader, targets: Targets, stopped: Callable[[], bool] = lambda: False) -> None:
         """Create the tables that do not exist.
 
         Called again, it changes nothing. Raise SourceError when the schema of the one required table is found in no
@@ -59,12 +59,12 @@ class FirstLook:
             return
         looks = itertools.repeat(WAIT_SECONDS) if self.waits else self.pauses
         for pause in itertools.chain(looks if self.table else (), (None,)):
-            seen = self._look_on(reading, targets)
+            seen = self._look_on(reader, targets)
             if self.table is None or self.table in targets.schemas or stopped():
                 return
-            if seen.bad_count and reading.on_bad.action == "fail":
+            if seen.bad_count and reader.on_bad.action == "fail":
                 # The available records cannot be read, and waiting does not change that.
-                raise reading.on_bad.error(*seen.first_bad)
+                raise reader.on_bad.error(*seen.first_bad)
             if pause is not None:
                 self.sleep(pause)
         raise SourceError(
@@ -76,7 +76,7 @@ class FirstLook:
             hint="--wait-for-data  waits until there is a record",
         )
 
-    def _look_on(self, reading: BatchReader, targets: Targets) -> BatchReport:
+    def _look_on(self, reader: BatchReader, targets: Targets) -> BatchReport:
         """Sample the source.
 
         If a single target table is required, keep sampling (ten times more records each round) until its schema is
@@ -85,32 +85,28 @@ class FirstLook:
         records = self.records
         while True:
             ranges = self.ranges(records)
-            seen = self._look(reading, targets, ranges)
-            unreadable = seen.bad_count and reading.on_bad.action == "fail"
+            seen = self._look(reader, targets, ranges)
+            unreadable = seen.bad_count and reader.on_bad.action == "fail"
             all_ = sum(one.weight for one in ranges) < records
             if self.table is None or self.table in targets.schemas or unreadable or all_:
                 return seen
             records *= FURTHER
 
-    def _look(self, reading: BatchReader, targets: Targets, ranges: Sequence[Range]) -> BatchReport:
+    def _look(self, reader: BatchReader, targets: Targets, ranges: Sequence[Range]) -> BatchReport:
         # Unreadable records are skipped here; the batches decide whether they stop the job.
-        looking = replace(reading, on_bad=OnBad("skip"))
-        share = TaskInput(tuple(ranges), {}, reading.warehouse.now_millis())
-        report = BatchReport(list(_reports(looking, share)))
+        looking = replace(reader, on_bad=OnBad("skip"))
+        task = TaskInput(tuple(ranges), {}, reader.warehouse.now_millis())
+        report = BatchReport(list(_reports(looking, task)))
         new = {table: seen for table, seen in report.drifts.items() if table not in targets.schemas}
         # A table that cannot be created fails again in its first batch, and is parked there.
-        Replay(reading, targets, _nothing, lambda table, conflict: reading.isolates).evolve(new)
+        TableEvolution(reader, targets, lambda table, conflict: reader.isolates).evolve(new)
         return report
 
 
-def _reports(reading: BatchReader, share: TaskInput) -> Iterator[RangeReport]:
-    for batch in reading.read(share):
+def _reports(reader: BatchReader, task: TaskInput) -> Iterator[RangeReport]:
+    for batch in reader.read(task):
         reports = batch.filter(pc.equal(batch.column("table"), NO_TABLE))
         for content in map(pickle.loads, reports.column("blob").to_pylist()):
             if isinstance(content, PenstockError):
                 raise content
             yield content
-
-
-def _nothing(shares: Sequence[TaskInput]) -> BatchResult:
-    raise AssertionError(f"a look at the source reads nothing again: {len(shares)}")

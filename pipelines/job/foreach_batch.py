@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,16 @@ from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.driver.batch import BatchDriver
-from penstock.pipelines.driver.catch_up import catch_up
+from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.compaction import Compact, DueBucket, compact_task, shared_out
+from penstock.pipelines.mapping.target_tables import Schemas
 from penstock.pipelines.tasks import shuffle_rows as blobs
+from penstock.pipelines.tasks.batch_result import COLUMNS, BatchResult
 from penstock.pipelines.tasks.key_placement import moves_keys, place_task
-from penstock.pipelines.tasks.read import TaskInput
-from penstock.pipelines.tasks.write import COLUMNS, BatchResult, CompactionTiming, write_task
+from penstock.pipelines.tasks.read import BatchReader
+from penstock.pipelines.tasks.table_task_writer import CompactionTiming
+from penstock.pipelines.tasks.task_input import TaskInput
+from penstock.pipelines.tasks.write import write_task
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.entries import CommitMessage
 
@@ -29,14 +32,59 @@ if TYPE_CHECKING:
 POOL = "compaction"
 
 
+@dataclass(frozen=True, slots=True)
+class SparkTasks:
+    """Runs the tasks of batches as Spark jobs. `pipeline` is the writer's name in tables with postponed buckets."""
+
+    session: SparkSession
+    pipeline: str
+
+    def run(self, reader: BatchReader, number: int, batch: DataFrame, schemas: Schemas) -> BatchResult:
+        """Run the only action on the batch: a second one would read and decode everything again.
+
+        `schemas` are the target tables that the batch may write.
+        """
+        if moves_keys(reader.warehouse, schemas):
+            batch = _shuffled(reader, batch).mapInArrow(
+                place_task(reader.warehouse, reader.writers, reader.mark), blobs.COLUMNS
+            )
+        timing = CompactionTiming(number, reader.compacts_in_background)
+        task = write_task(reader.warehouse, reader.writers, timing, reader.mark, self.pipeline)
+        return BatchResult.of(_shuffled(reader, batch).mapInArrow(task, COLUMNS).toArrow())
+
+    def reread(self, reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> BatchResult:
+        """Read inputs of the batch again in a separate job, and write them.
+
+        It works inside foreachBatch, since its input comes from its closure.
+        """
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            with reader.mark.carrying():
+                for batch in batches:
+                    for place in batch.column(0).to_pylist():
+                        yield from reader.read(inputs[place])
+
+        rows = self.session.range(0, len(inputs), 1, len(inputs)).mapInArrow(read, blobs.COLUMNS)
+        schemas = {table: version.schema for task in inputs for table, version in task.versions.items()}
+        return self.run(reader, number, rows, schemas)
+
+
+def _shuffled(reader: BatchReader, batch: DataFrame) -> DataFrame:
+    """Distribute rows to their writers, with the rows of a bucket together and in source order."""
+    return batch.repartitionById(reader.writers, "writer").sortWithinPartitions(
+        "table", "partition", "bucket", "range", "position"
+    )
+
+
 @dataclass(slots=True)
-class Sink:
+class BatchSink:
     """The callable for foreachBatch.
 
     Spark writes its commit log after a call returns, so a batch is in the tables before Spark counts it as done.
     """
 
-    batches: BatchDriver
+    driver: BatchDriver
+    tasks: SparkTasks
     failure: PenstockError | OSError | None = None
     busy: bool = False
     number: int = 0  # of the batch under way
@@ -45,69 +93,22 @@ class Sink:
 
     def name(self, checkpoint: str) -> None:
         """Set the checkpoint's UUID, which is known only once the query has started."""
-        self.batches.checkpoint = checkpoint
+        self.driver.checkpoint = checkpoint
         self._named.set()
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         self._named.wait()
+        driver = self.driver
         self.number, self.began = number, time.monotonic()
         self.busy = True
-        self.batches.started_millis = self.batches.reading.warehouse.now_millis()
+        driver.started_millis = driver.reader.warehouse.now_millis()
         try:
-            session = batch.sparkSession
-            compacting = CompactionTiming(number, self.batches.reading.compacts_in_background)
-
-            def again(shares: Sequence[TaskInput]) -> BatchResult:
-                return self._written(self._rows(session, shares), compacting)
-
-            self.batches.take(number, self._written(batch, compacting), again)
+            driver.take(number, self.tasks.run(driver.reader, number, batch, driver.targets.schemas))
         except (PenstockError, OSError) as error:
             self.failure = error  # Spark passes on only its text
             raise
         finally:
             self.busy = False
-
-    def catch_up(self, session: SparkSession, stopped: Callable[[], bool]) -> None:
-        """Apply the batches that parked tables missed, before the query begins."""
-        in_background = self.batches.reading.compacts_in_background
-
-        def again(number: int, shares: Sequence[TaskInput]) -> BatchResult:
-            return self._written(self._rows(session, shares), CompactionTiming(number, in_background))
-
-        catch_up(self.batches, again, stopped)
-
-    def _written(self, batch: DataFrame, compacting: CompactionTiming) -> BatchResult:
-        """Run the only action on the batch: a second one would read and decode everything again."""
-        reading = self.batches.reading
-        if moves_keys(reading.warehouse, self.batches.targets.schemas):
-            batch = self._shuffled(batch).mapInArrow(
-                place_task(reading.warehouse, reading.writers, reading.mark), blobs.COLUMNS
-            )
-        rows = self._shuffled(batch).mapInArrow(
-            write_task(reading.warehouse, reading.writers, compacting, reading.mark, self.batches.pipeline), COLUMNS
-        )
-        return BatchResult.of(rows.toArrow())
-
-    def _shuffled(self, batch: DataFrame) -> DataFrame:
-        """Distribute rows to their writers, with the rows of a bucket together and in source order."""
-        return batch.repartitionById(self.batches.reading.writers, "writer").sortWithinPartitions(
-            "table", "partition", "bucket", "range", "position"
-        )
-
-    def _rows(self, session: SparkSession, shares: Sequence[TaskInput]) -> DataFrame:
-        """Return the DataFrame of a batch read of shares.
-
-        It works inside foreachBatch, since its input comes from its closure.
-        """
-        reading = self.batches.reading
-
-        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            with reading.mark.carrying():
-                for batch in batches:
-                    for number in batch.column(0).to_pylist():
-                        yield from reading.read(shares[number])
-
-        return session.range(0, len(shares), 1, len(shares)).mapInArrow(read, blobs.COLUMNS)
 
 
 def compacted_by_spark(

@@ -10,7 +10,8 @@ from typing import Protocol
 from penstock.errors import PenstockError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
-from penstock.pipelines.tasks.reports import BatchReport, TaskStats
+from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.task_stats import TaskStats
 from penstock.row_kinds import KIND_TEXTS
 
 

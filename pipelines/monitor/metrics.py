@@ -12,7 +12,7 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.monitor.facts import BatchFacts, Look
 from penstock.pipelines.monitor.sizes import Size
 from penstock.pipelines.monitor.snapshot_progress import SnapshotProgress
-from penstock.pipelines.tasks.reports import TaskStats
+from penstock.pipelines.tasks.task_stats import TaskStats
 
 MOST_TABLES = 500
 _BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.pipelines.driver.batch import BatchDriver
+from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.job.foreach_batch import Sink
 from penstock.table.commit import committer
 from penstock.table.maintenance import snapshot_expiry as expire

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.job import build
-from penstock.pipelines.job.job import Running
+from penstock.pipelines.job.job_run import JobRun
 from penstock.pipelines.spark.session import open_session
 from tests.integration.kafka.conftest import Broker
 from tests.shop import Shop, insert
@@ -56,7 +56,7 @@ class Pipeline:
         return made.model_validate({**made.model_dump(by_alias=True), "source": source})
 
     def run(self, checkpoint: str = "checkpoint", **pipeline: object) -> None:
-        Running(build.job(self.spec(checkpoint, **pipeline)), self.spark).run()
+        JobRun(build.job(self.spec(checkpoint, **pipeline)), self.spark).run()
 
     def has_each_once(self) -> bool:
         return self.shop.ids("orders") == list(range(self.sent))

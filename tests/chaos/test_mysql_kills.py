@@ -104,11 +104,11 @@ LOG = "penstock.ingest.mysql.read_range:read_range"
 KILLS = {
     "planning, history kept and offsets not": "penstock.ingest.mysql.checkpoint_state:MySqlState.add:after:1",
     "in the middle of a chunk": f"{READ}:after:3",
-    "at the hand-over from chunks to the log": "penstock.pipelines.driver.batch:BatchDriver.take:after:5",
+    "at the hand-over from chunks to the log": "penstock.pipelines.driver.batch_driver:BatchDriver.take:after:5",
     "in the middle of the log": "penstock.ingest.mysql.binlog.decode:Decoder._batch:after:2",
     "files written, nothing committed": "penstock.pipelines.driver.commit:Commits.commit:before:2",
     "between the commits of two tables": "penstock.table.commit.committer:Committer.commit:after:1",
-    "committed, offsets not counted as done": "penstock.pipelines.driver.batch:BatchDriver.take:after:1",
+    "committed, offsets not counted as done": "penstock.pipelines.driver.batch_driver:BatchDriver.take:after:1",
 }
 
 
@@ -201,7 +201,7 @@ ADDED_UP = [
 
 @pytest.mark.parametrize(
     "kill",
-    [f"{READ}:after:3", "penstock.pipelines.driver.batch:BatchDriver.take:after:2", f"{LOG}:after:1"],
+    [f"{READ}:after:3", "penstock.pipelines.driver.batch_driver:BatchDriver.take:after:2", f"{LOG}:after:1"],
     ids=["in a chunk", "committed, not counted as done", "in the log"],
 )
 def test_a_sum_takes_every_change_once_though_its_pipeline_is_killed(

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
-from penstock.pipelines.job.job import Running
+from penstock.pipelines.job.job_run import JobRun
 from penstock.pipelines.spark.session import open_session
 from tests.integration.kafka.conftest import Broker
 from tests.invariants import check_invariants
@@ -161,7 +161,7 @@ def test_each_kind_of_table_is_what_its_changes_make_of_it(spark: SparkSession, 
     shop, shops = Shop(tmp_path), Shops(broker, broker.topic(partitions=PARTITIONS))
     for round_ in range(4):
         shops.send(round_)
-        Running(build.job(spec(shop, broker, shops.topic)), spark).run()
+        JobRun(build.job(spec(shop, broker, shops.topic)), spark).run()
     shop.table("postponed").compact(full=False)
     for name in TABLES:
         rows = sorted(shop.table(name).scan().to_arrow().to_pylist(), key=lambda row: (row["id"], row["q1"]))

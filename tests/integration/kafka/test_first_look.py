@@ -12,6 +12,7 @@ import pytest
 
 from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver.local_runner import run_tasks
 from penstock.pipelines.job import build
 from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
@@ -48,7 +49,7 @@ def test_the_first_batch_does_not_drift_because_its_tables_exist(shop: Shop, bro
     made: list[str] = []
     reports: list[BatchReport] = []
     look = build.job(spec(shop, broker, topic))
-    look.batches(shop.folder, 1, 1)
+    look.driver(shop.folder, 1, 1, run_tasks)
     made += shop.warehouse.tables("ods")
     run(spec(shop, broker, topic), on_batch=lambda _, report: reports.append(report))
     assert made == ["ods.orders", "ods.users"]
@@ -60,7 +61,7 @@ def test_no_more_records_are_sampled_than_configured(shop: Shop, broker: Broker)
     topic = broker.topic()
     broker.send(topic, *(insert(f"t{number}", {"id": 1}) for number in range(5)))
     look = build.job(spec(shop, broker, topic, **{"schema-init-max-read": 3}))
-    look.batches(shop.folder, 1, 1)
+    look.driver(shop.folder, 1, 1, run_tasks)
     assert CatalogSettings.of(f"{shop.folder}/warehouse", {}).tables("ods") == ["ods.t0", "ods.t1", "ods.t2"]
 
 

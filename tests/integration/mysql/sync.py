@@ -14,7 +14,7 @@ from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.config.actions import MYSQL_DATABASE, MYSQL_TABLE
 from penstock.pipelines.config.flags import mysql_pipeline
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.driver.batch import BatchDriver, OnBatch
+from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder

@@ -40,14 +40,14 @@ class Numbers:
         end = self.total if limit.rows is None else start["at"] + limit.rows
         return {"at": min(end, self.total)}
 
-    def shares(self, start: Offsets, end: Offsets) -> list[tuple[int, int]]:
+    def inputs(self, start: Offsets, end: Offsets) -> list[tuple[int, int]]:
         middle = (start["at"] + end["at"]) // 2
         return [(start["at"], middle), (middle, end["at"])]
 
-    def read(self, share: tuple[int, int]) -> Iterator[pa.RecordBatch]:
-        if share[0] <= self.lost_at < share[1]:
+    def read(self, task: tuple[int, int]) -> Iterator[pa.RecordBatch]:
+        if task[0] <= self.lost_at < task[1]:
             raise PositionLost("gone", topic="numbers", offset=self.lost_at)
-        numbers = list(range(*share))
+        numbers = list(range(*task))
         yield pa.record_batch(
             {"n": pa.array(numbers, pa.int64()), "payload": pa.array([b"x"] * len(numbers), pa.binary())}
         )

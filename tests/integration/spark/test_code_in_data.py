@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import DecodeError, PenstockError, SchemaConflict
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
-from penstock.pipelines.job.job import Running
+from penstock.pipelines.job.job_run import JobRun
 from tests.shop import Shop
 
 pytestmark = pytest.mark.spark
@@ -31,7 +31,7 @@ def payload(ran: Path) -> str:
 
 
 def run(session: SparkSession, spec: PipelineSpec) -> None:
-    Running(build.job(spec), session).run()
+    JobRun(build.job(spec), session).run()
 
 
 def message(table: str, types: dict[str, str], row: dict[str, str]) -> str:

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.errors import DecodeError, PenstockError
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.driver.batch import OnBatch
+from penstock.pipelines.driver.batch_driver import OnBatch
 from penstock.pipelines.job import build
-from penstock.pipelines.job.job import Running
+from penstock.pipelines.job.job_run import JobRun
 from tests.shop import Shop, change, insert
 
 pytestmark = pytest.mark.spark
@@ -27,7 +27,7 @@ def shop(tmp_path: Path) -> Shop:
 
 
 def run(session: SparkSession, spec: PipelineSpec, on_batch: OnBatch | None = None) -> None:
-    Running(build.job(spec), session, on_batch).run()
+    JobRun(build.job(spec), session, on_batch).run()
 
 
 def test_a_day_of_the_shop_with_new_tables_drift_and_dynamic_buckets(shop: Shop, spark: SparkSession) -> None:
@@ -134,7 +134,7 @@ exec {sys.executable} "$@"
 
 
 def test_a_running_job_reads_new_files_and_stops_when_asked(shop: Shop, spark: SparkSession) -> None:
-    running = Running(build.job(shop.spec(pipeline={"until": "forever", "trigger": "200ms"})), spark)
+    running = JobRun(build.job(shop.spec(pipeline={"until": "forever", "trigger": "200ms"})), spark)
     thread = threading.Thread(target=running.run)
     thread.start()
     for number in range(2):
@@ -160,7 +160,7 @@ def test_compaction_beside_the_batches_is_a_spark_job_of_its_own(shop: Shop, spa
     options = {"bucket": "1", "num-sorted-run.compaction-trigger": "2", "num-sorted-run.stop-trigger": "100"}
     sink = {"table-options": options, "compaction": {"mode": "background"}}
     spec = shop.spec(pipeline={"until": "forever", "trigger": "100ms"}, sink=sink)
-    running = Running(build.job(spec), spark)
+    running = JobRun(build.job(spec), spark)
     thread = threading.Thread(target=running.run)
     thread.start()
     for number in range(4):

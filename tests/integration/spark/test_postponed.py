@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.job import build
-from penstock.pipelines.job.job import Running
+from penstock.pipelines.job.job_run import JobRun
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.paths import POSTPONE_BUCKET
 from tests.interop.oracle.client import Oracle
@@ -25,7 +25,7 @@ KEYS = range(40)
 
 
 def carry(shop: Shop, spark: SparkSession) -> None:
-    Running(build.job(shop.spec(sink={"table-options": OPTIONS})), spark).run()
+    JobRun(build.job(shop.spec(sink={"table-options": OPTIONS})), spark).run()
 
 
 def compact(shop: Shop, capsys: pytest.CaptureFixture[str]) -> list[int]:

@@ -47,10 +47,10 @@ class Stream:
     def at_barrier(self) -> bool:
         return len(self.planned) in self.barriers
 
-    def shares(self, start: Offsets, end: Offsets) -> list[Any]:
+    def inputs(self, start: Offsets, end: Offsets) -> list[Any]:
         return []
 
-    def read(self, share: Any) -> Iterator[pa.RecordBatch]:
+    def read(self, task: Any) -> Iterator[pa.RecordBatch]:
         return iter(())
 
     def close(self) -> None:

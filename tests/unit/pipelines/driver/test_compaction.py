@@ -25,7 +25,7 @@ from penstock.pipelines.driver.compaction import (
     shared_out,
 )
 from penstock.pipelines.driver.maintenance import RETRY_SECONDS, Maintenance
-from penstock.pipelines.tasks.write import SCHEMA, BatchResult
+from penstock.pipelines.tasks.batch_result import SCHEMA, BatchResult
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries

@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 
 from penstock.errors import SourceError, StoreError, TableCorrupt
-from penstock.pipelines.job.job import Running
+from penstock.pipelines.job.job_run import JobRun
 
 
-def running(monkeypatch: pytest.MonkeyPatch, retries: int, *outcomes: BaseException) -> tuple[Running, list[float]]:
+def running(monkeypatch: pytest.MonkeyPatch, retries: int, *outcomes: BaseException) -> tuple[JobRun, list[float]]:
     """A pipeline whose runs end so, one after the other, and then well; with its pauses."""
     pauses: list[float] = []
     job: Any = SimpleNamespace(retries=retries, backoff_seconds=(1.0, 60.0))
     session: Any = None
     left = list(outcomes)
 
-    def run_once(self: Running) -> bool:
+    def run_once(self: JobRun) -> bool:
         if left:
             raise left.pop(0)
         return True
 
-    monkeypatch.setattr(Running, "_run_once", run_once)
-    return Running(job, session, sleep=pauses.append), pauses
+    monkeypatch.setattr(JobRun, "_run_once", run_once)
+    return JobRun(job, session, sleep=pauses.append), pauses
 
 
 PASSING = [

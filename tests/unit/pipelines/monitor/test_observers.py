@@ -37,7 +37,7 @@ from penstock.pipelines.monitor.source_lag import lag_text
 from penstock.pipelines.monitor.status import stalled
 from penstock.pipelines.monitor.tracing import Tracing, stages
 from penstock.pipelines.monitor.webhook import Notifying, post
-from penstock.pipelines.tasks.reports import TaskStats
+from penstock.pipelines.tasks.task_stats import TaskStats
 from penstock.table.catalog.settings import CatalogSettings
 
 NOW = 1_800_000_000_000

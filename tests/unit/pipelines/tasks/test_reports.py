@@ -7,10 +7,9 @@ import pytest
 
 from penstock.formats.change import BAD_VALUE, BadRecord, SourceSchema
 from penstock.ingest.source import Range
-from penstock.pipelines.driver.replay import merged
 from penstock.pipelines.mapping.table_mapping import SeenSchema
+from penstock.pipelines.tasks.batch_result import BatchResult
 from penstock.pipelines.tasks.reports import BatchReport, RangeReport, TableReport
-from penstock.pipelines.tasks.write import BatchResult
 from penstock.row_kinds import DELETE, INSERT
 
 SCHEMA = SourceSchema("text", "shop", "orders", ())
@@ -50,9 +49,9 @@ def test_a_replay_replaces_all_that_was_recorded_of_its_tables() -> None:
     first = RangeReport(Range(0, "orders/0", 0, 10), tables={"ods.orders": of_orders(2), "ods.users": of_orders(1)})
     again = RangeReport(Range(0, "orders/0", 0, 10))
     again.table("ods.orders").count(np.array([INSERT, DELETE, DELETE], np.int8))
-    done = BatchReport(
-        merged(BatchResult(reports=[first]), BatchResult(reports=[again]), frozenset({"ods.orders"})).reports
-    )
+    result = BatchResult(reports=[first])
+    result.replace(BatchResult(reports=[again]), {"ods.orders"})
+    done = BatchReport(result.reports)
     assert done.rows == {"ods.orders": 3, "ods.users": 1}
     assert first.tables["ods.orders"].kinds == [1, 0, 0, 2]
     assert list(done.drifts) == ["ods.users"]

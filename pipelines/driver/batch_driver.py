@@ -1,0 +1,166 @@
+"""Commits the batches of one run, and those that parked tables missed. Independent of Spark."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.pipelines.driver.batch import Batch
+from penstock.pipelines.driver.commit import Commits
+from penstock.pipelines.driver.compaction import Compact, compacted_here
+from penstock.pipelines.driver.failure_policy import FailurePolicy
+from penstock.pipelines.driver.watermarks import Watermarks, idle_millis, wants_watermark
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.ledger.filled_tables import FilledTables
+from penstock.pipelines.ledger.parked_tables import MissedBatch, Parking
+from penstock.pipelines.mapping.target_tables import Targets
+from penstock.pipelines.tasks.bad_records import BadRecordLimit
+from penstock.pipelines.tasks.batch_result import BatchResult
+from penstock.pipelines.tasks.read import BatchReader
+from penstock.pipelines.tasks.reports import BadRecords, BatchReport
+from penstock.pipelines.tasks.task_input import TaskInput
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT
+
+log = logging.getLogger(__name__)
+
+OnBatch = Callable[[BatchIdentity, BatchReport], None]
+# Reads and writes inputs of the batch with this number again, in a job of its own.
+RereadFn = Callable[[BatchReader, int, Sequence[TaskInput]], BatchResult]
+
+
+@dataclass(slots=True)
+class BatchDriver:
+    """The driver's part of a run: all that its batches share."""
+
+    pipeline: str
+    reader: BatchReader
+    targets: Targets
+    commits: Commits
+    parking: Parking
+    reread_fn: RereadFn
+    on_batch: OnBatch | None = None
+    checkpoint: str = ""  # the uuid of the checkpoint
+    started_millis: int = 0  # when the batch's tasks were started
+    compact: Compact = field(init=False)
+    eager: set[str] | None = None  # tables that get a snapshot with every batch; None: only tables with rows
+    limit: BadRecordLimit = field(init=False)
+    watermarks: Watermarks = field(default_factory=Watermarks)
+    filled: FilledTables | None = None  # the record of filled tables beside the checkpoint
+    _dropping: set[str] = field(default_factory=set)  # append tables for which ignored deletes were logged
+    _incomplete: set[str] = field(default_factory=set)  # tables for which incomplete row images were logged
+
+    def __post_init__(self) -> None:
+        self.limit = BadRecordLimit(self.reader.on_bad)
+        self.compact = compacted_here(self.reader.warehouse)
+
+    def take(self, number: int, result: BatchResult) -> None:
+        """Commit a batch. Called again with a batch it has committed, it changes nothing."""
+        policy = FailurePolicy(self.parking, self.reader, self.targets, number, self.parking.isolates)
+        done = self._take(Batch(self, number, self.checkpoint, result, policy))
+        if done is None:
+            return
+        identity, report = done
+        self.reader.source.mirror(identity.end)
+        if self.on_batch is not None:
+            self.on_batch(identity, report)
+
+    def catch_up(self, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Apply the batches that parked tables missed, and release the tables that have them all.
+
+        Dies half way, or is stopped: the next call continues there. A table that fails again stays parked and does not
+        delay the others.
+        """
+        for table in sorted(self.parking.tables):
+            if self._catch_up(table, stopped):
+                self.parking.release(table)
+                self.targets.take_in(table)
+                log.info("event=table_released table=%s", table)
+
+    def _catch_up(self, table: str, stopped: Callable[[], bool]) -> bool:
+        for missed in self.parking.missed(table):
+            if stopped() or not self.take_late(missed, table):
+                return False
+            self.parking.took(table, missed.number)
+            self.reader.source.close()  # what the source cached while planning one batch is not valid for the next
+            log.info("event=batch_caught_up table=%s batch=%d", table, missed.number)
+        return True
+
+    def take_late(self, missed: MissedBatch, table: str) -> bool:
+        """Commit a batch to a table that was parked when the batch was read, and only to it.
+
+        Return False if that fails again. Called again with a batch that the table has, it changes nothing.
+        """
+        number, only = missed.number, self.reader.on_bad.letters | {table}
+        policy = FailurePolicy(self.parking, self.reader, self.targets, number, isolates=True)
+        with self.targets.only(only):
+            schemas, left_out = self.targets.schemas, frozenset(self.targets.left_out)
+            inputs = self.reader.late_inputs(missed.start, missed.end, schemas, only, left_out)
+            result = self.reread(number, inputs)
+            for report in result.reports:
+                report.bad = BadRecords()  # they were reported with the batch
+            self._take(Batch(self, number, missed.checkpoint, result, policy, late=table))
+        return not policy.parked
+
+    def _take(self, batch: Batch) -> tuple[BatchIdentity, BatchReport] | None:
+        done = batch.take()
+        if done is not None:
+            identity, report = done
+            if self.started_millis and identity.planned_at:
+                report.stats.seconds["plan"] = max(0, self.started_millis - identity.planned_at) / 1000
+            self._warn_of_deletes(report)
+            self._warn_of_partial_images(report)
+        return done
+
+    def reread(self, number: int, inputs: Sequence[TaskInput]) -> BatchResult:
+        return self.reread_fn(self.reader, number, inputs)
+
+    def expected(self, messages: Mapping[str, list[CommitMessage]]) -> dict[str, list[CommitMessage]]:
+        tables = set(messages)
+        if self.eager is not None:
+            self.eager.update(messages)
+            tables = self.eager - self.targets.left_out
+        return {table: messages.get(table, []) for table in (*self._always_committed(), *tables)}
+
+    def _always_committed(self) -> Iterator[str]:
+        """Yield the tables whose options ask for a snapshot of each batch, with or without rows."""
+        for table, schema in self.targets.schemas.items():
+            options = self.reader.warehouse.layout(table, schema).schema.typed
+            if table not in self.targets.left_out and options[COMMIT_FORCE_CREATE_SNAPSHOT]:
+                yield table
+
+    def watermarks_at(self, identity: BatchIdentity, report: BatchReport) -> dict[str, int]:
+        self.watermarks.see(report, identity.planned_at)
+        found: dict[str, int] = {}
+        for table, schema in self.targets.schemas.items():
+            options = self.reader.warehouse.layout(table, schema).schema.options
+            watermark = (
+                self.watermarks.at(identity.planned_at, idle_millis(options)) if wants_watermark(options) else None
+            )
+            if watermark is not None:
+                found[table] = watermark
+        return found
+
+    def _warn_of_deletes(self, report: BatchReport) -> None:
+        for table in {table for table, of_range in report.tables if of_range.dropped} - self._dropping:
+            self._dropping.add(table)
+            log.warning(
+                "event=append_deletes_dropped table=%s hint=a table without primary key keeps inserts and new rows of"
+                " updates only: --primary-keys defines its key",
+                table,
+            )
+
+    def _warn_of_partial_images(self, report: BatchReport) -> None:
+        for table, columns in {
+            table: of_range.omitted for table, of_range in report.tables if of_range.omitted
+        }.items():
+            if table not in self._incomplete:
+                self._incomplete.add(table)
+                log.warning(
+                    "event=updates_without_columns table=%s columns=%s hint=these columns are null now. Unless they"
+                    " were dropped at the source, set its binlog_row_image to FULL and read the table again, or use"
+                    " merge-engine=partial-update, where null means unchanged",
+                    table,
+                    ",".join(columns),
+                )

@@ -1,0 +1,204 @@
+"""Runs a job as one Spark Structured Streaming query, and again after failures that may pass."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from penstock.errors import PenstockError, StoreError
+from penstock.ingest.spark_stream import changes_source
+from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
+from penstock.pipelines.driver.maintenance import Maintenance
+from penstock.pipelines.errors import SparkEnded, WorkerLate
+from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacted_by_spark
+from penstock.pipelines.job.job import Job
+from penstock.pipelines.job.long_batch import LongBatch, running_tasks
+from penstock.pipelines.ledger.lineage import Lineage
+from penstock.pipelines.spark.errors import jvm_ended, told_by_spark
+from penstock.pipelines.spark.hadoop import checkpoint_url
+from penstock.pipelines.tasks import shuffle_rows as blobs
+from penstock.storage.failures import store_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.5
+LOOKED_AT = 50  # snapshots per table searched for the pipeline's own: with other writers a table may have thousands
+LATE_STARTS = 3  # how often Spark may be too slow to start on a busy machine, whatever `on-error` says
+GRACE_SECONDS = 60.0  # a batch that takes longer is abandoned; the next start repeats it
+
+
+@dataclass(slots=True)
+class JobRun:
+    """A run of a job in a session, as one Structured Streaming query.
+
+    `run` returns when the job has caught up or was stopped, and raises the error that ended it.
+    """
+
+    job: Job
+    session: SparkSession
+    on_batch: OnBatch | None = None
+    sleep: Callable[[float], None] = time.sleep
+    _stopped: bool = field(default=False)
+    _paused: bool = field(default=False)
+    _resting: bool = field(default=False)
+    _source: str = field(default_factory=lambda: f"penstock-changes-{uuid.uuid4().hex}")
+
+    def run(self) -> None:
+        failures = 0
+        while True:
+            while self._paused and not self._stopped:
+                self._resting = True
+                self.sleep(POLL_SECONDS)
+            self._resting = False
+            if self._stopped:
+                return None
+            try:
+                if self._run_once() or self._stopped:
+                    return None
+            except PenstockError as error:
+                ended = self._jvm_ended(error) if isinstance(error, WorkerLate) else None
+                if ended is not None:
+                    return self._over(ended, error)
+                failures += 1
+                if not self._may_retry(error, failures):
+                    raise
+                self._pause(failures, error.message)
+            except (PySparkException, Py4JError, OSError, EOFError) as error:
+                ended = self._jvm_ended(error)
+                if ended is not None:
+                    return self._over(ended, error)
+                failures += 1
+                passing = store_error(error, "the store failed") if isinstance(error, OSError) else None
+                if not isinstance(passing, StoreError) or not self._may_retry(passing, failures):
+                    raise
+                self._pause(failures, str(error))
+
+    def _jvm_ended(self, error: BaseException) -> SparkEnded | None:
+        return jvm_ended(error, stopping=self._stopped)
+
+    def _may_retry(self, error: PenstockError, failures: int) -> bool:
+        retries = max(self.job.retries, LATE_STARTS) if isinstance(error, WorkerLate) else self.job.retries
+        return error.retryable and failures <= retries and not self._stopped
+
+    def _pause(self, failures: int, reason: str) -> None:
+        first, longest = self.job.backoff_seconds
+        pause = min(longest, first * 2 ** (failures - 1))
+        log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, reason)
+        self.sleep(pause)
+
+    def _over(self, ended: SparkEnded, error: BaseException) -> None:
+        """Handle the end of Spark's JVM.
+
+        Stopping a whole process group also stops Spark, in the middle of a batch, which is not an error.
+        """
+        if not self._stopped:
+            raise ended from error
+        log.warning("event=stopped_with_spark reason=%s", "the next run repeats the batch that was under way")
+
+    def stop(self) -> None:
+        """Stop after the current batch. Only sets a flag, so a signal handler may call it."""
+        self._stopped = True
+
+    def pause(self) -> None:
+        """Stop after the current batch and wait. Called during a pause, it changes nothing."""
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+
+    @property
+    def is_resting(self) -> bool:
+        """True if the job is paused and no batch is running."""
+        return self._resting
+
+    def _run_once(self) -> bool:
+        """Run the query once. Return whether it ended by itself, because it had caught up."""
+        with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+            sink = self._sink(Path(folder))
+            self._retry_parked(sink)
+            query = self._started(sink)
+            try:
+                sink.name(str(query.id))
+                with self._maintenance(sink.driver) as maintenance:
+                    ended = self._wait(query, sink)
+                if ended:  # a bounded run may end before maintenance is due
+                    maintenance.maintain(now=True)
+                return ended
+            except PySparkException as error:
+                raise told_by_spark(error, sink.failure, self.job.checkpoint, sink.driver.reader.mark) from error
+            finally:
+                query.stop()
+
+    def _retry_parked(self, sink: BatchSink) -> None:
+        parking = sink.driver.parking
+        if self.job.retry_parked and parking.tables:
+            try:
+                sink.driver.catch_up(lambda: self._stopped)
+            except PySparkException as error:
+                raise told_by_spark(error, sink.failure, self.job.checkpoint, sink.driver.reader.mark) from error
+        for parked in parking.tables.values():
+            log.warning("event=table_is_parked table=%s batch=%d reason=%s", parked.table, parked.batch, parked.reason)
+
+    def _maintenance(self, driver: BatchDriver) -> Maintenance:
+        job = self.job
+        by_spark = compacted_by_spark(self.session, job.warehouse, driver.reader.mark, job.compaction_tasks)
+        compact = by_spark if job.compaction == "background" else None
+        driver.compact = by_spark
+        before = Lineage.of(job.warehouse, driver.targets.schemas, job.name, LOOKED_AT).newest
+        return Maintenance(
+            job.warehouse,
+            lambda: sorted({*before, *driver.targets.taken}),
+            lambda: f"{job.name}-{driver.checkpoint}",
+            compact,
+            job.maintenance_seconds,
+        )
+
+    def _wait(self, query: StreamingQuery, sink: BatchSink) -> bool:
+        asked = None
+        long_batch = LongBatch(lambda: running_tasks(self.session.sparkContext))
+        while not query.awaitTermination(POLL_SECONDS):
+            if self._stopped or self._paused:
+                asked = time.monotonic() if asked is None else asked
+                if not sink.busy or time.monotonic() - asked > GRACE_SECONDS:
+                    return False
+            if sink.busy:
+                long_batch.look(sink.number, sink.began)
+        return True
+
+    def _sink(self, folder: Path) -> BatchSink:
+        slots = self.session.sparkContext.defaultParallelism
+        tasks = SparkTasks(self.session, self.job.name)
+        driver = self.job.driver(folder, slots, slots, tasks.reread, self.on_batch, lambda: self._stopped)
+        return BatchSink(driver, tasks)
+
+    def _started(self, sink: BatchSink) -> StreamingQuery:
+        reader = sink.driver.reader
+        source = changes_source(self._source, blobs.COLUMNS, reader, reader.mark, self.job.trigger_seconds)
+        self.session.dataSource.register(source)
+        stream = self.session.readStream.format(self._source).load()
+        writer = stream.writeStream.queryName(self.job.name).option(
+            "checkpointLocation", checkpoint_url(self.job.checkpoint)
+        )
+        return writer.trigger(**self._trigger()).foreachBatch(sink).start()
+
+    def _trigger(self) -> dict[str, Any]:
+        if self.job.until_caught_up:
+            return {"availableNow": True}
+        return {"processingTime": "0 seconds"}  # the source keeps the interval, see ChangesReader
+
+
+def run(job: Job, session: SparkSession, on_batch: OnBatch | None = None) -> None:
+    JobRun(job, session, on_batch).run()

@@ -1,0 +1,188 @@
+"""Reads one range: decodes its chunks, fits them to their target tables, and packs the rows for the shuffle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from penstock.errors import DecodeError, PenstockError
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
+from penstock.ingest.decoded_source import Chunk
+from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.source import Offsets, Range
+from penstock.pipelines.ledger.parked_tables import is_of_its_table
+from penstock.pipelines.mapping.partial_images import updates
+from penstock.pipelines.mapping.table_mapping import SeenSchema
+from penstock.pipelines.tasks.bad_record_collector import BadRecordCollector
+from penstock.pipelines.tasks.blob_packer import BlobPacker
+from penstock.pipelines.tasks.reports import RangeReport
+from penstock.pipelines.tasks.task_input import TaskContext
+from penstock.pipelines.tasks.task_stats import timed
+from penstock.table.buckets.layout import Layout
+
+_END_OF_BATCH = 1 << 62  # sorts after all ranges
+
+
+class RangeReader:
+    """Turns one range into blobs. In memory: one window of rows."""
+
+    def __init__(self, context: TaskContext, range_: Range, span: tuple[Offsets, Offsets] | None) -> None:
+        self._context, self._task, self._range = context, context.task, range_
+        self._blobs = BlobPacker(context, range_.number)
+        self._report = RangeReport(range_, span)
+        self._bad = BadRecordCollector(context, range_, self._report, self._blobs)
+        self._drifted: set[str] = set()
+        self._omitted: dict[tuple[str, SourceSchema], tuple[str, ...]] = {}  # columns that updates lack
+
+    def blobs(self, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
+        """Yield the blobs, and the report last.
+
+        An error that a retry cannot fix replaces the report, so that Spark does not run the task four times.
+        """
+        try:
+            seconds = self._report.seconds
+            for chunk in timed(self._context.source.chunks(self._range, options), seconds, "decode"):
+                began = time.perf_counter()
+                self._add_chunk(chunk)
+                seconds["route"] += time.perf_counter() - began
+                if self._blobs.is_full:
+                    yield from timed(self._blobs.packed(self._fail), seconds, "route")
+            yield from timed(self._blobs.packed(self._fail), seconds, "route")
+        except PenstockError as error:
+            if error.retryable:
+                raise
+            yield self._blobs.report(error)
+        else:
+            yield self._blobs.report(self._report)
+
+    def _add_chunk(self, chunk: Chunk) -> None:
+        report, decoded = self._report, chunk.decoded
+        report.messages += chunk.messages
+        report.bytes += chunk.bytes
+        report.skipped.update(decoded.skipped)
+        report.truncations += decoded.truncations
+        report.repaired += decoded.repaired
+        report.barriers += chunk.barriers
+        self._bad.add(decoded.bad, chunk.fetched, None)
+        for change in decoded.batches:
+            self._add_change(change, chunk.fetched)
+
+    def _add_change(self, change: ChangeBatch, fetched: Fetched | None) -> None:
+        given = len(change)
+        change, unread = self._context.mapping.transformed(change, fetched, self._task.now_millis)
+        if given and not len(change) and not unread:
+            self._report.filtered += given
+            return
+        try:
+            table = self._context.mapping.target(change.schema.database, change.schema.table)
+        except DecodeError as error:
+            self._bad.add_nameless(change, error, fetched)
+            return
+        if table is None or table in self._task.left_out:
+            self._report.filtered += len(change)
+            return
+        if not (self._context.reads(table) or self._context.keeps_letters):
+            return
+        report = self._report.table(table)
+        if report.error is not None:
+            return
+        report.sources.add((change.schema.database or "", change.schema.table or ""))
+        try:
+            self._fit(table, change, unread, fetched)
+        except PenstockError as error:
+            self._fail(table, error)
+
+    def _fail(self, table: str, error: PenstockError) -> None:
+        """Stop sending rows of the table. If tables are not isolated, the error ends the range."""
+        if not self._context.isolates or not is_of_its_table(error):
+            raise error
+        self._report.table(table).error = error
+        self._blobs.forget(table)
+
+    def _fit(self, table: str, change: ChangeBatch, unread: Sequence[BadRecord], fetched: Fetched | None) -> None:
+        is_read, layout = self._context.reads(table), self._context.layout(table)
+        fitted = None
+        if layout is not None:
+            fitted = self._context.mapping.fit(change, layout.schema, fetched, self._task.now_millis)
+        if fitted is None:
+            if self._bad.add_nonsense(table, change, layout, fetched):
+                return
+            if is_read and not self._bad_anyway(table, change, fetched):
+                self._drift(table, change, by_message=fetched is not None)
+            return
+        if fitted.bad or unread:
+            self._bad.add((*unread, *fitted.bad), fetched, table)
+        if not is_read:
+            return
+        report = self._report.table(table)
+        report.dropped += fitted.dropped
+        report.nulled += fitted.nulled
+        report.count(fitted.batch.kinds)
+        report.see(change.event_times)
+        self._look_at_images(table, change, layout, fetched)
+        self._note_comments(table, change)
+        if table not in self._drifted:
+            self._blobs.add(table, fitted.batch)
+
+    def _note_comments(self, table: str, change: ChangeBatch) -> None:
+        """Record the newest comments.
+
+        They are applied after the batch's rows are written, so no row is read again for them.
+        """
+        schema = change.schema
+        comments = (schema.comment, *(column.comment for column in schema.fields))
+        if not schema.comments_follow or all(comment is None for comment in comments):
+            return
+        source = (schema.database or "", schema.table or "")
+        # A change without rows is a definition, and the last one is valid at the end of the batch.
+        place = (self._range.number, int(change.positions.max())) if len(change) else (_END_OF_BATCH, 0)
+        newest = self._report.table(table).commented
+        if source not in newest or newest[source].first <= place:
+            newest[source] = SeenSchema(table, schema, place, self._range.place)
+
+    def _look_at_images(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> None:
+        """Count updates with incomplete row images.
+
+        One update per schema is examined and represents all of the range.
+        """
+        count = updates(change)
+        if not count or layout is None:
+            return
+        known = self._omitted.get((table, change.schema))
+        if known is None:
+            known = self._context.mapping.left_out(change, layout.schema, fetched)
+            self._omitted[table, change.schema] = known
+        if known:
+            report = self._report.table(table)
+            report.partial += count
+            report.omitted = report.omitted or known
+
+    def _bad_anyway(self, table: str, change: ChangeBatch, fetched: Fetched | None) -> bool:
+        """Return whether no row would fit the table even after its schema change.
+
+        The rows are then reported as bad records. Bad records must not change a schema.
+        """
+        layout, mapping = self._context.layout(table), self._context.mapping
+        if layout is None or self._context.on_bad.action == "fail" or not len(change):
+            return False
+        foreseen = mapping.foreseen(table, layout.schema, change.schema)
+        fitted = foreseen and mapping.fit(change, foreseen, fetched, self._task.now_millis)
+        if not fitted or not fitted.bad or len(fitted.batch) or fitted.dropped:
+            return False
+        self._bad.add(fitted.bad, fetched, table)
+        return True
+
+    def _drift(self, table: str, change: ChangeBatch, *, by_message: bool) -> None:
+        """Report the schema.
+
+        No more rows of the table are sent in this reading, because the driver has it read again.
+        """
+        report = self._report.table(table)
+        if not any(drift.schema == change.schema for drift in report.drifts):
+            first = (self._range.number, int(change.positions[0]) if len(change) else 0)
+            report.drifts.append(SeenSchema(table, change.schema, first, self._range.place, by_message))
+        self._drifted.add(table)
+        report.unfitted += len(change)
+        self._blobs.forget(table)

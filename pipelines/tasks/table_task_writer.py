@@ -1,0 +1,149 @@
+"""Writes the buckets of one table in one write task, and leaves compaction for later where that is possible."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.pipelines.mapping.target_tables import Version, state_at
+from penstock.pipelines.tasks.router import UNASSIGNED
+from penstock.pipelines.tasks.shuffle_rows import unpacked
+from penstock.pipelines.tasks.task_stats import TaskStats
+from penstock.table.buckets.bucket_state import BucketState
+from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.buckets.postponed import ALONE, Writer
+from penstock.table.buckets.route import key_hashes, slices
+from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.compaction.bucket_compactor import BucketCompactor
+from penstock.table.compaction.full_compaction import FullCompaction
+from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.dynamic_buckets.assigner import Assigner
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.store import TableStore
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.write.bucket_writer import BucketWriter
+from penstock.table.write.memory_budget import WriteBudget
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionTiming:
+    """Which compaction the writers of a batch leave for later.
+
+    `number` is the batch number, by which full compactions are due.
+    """
+
+    number: int = 0
+    in_background: bool = False
+
+    def full(self, store: TableStore, layout: Layout) -> bool:
+        return FullCompaction.of(store, layout).is_due(self.number)
+
+    def waits(self, writer: BucketWriter) -> bool:
+        """Return whether compaction of the bucket waits until after the commit.
+
+        It does not wait if the bucket has too many sorted runs or if its full compaction is due in this batch.
+        """
+        layout = writer.files.layout
+        if self.full(writer.files.store, layout):
+            return False
+        if not (writer.lags or (self.in_background and layout.has_keys and may_wait(layout))):
+            return False
+        return not BucketCompactor(writer.files, writer.state).is_behind()
+
+
+INLINE = CompactionTiming()
+
+
+def may_wait(layout: Layout) -> bool:
+    """Return whether compaction can be done later.
+
+    It can if no rows or changes that readers see depend on it, or if readers may wait.
+    """
+    spec = CompactionSpec.of(layout.schema)
+    return spec.lags or not (spec.shows_by_compaction or spec.full_changelog)
+
+
+class TableTaskWriter:
+    """Writes one table's buckets in one task, at the version of the batch."""
+
+    def __init__(
+        self,
+        warehouse: CatalogSettings,
+        name: str,
+        version: Version,
+        own: int,
+        writers: int,
+        budget: WriteBudget,
+        timing: CompactionTiming = INLINE,
+        user: str = ALONE.user,
+        stats: TaskStats | None = None,
+    ) -> None:
+        self.name = name
+        self._stats = stats or TaskStats()
+        self._timing = timing
+        self._store = warehouse.store(name)
+        self._layout = warehouse.layout(name, version.schema)
+        self._arrow = arrow_schema(self._layout.schema.fields)
+        self._state = state_at(self._store, version)
+        self._budget, self._user = budget, Writer(user, own)
+        budget.resize(self._layout.schema.typed)
+        self._buckets: dict[int, BucketWriter] = {}
+        self._partition = b""
+        self._assigner: Assigner | None = None
+        if self._layout.mode is BucketMode.DYNAMIC:
+            self._assigner = Assigner(self._store, self._layout, self._state, own, writers)
+
+    def goes_on(self, partition: bytes, bucket: int) -> bool:
+        """Return whether rows of this bucket can join the open buckets."""
+        same = partition == self._partition
+        return not self._buckets or (same and (self._assigner is not None or bucket in self._buckets))
+
+    def write(self, partition: bytes, bucket: int, data: pa.Buffer) -> None:
+        batch, kinds = unpacked(data, self._arrow)
+        self._partition = partition
+        if bucket != UNASSIGNED or self._assigner is None:
+            self._bucket(bucket).write(batch, kinds)
+        else:
+            hashes = key_hashes(self._layout, batch, self._layout.schema.trimmed_primary_keys)
+            buckets = self._assigner.assign_partition(partition, hashes)
+            for part in slices([partition], np.zeros(len(hashes), np.int64), buckets):
+                self._bucket(part.bucket).write(batch.take(pa.array(part.rows)), kinds[part.rows])
+
+    def finish(self) -> Sequence[CommitMessage]:
+        full = self._timing.full(self._store, self._layout)
+        messages = [writer.prepare(full=full) for writer in self._buckets.values()]
+        for writer, message in zip(self._buckets.values(), messages, strict=True):
+            self._count_files(writer.state, message)
+        self._buckets = {}
+        return messages if self._assigner is None else self._assigner.with_index(messages)
+
+    def _count_files(self, state: BucketState, message: CommitMessage) -> None:
+        gone = {(file.name, file.level) for file in message.compact_before}
+        joined = (*state.files, *message.new_files, *message.compact_after)
+        live = [file for file in joined if (file.name, file.level) not in gone]
+        level0 = sum(file.level == 0 for file in live)
+        # Each file of level 0 is a sorted run; each deeper level is one sorted run.
+        runs = level0 + len({file.level for file in live if file.level})
+        made = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
+        self._stats.add(
+            TaskStats(
+                files={self.name: len(live)},
+                runs={self.name: runs},
+                bytes=Counter({self.name: sum(file.size for file in made)}),
+                merged=Counter({self.name: sum(file.row_count for file in message.new_files)}),
+            )
+        )
+
+    def _bucket(self, bucket: int) -> BucketWriter:
+        writer = self._buckets.get(bucket)
+        if writer is None:
+            state = self._state.bucket(self._partition, bucket)
+            place = (self._partition, bucket)
+            writer = BucketWriter.opened(self._store, self._layout, *place, state, self._budget, self._user)
+            writer.compacts = writer.compacts and not self._timing.waits(writer)
+            self._buckets[bucket] = writer
+        return writer

@@ -1,0 +1,76 @@
+"""Statistics of a batch for monitoring, which tasks send to the driver."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+Part = TypeVar("Part")
+Seconds: TypeAlias = defaultdict[str, float]  # by stage
+
+
+def no_seconds() -> Seconds:
+    return defaultdict(float)
+
+
+@dataclass(slots=True)
+class TaskStats:
+    """Statistics of a batch for monitoring.
+
+    `seconds` by stage, summed over tasks; by table, the number of files and of sorted runs in the fullest bucket
+    written to, and the bytes of its new files; `merged` are the rows of these after changes of one key were merged.
+    """
+
+    seconds: Seconds = field(default_factory=no_seconds)
+    files: dict[str, int] = field(default_factory=dict)
+    runs: dict[str, int] = field(default_factory=dict)
+    bytes: Counter[str] = field(default_factory=Counter)
+    merged: Counter[str] = field(default_factory=Counter)
+    retries: Counter[str] = field(default_factory=Counter)
+    conflicts: Counter[str] = field(default_factory=Counter)
+    replays: int = 0
+    memory: int = 0  # the peak memory of a task's process
+    parked: dict[str, str] = field(default_factory=dict)  # tables that failed, and why
+    left_out: dict[str, str] = field(default_factory=dict)  # tables that cannot be created, and why
+
+    def add(self, other: TaskStats) -> None:
+        self.spend(other.seconds)
+        for mine, others in (
+            (self.bytes, other.bytes),
+            (self.merged, other.merged),
+            (self.retries, other.retries),
+            (self.conflicts, other.conflicts),
+        ):
+            mine.update(others)
+        for most, more in ((self.files, other.files), (self.runs, other.runs)):
+            most |= {table: max(count, most.get(table, 0)) for table, count in more.items()}
+        self.replays += other.replays
+        self.memory = max(self.memory, other.memory)
+        self.parked |= other.parked
+
+    def spend(self, seconds: Seconds) -> None:
+        for stage, spent in seconds.items():
+            self.seconds[stage] += spent
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - began
+
+
+def timed(parts: Iterator[Part], seconds: Seconds, stage: str) -> Iterator[Part]:
+    """Yield the same parts and add the time spent producing them, not the time spent by the consumer."""
+    while True:
+        began = time.perf_counter()
+        part = next(parts, None)
+        seconds[stage] += time.perf_counter() - began
+        if part is None:
+            return
+        yield part

@@ -16,6 +16,7 @@ from penstock.table.catalog.clone import clone_table, copy_table
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
+from penstock.table.usable import check_usable
 from tests.invariants import check_invariants
 from tests.locked_catalog import METASTORES, Metastore, install
 
@@ -131,6 +132,18 @@ def test_tables_are_cloned_and_copied_into_a_catalog(catalog: penstock.Catalog, 
     assert catalog.tables("shop") == ["cloned", "copied"]
     put(catalog.table("shop.copied"), 3)
     check_invariants(catalog.table("shop.copied"))
+
+
+def test_a_branch_is_copied_into_a_table(catalog: penstock.Catalog, tmp_path: Path) -> None:
+    source = penstock.create_table(f"{tmp_path}/source", COLUMNS, primary_keys=["id"], options={"bucket": "1"})
+    put(source, 1)
+    source.create_tag("t")
+    branch = source.create_branch("b", "t")
+    branch.store.evolve([penstock.AddColumn("more", "INT")], check_usable)
+    put(source, 2)
+    copied = copy_table(branch.refresh(), catalog, "shop.copied")
+    assert (ids(copied), copied.schema.names) == ([1], ["id", "v", "more"])
+    check_invariants(copied)
 
 
 def test_properties_of_a_database_are_kept_where_the_catalog_keeps_them(locked: CatalogSettings) -> None:

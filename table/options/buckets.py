@@ -5,9 +5,9 @@ from __future__ import annotations
 from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
 from penstock.table.options.kinds import COUNT, DURATION, FLAG, NAMES, POSITIVE, SIZE, WHOLE, one_of
 
-_POSTPONED = "buckets of postponed rows come from postpone.default-bucket-num"
+_POSTPONED = "postpone.default-bucket-num sets the number of buckets of postponed rows"
 
-BUCKET = acts("bucket", WHOLE, "-1", "Is the number of buckets: n > 0, -1 for dynamic, -2 for postponed.")
+BUCKET = acts("bucket", WHOLE, "-1", "The number of buckets: n > 0, -1 for dynamic, -2 for postponed buckets.")
 BUCKET_KEY = acts("bucket-key", NAMES, "", "Names the columns that choose a row's bucket; default: the primary key.")
 BUCKET_FUNCTION_TYPE = acts(
     "bucket-function.type",
@@ -19,19 +19,22 @@ DYNAMIC_BUCKET_TARGET_ROW_NUM = acts(
     "dynamic-bucket.target-row-num",
     POSITIVE,
     "2000000",
-    "Opens a new dynamic bucket when each has this many rows.",
+    "The number of rows of a dynamic bucket; a new bucket is opened when all are full.",
 )
 DYNAMIC_BUCKET_INITIAL_BUCKETS = acts(
-    "dynamic-bucket.initial-buckets", POSITIVE, None, "Is the number of dynamic buckets a partition begins with."
+    "dynamic-bucket.initial-buckets", POSITIVE, None, "The number of dynamic buckets a partition starts with."
 )
 DYNAMIC_BUCKET_MAX_BUCKETS = acts(
-    "dynamic-bucket.max-buckets", WHOLE.within(least=-1), "-1", "Is the most dynamic buckets a partition gets."
+    "dynamic-bucket.max-buckets",
+    WHOLE.within(least=-1),
+    "-1",
+    "The maximum number of dynamic buckets of a partition; -1: no limit.",
 )
 CROSS_PARTITION_UPSERT_INDEX_TTL = acts(
     "cross-partition-upsert.index-ttl",
     DURATION,
     None,
-    "Forgets where a key is after this time, in tables whose key does not contain the partition.",
+    "The time after which the index forgets a key, in tables whose key does not contain the partition columns.",
 )
 PENSTOCK_KEY_INDEX_MAX_DISK_SIZE = acts(
     "penstock.key-index.max-disk-size",
@@ -43,7 +46,7 @@ POSTPONE_DEFAULT_BUCKET_NUM = acts(
     "postpone.default-bucket-num",
     POSITIVE,
     "1",
-    "Is the number of buckets of a partition whose postponed rows are compacted for the first time.",
+    "The number of buckets of a partition whose postponed rows are compacted for the first time.",
 )
 
 OPTIONS: tuple[TableOption[object], ...] = (
@@ -55,7 +58,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "true",
         "Keeps the order of rows within a bucket of an append table.",
-        "the order is kept always",
+        "the order is always kept",
     ),
     DYNAMIC_BUCKET_TARGET_ROW_NUM,
     DYNAMIC_BUCKET_INITIAL_BUCKETS,
@@ -64,7 +67,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "dynamic-bucket.assigner-parallelism",
         POSITIVE,
         None,
-        "Is the number of Flink tasks that assign buckets.",
+        "The number of Flink tasks that assign buckets.",
         "buckets are assigned by the tasks that write",
         scope=Scope.FLINK,
     ),
@@ -73,7 +76,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "cross-partition-upsert.bootstrap-parallelism",
         POSITIVE,
         "10",
-        "Is the number of threads that load the key index.",
+        "The number of threads that load the key index.",
         "the index is loaded by one thread for each writer",
     ),
     PENSTOCK_KEY_INDEX_MAX_DISK_SIZE,
@@ -91,7 +94,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "postpone.batch-write-fixed-bucket.max-parallelism",
         POSITIVE,
         "2048",
-        "Bounds the buckets that such a write makes.",
+        "The maximum number of buckets that such a write creates.",
         _POSTPONED,
         later=True,
     ),
@@ -99,7 +102,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "postpone.batch-write-fixed-bucket.rescale-load-factor",
         POSITIVE,
         "32",
-        "Says when such a write adds buckets.",
+        "The load at which such a write adds buckets.",
         _POSTPONED,
         later=True,
     ),

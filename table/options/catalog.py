@@ -53,12 +53,12 @@ _PATTERNS: tuple[tuple[re.Pattern[str], TableOption[object]], ...] = tuple(
 KEYS: tuple[str, ...] = tuple(sorted(_EXACT))
 # Options of releases before 1.3 that guides still mention.
 _GONE = {
-    "connector": "it tells Flink whose table this is; here every table is Paimon's",
+    "connector": "it names the Flink connector; every table here is a Paimon table",
     "metadata.iceberg-compatible": "no Iceberg metadata is written",
-    "record-level.time-field-type": "the type of the column says it",
-    "sequence.auto-padding": "name columns in sequence.field that tell all rows apart",
-    "streaming-compact": "penstock compact compacts a table beside its writers",
-    "write-manifest-cache": "Paimon has no such cache any more",
+    "record-level.time-field-type": "the type of the column decides",
+    "sequence.auto-padding": "name columns in sequence.field that are different for all rows of a key",
+    "streaming-compact": "run penstock compact while other jobs write",
+    "write-manifest-cache": "Paimon no longer has this cache",
     "write-mode": "a table without a primary key is an append table",
 }
 
@@ -84,5 +84,5 @@ def option_named(key: str) -> TableOption[object]:
 
 def _hint(key: str) -> str:
     if key in _GONE:
-        return f"leave it out: {_GONE[key]}"
+        return f"remove it: {_GONE[key]}"
     return did_you_mean(key, KEYS, "options of your own begin with penstock.")

@@ -48,36 +48,36 @@ CHANGELOG_PRODUCER = acts(
     "changelog-producer",
     member_of(ChangelogProducer),
     "none",
-    "Says how the changelog of a keyed table is produced.",
+    "How the changelog of a primary-key table is produced.",
 )
 CHANGELOG_PRODUCER_ROW_DEDUPLICATE = acts(
     "changelog-producer.row-deduplicate",
     FLAG,
     "false",
-    "Leaves updates that change nothing out of the changelog.",
+    "Omits updates from the changelog that change no value.",
 )
 CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS = acts(
     "changelog-producer.row-deduplicate-ignore-fields",
     NAMES,
     "",
-    "Names columns that do not count as a change.",
+    "Columns that are ignored when an update is compared with the row before it.",
 )
 FULL_COMPACTION_DELTA_COMMITS = acts(
     "full-compaction.delta-commits",
     POSITIVE,
     None,
-    "Compacts fully every so many commits; 1 for changelog-producer = full-compaction.",
+    "The number of commits between two full compactions; 1 for changelog-producer = full-compaction.",
 )
 CHANGELOG_FILE_FORMAT = acts(
-    "changelog-file.format", one_of("parquet", "orc", "avro"), None, "Is the format of changelog files."
+    "changelog-file.format", one_of("parquet", "orc", "avro"), None, "The format of changelog files."
 )
-CHANGELOG_FILE_COMPRESSION = acts("changelog-file.compression", TEXT, None, "Is the compression of changelog files.")
-CHANGELOG_FILE_PREFIX = acts("changelog-file.prefix", TEXT, "changelog-", "Begins the names of changelog files.")
+CHANGELOG_FILE_COMPRESSION = acts("changelog-file.compression", TEXT, None, "The compression of changelog files.")
+CHANGELOG_FILE_PREFIX = acts("changelog-file.prefix", TEXT, "changelog-", "The prefix of the names of changelog files.")
 CHANGELOG_FILE_STATS_MODE = acts(
-    "changelog-file.stats-mode", STATISTICS, None, "Is metadata.stats-mode of changelog files."
+    "changelog-file.stats-mode", STATISTICS, None, "The statistics of changelog files, as metadata.stats-mode."
 )
 DELETION_VECTORS_ENABLED = acts(
-    "deletion-vectors.enabled", FLAG, "false", "Marks deleted rows in files of their own instead of merging reads."
+    "deletion-vectors.enabled", FLAG, "false", "Marks deleted rows in separate files, so that reads need not merge."
 )
 DELETION_VECTORS_BITMAP64 = acts("deletion-vectors.bitmap64", FLAG, "false", "Uses 64-bit bitmaps as deletion vectors.")
 
@@ -85,8 +85,8 @@ CHANGELOG_PRODUCER_COMPACTION_INTERVAL = reported(
     "changelog-producer.compaction-interval",
     DURATION,
     "0 ms",
-    "Compacts fully after this time, for changelog-producer = full-compaction.",
-    "a pipeline gives the tables it makes full-compaction.delta-commits, by its trigger; set that option elsewhere",
+    "The time between two full compactions, for changelog-producer = full-compaction.",
+    "a pipeline computes full-compaction.delta-commits from it for tables it creates; set that option on other tables",
     scope=Scope.FLINK,
 )
 
@@ -113,7 +113,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "changelog.precommit-compact.thread-num",
         POSITIVE,
         None,
-        "Is the number of threads that merge small changelog files.",
+        "The number of threads that merge small changelog files.",
         _SMALL_FILES,
         scope=Scope.FLINK,
     ),
@@ -130,7 +130,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Lets a DELETE of whole partitions write the deleted rows as changes.",
-        "DELETE writes its rows as changes always, dropping a partition never",
+        "DELETE always writes the deleted rows as changes, and dropping a partition never does",
     ),
     DELETION_VECTORS_ENABLED,
     DELETION_VECTORS_BITMAP64,
@@ -138,15 +138,15 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "deletion-vector.index-file.target-size",
         SIZE,
         "2 mb",
-        "Is the size of a file of deletion vectors.",
-        "one file holds the vectors of a bucket",
+        "The size of a file of deletion vectors.",
+        "one file contains all vectors of a bucket",
     ),
     reported(
         "deletion-vectors.modifiable",
         FLAG,
         "false",
-        "Allows to switch deletion vectors on and off on a table with rows.",
-        "the option can be changed always",
+        "Allows switching deletion vectors on and off on a table with rows.",
+        "the option can always be changed",
         later=True,
     ),
     refused(
@@ -163,7 +163,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Shows sequence numbers in the audit_log table.",
-        "leave it out: the table $audit_log has no such column",
+        "remove it: the table $audit_log has no such column",
         old_keys=("key-value.sequence_number.enabled",),
         later=True,
     ),

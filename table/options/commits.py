@@ -5,35 +5,33 @@ from __future__ import annotations
 from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
 from penstock.table.options.kinds import COUNT, DURATION, FLAG, POSITIVE, SIZE, TEXT, WHOLE, one_of
 
-_LISTENERS = "leave it out: read the snapshots, or let partition.mark-done-action = http-report call a server"
+_LISTENERS = "remove it: read the snapshots, or let partition.mark-done-action = http-report call a server"
 _THREADS = "files are read and deleted by a few threads"
 _NO_CLASS = "no Java class is called"
 _SORTED = "manifests keep the order of commits"
 
-COMMIT_TIMEOUT = acts(
-    "commit.timeout", DURATION, None, "Is how long a commit tries again when other writers commit first."
-)
-COMMIT_MAX_RETRIES = acts("commit.max-retries", COUNT, "10", "Is how often a commit tries again.")
-COMMIT_MIN_RETRY_WAIT = acts("commit.min-retry-wait", DURATION, "10 ms", "Is the first wait between two tries.")
-COMMIT_MAX_RETRY_WAIT = acts("commit.max-retry-wait", DURATION, "10 s", "Is the longest wait between two tries.")
-COMMIT_USER_PREFIX = acts("commit.user-prefix", TEXT, None, "Begins the names of commit users that are not given.")
+COMMIT_TIMEOUT = acts("commit.timeout", DURATION, None, "How long a commit is retried when other writers commit first.")
+COMMIT_MAX_RETRIES = acts("commit.max-retries", COUNT, "10", "How often a commit is retried.")
+COMMIT_MIN_RETRY_WAIT = acts("commit.min-retry-wait", DURATION, "10 ms", "The first wait between two attempts.")
+COMMIT_MAX_RETRY_WAIT = acts("commit.max-retry-wait", DURATION, "10 s", "The longest wait between two attempts.")
+COMMIT_USER_PREFIX = acts("commit.user-prefix", TEXT, None, "The prefix of commit users that Penstock generates.")
 COMMIT_FORCE_CREATE_SNAPSHOT = acts(
     "commit.force-create-snapshot",
     FLAG,
     "false",
-    "Makes a snapshot of every commit of a series and every batch of a pipeline, with or without rows.",
+    "Creates a snapshot for every numbered commit and every batch of a pipeline, even without rows.",
 )
 SNAPSHOT_IGNORE_EMPTY_COMMIT = acts(
     "snapshot.ignore-empty-commit",
     FLAG,
     None,
-    "With false, a commit without rows makes a snapshot too.",
+    "With false, a commit without rows creates a snapshot too.",
 )
-MANIFEST_FORMAT = acts("manifest.format", one_of("avro", "parquet", "orc"), "avro", "Is the format of manifests.")
-MANIFEST_COMPRESSION = acts("manifest.compression", TEXT, "zstd", "Is the compression of manifests.")
-MANIFEST_TARGET_FILE_SIZE = acts("manifest.target-file-size", SIZE, "8 mb", "Is the size of a manifest.")
+MANIFEST_FORMAT = acts("manifest.format", one_of("avro", "parquet", "orc"), "avro", "The format of manifests.")
+MANIFEST_COMPRESSION = acts("manifest.compression", TEXT, "zstd", "The compression of manifests.")
+MANIFEST_TARGET_FILE_SIZE = acts("manifest.target-file-size", SIZE, "8 mb", "The size of a manifest.")
 MANIFEST_MERGE_MIN_COUNT = acts(
-    "manifest.merge-min-count", POSITIVE, "30", "Merges small manifests when there are so many."
+    "manifest.merge-min-count", POSITIVE, "30", "The number of small manifests at which they are merged."
 )
 MANIFEST_FULL_COMPACTION_THRESHOLD_SIZE = acts(
     "manifest.full-compaction-threshold-size",
@@ -45,12 +43,18 @@ MANIFEST_DELETE_FILE_DROP_STATS = acts(
     "manifest.delete-file-drop-stats",
     FLAG,
     "false",
-    "Leaves statistics out of manifest entries that delete a file.",
+    "Omits statistics from manifest entries that delete a file.",
 )
-SNAPSHOT_TIME_RETAINED = acts("snapshot.time-retained", DURATION, "1 h", "Is how long a snapshot is kept.")
-SNAPSHOT_NUM_RETAINED_MIN = acts("snapshot.num-retained.min", POSITIVE, "10", "Is the fewest snapshots that are kept.")
-SNAPSHOT_NUM_RETAINED_MAX = acts("snapshot.num-retained.max", POSITIVE, None, "Is the most snapshots that are kept.")
-SNAPSHOT_EXPIRE_LIMIT = acts("snapshot.expire.limit", POSITIVE, "50", "Is the most snapshots that expire at once.")
+SNAPSHOT_TIME_RETAINED = acts("snapshot.time-retained", DURATION, "1 h", "How long a snapshot is kept.")
+SNAPSHOT_NUM_RETAINED_MIN = acts(
+    "snapshot.num-retained.min", POSITIVE, "10", "The minimum number of snapshots that are kept."
+)
+SNAPSHOT_NUM_RETAINED_MAX = acts(
+    "snapshot.num-retained.max", POSITIVE, None, "The maximum number of snapshots that are kept."
+)
+SNAPSHOT_EXPIRE_LIMIT = acts(
+    "snapshot.expire.limit", POSITIVE, "50", "The maximum number of snapshots that expire at once."
+)
 SNAPSHOT_CLEAN_EMPTY_DIRECTORIES = acts(
     "snapshot.clean-empty-directories",
     FLAG,
@@ -59,14 +63,16 @@ SNAPSHOT_CLEAN_EMPTY_DIRECTORIES = acts(
     old_keys=("snapshot.expire.clean-empty-directories",),
 )
 CHANGELOG_TIME_RETAINED = acts(
-    "changelog.time-retained", DURATION, None, "Is how long a changelog is kept after its snapshot."
+    "changelog.time-retained", DURATION, None, "How long a changelog is kept after its snapshot."
 )
 CHANGELOG_NUM_RETAINED_MIN = acts(
-    "changelog.num-retained.min", POSITIVE, None, "Is the fewest changelogs that are kept."
+    "changelog.num-retained.min", POSITIVE, None, "The minimum number of changelogs that are kept."
 )
-CHANGELOG_NUM_RETAINED_MAX = acts("changelog.num-retained.max", POSITIVE, None, "Is the most changelogs that are kept.")
+CHANGELOG_NUM_RETAINED_MAX = acts(
+    "changelog.num-retained.max", POSITIVE, None, "The maximum number of changelogs that are kept."
+)
 CONSUMER_EXPIRATION_TIME = acts(
-    "consumer.expiration-time", DURATION, None, "Forgets a reader that was silent for this time."
+    "consumer.expiration-time", DURATION, None, "The time without progress after which a consumer is deleted."
 )
 
 OPTIONS: tuple[TableOption[object], ...] = (
@@ -82,19 +88,19 @@ OPTIONS: tuple[TableOption[object], ...] = (
         WHOLE.within(least=-1),
         None,
         "Refuses a commit when another user compacted or overwrote the table after this snapshot.",
-        "leave it out: a commit is refused when another one removed a file that it needs",
+        "remove it: a commit is refused when another one removed a file that it needs",
     ),
     refused(
         "commit.discard-duplicate-files",
         FLAG,
         "false",
-        "Leaves files out of a commit that the table has already.",
-        "leave it out, and give commits rising identifiers of one commit user",
+        "Skips files in a commit that the table already has.",
+        "remove it, and commit as one commit user with increasing identifiers",
         stops=Stops.WRITING,
         later=True,
     ),
     refused("commit.callbacks", TEXT, None, "Names Java classes to call after each commit.", _LISTENERS),
-    reported("commit.callback.<class>.param", TEXT, None, "Is the parameter of such a class.", _NO_CLASS),
+    reported("commit.callback.<class>.param", TEXT, None, "The parameter of such a class.", _NO_CLASS),
     refused(
         "commit.custom-listeners",
         TEXT,
@@ -107,7 +113,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "end-input.watermark",
         WHOLE,
         None,
-        "Is the watermark that the end of a bounded job sets.",
+        "The watermark that the end of a bounded job sets.",
         "the last snapshot has the watermark of its rows",
         scope=Scope.FLINK,
     ),
@@ -115,8 +121,8 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "snapshot.watermark-idle-timeout",
         DURATION,
         None,
-        "Makes a snapshot when a source sends no rows for this time, so that the watermark goes on.",
-        "a pipeline's watermark goes on by scan.watermark.idle-timeout",
+        "Creates a snapshot when a source sends no rows for this time, so that the watermark advances.",
+        "set scan.watermark.idle-timeout: a pipeline's watermark then advances",
     ),
     MANIFEST_FORMAT,
     MANIFEST_COMPRESSION,
@@ -156,15 +162,15 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "consumer.changelog-only",
         FLAG,
         "false",
-        "Lets readers keep changelogs only, not snapshots.",
-        "readers keep the snapshots they still need, too",
+        "Lets consumers keep only changelogs, not snapshots.",
+        "consumers also keep the snapshots that they still need",
         later=True,
     ),
     reported(
         "file-operation.thread-num",
         POSITIVE,
         None,
-        "Is the number of threads that read and delete files.",
+        "The number of threads that read and delete files.",
         _THREADS,
         old_keys=("delete-file.thread-num",),
     ),

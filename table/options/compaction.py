@@ -13,70 +13,75 @@ WRITE_ONLY = acts(
     "write-only",
     FLAG,
     "false",
-    "Leaves compaction and expiry to another job.",
+    "Writers neither compact nor expire; another job does.",
     old_keys=("write.compaction-skip",),
 )
 NUM_SORTED_RUN_COMPACTION_TRIGGER = acts(
-    "num-sorted-run.compaction-trigger", POSITIVE, "5", "Compacts a bucket with more sorted runs than this."
+    "num-sorted-run.compaction-trigger", POSITIVE, "5", "The number of sorted runs above which a bucket is compacted."
 )
 NUM_SORTED_RUN_STOP_TRIGGER = acts(
-    "num-sorted-run.stop-trigger", POSITIVE, None, "Makes writers wait for compaction at so many sorted runs."
+    "num-sorted-run.stop-trigger", POSITIVE, None, "The number of sorted runs at which writers wait for compaction."
 )
 NUM_LEVELS = acts(
     "num-levels",
     WHOLE.within(least=2),
     None,
-    "Is the number of levels of a bucket; default: the compaction trigger + 1.",
+    "The number of levels of a bucket; default: the compaction trigger + 1.",
 )
 COMPACTION_MAX_SIZE_AMPLIFICATION_PERCENT = acts(
     "compaction.max-size-amplification-percent",
     COUNT,
     "200",
-    "Compacts fully when newer runs are larger than this share of the oldest.",
+    "The size of the newer runs, in percent of the oldest run, above which a bucket is compacted fully.",
 )
 COMPACTION_SIZE_RATIO = acts(
-    "compaction.size-ratio", COUNT, "1", "Takes the next run along when it is at most so many percent larger."
+    "compaction.size-ratio",
+    COUNT,
+    "1",
+    "By how many percent the next run may be larger to be included in a compaction.",
 )
 COMPACTION_OPTIMIZATION_INTERVAL = acts(
-    "compaction.optimization-interval", DURATION, None, "Compacts fully at least this often."
+    "compaction.optimization-interval", DURATION, None, "The maximum time between two full compactions."
 )
 COMPACTION_TOTAL_SIZE_THRESHOLD = acts(
-    "compaction.total-size-threshold", SIZE, None, "Compacts a bucket smaller than this fully each time."
+    "compaction.total-size-threshold", SIZE, None, "The size below which a bucket is always compacted fully."
 )
 COMPACTION_INCREMENTAL_SIZE_THRESHOLD = acts(
     "compaction.incremental-size-threshold",
     SIZE,
     None,
-    "Compacts fully when the newer runs are larger than this.",
+    "The size of the newer runs above which a bucket is compacted fully.",
     later=True,
 )
 COMPACTION_FORCE_UP_LEVEL_0 = acts(
-    "compaction.force-up-level-0", FLAG, "false", "Takes all files of level 0 along in each compaction."
+    "compaction.force-up-level-0", FLAG, "false", "Includes all files of level 0 in each compaction."
 )
 COMPACTION_FORCE_REWRITE_ALL_FILES = acts(
-    "compaction.force-rewrite-all-files", FLAG, "false", "Writes all files anew in a full compaction."
+    "compaction.force-rewrite-all-files", FLAG, "false", "Rewrites all files in a full compaction."
 )
 COMPACTION_OFFPEAK_START_HOUR = acts(
-    "compaction.offpeak.start.hour", _HOUR, "-1", "Is the hour at which the quiet time of a day begins."
+    "compaction.offpeak.start.hour", _HOUR, "-1", "The hour at which the off-peak time starts."
 )
 COMPACTION_OFFPEAK_END_HOUR = acts(
-    "compaction.offpeak.end.hour", _HOUR, "-1", "Is the hour at which the quiet time ends."
+    "compaction.offpeak.end.hour", _HOUR, "-1", "The hour at which the off-peak time ends."
 )
-COMPACTION_OFFPEAK_RATIO = acts("compaction.offpeak-ratio", COUNT, "0", "Is compaction.size-ratio in the quiet time.")
+COMPACTION_OFFPEAK_RATIO = acts(
+    "compaction.offpeak-ratio", COUNT, "0", "Added to compaction.size-ratio in the off-peak time."
+)
 COMPACTION_MIN_FILE_NUM = acts(
     "compaction.min.file-num",
     POSITIVE,
     "5",
-    "Is the number of small files that starts compaction of append tables.",
+    "The number of small files that starts compaction of append tables.",
 )
 COMPACTION_DELETE_RATIO_THRESHOLD = acts(
     "compaction.delete-ratio-threshold",
     SHARE,
     "0.2",
-    "Writes a file of an append table anew when so large a share of its rows is deleted.",
+    "The share of deleted rows above which a file of an append table is rewritten.",
 )
 COMMIT_FORCE_COMPACT = acts("commit.force-compact", FLAG, "false", "Compacts before each commit.")
-FORCE_LOOKUP = acts("force-lookup", FLAG, "false", "Merges level 0 by looking keys up in the levels above.")
+FORCE_LOOKUP = acts("force-lookup", FLAG, "false", "Merges level 0 by lookup of its keys in the levels above.")
 LOOKUP_WAIT = acts(
     "lookup-wait",
     FLAG,
@@ -85,13 +90,13 @@ LOOKUP_WAIT = acts(
     old_keys=("changelog-producer.lookup-wait",),
 )
 LOOKUP_COMPACT = acts(
-    "lookup-compact", one_of("RADICAL", "GENTLE"), "RADICAL", "Says how eagerly such a compaction runs."
+    "lookup-compact", one_of("RADICAL", "GENTLE"), "RADICAL", "How soon level 0 is compacted for a lookup."
 )
 LOOKUP_COMPACT_MAX_INTERVAL = acts(
-    "lookup-compact.max-interval", POSITIVE, None, "Compacts gently at least every so many commits."
+    "lookup-compact.max-interval", POSITIVE, None, "The maximum number of commits between two GENTLE compactions."
 )
 ZORDER_VAR_LENGTH_CONTRIBUTION = acts(
-    "zorder.var-length-contribution", POSITIVE, "8", "Is the number of bytes of a text that count in a z-order."
+    "zorder.var-length-contribution", POSITIVE, "8", "The number of bytes of a text that are used in a z-order."
 )
 
 OPTIONS: tuple[TableOption[object], ...] = (
@@ -114,7 +119,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "compaction.max.file-num",
         POSITIVE,
         None,
-        "Bounds the files of one compaction of an append table; Paimon dropped it in 1.0.",
+        "The maximum number of files of one compaction of an append table; removed in Paimon 1.0.",
         "source.split.target-size and the size of files decide",
     ),
     COMPACTION_DELETE_RATIO_THRESHOLD,
@@ -122,23 +127,23 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "compaction.file-num-limit",
         POSITIVE,
         "100000",
-        "Bounds the files that one compaction of an append table looks at.",
-        "all files are looked at",
+        "The maximum number of files that one compaction of an append table considers.",
+        "all files are considered",
         later=True,
     ),
     reported(
         "compaction.small-file-ratio",
         SHARE,
         "0.7",
-        "Says which files of an append table are small, by target-file-size.",
-        "the share is 0.7 always",
+        "Which files of an append table are small, by target-file-size.",
+        "the share is always 0.7",
         later=True,
     ),
     reported(
         "compaction.skip-expired-partitions",
         FLAG,
         "false",
-        "Leaves partitions out that are about to expire.",
+        "Skips partitions that are about to expire.",
         "they are compacted like the others",
         later=True,
     ),
@@ -146,7 +151,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "compaction.bucket-distribution-strategy",
         one_of("linear", "size-aware-batch"),
         "linear",
-        "Says how Flink's compaction job spreads buckets over tasks.",
+        "How Flink's compaction job spreads buckets over tasks.",
         "one process compacts bucket after bucket",
         scope=Scope.FLINK,
         later=True,
@@ -161,7 +166,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Sorts new files of an append table when it is compacted.",
-        "leave it out and sort the table:  penstock compact --order-strategy zorder --order-by COLUMNS",
+        "remove it and sort the table:  penstock compact --order-strategy zorder --order-by COLUMNS",
     ),
     reported(
         "clustering.columns",
@@ -175,7 +180,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "clustering.strategy",
         one_of("auto", "order", "zorder", "hilbert"),
         "auto",
-        "Says how rows are clustered.",
+        "How rows are clustered.",
         _CLUSTERING,
         old_keys=("sink.clustering.strategy",),
     ),
@@ -183,7 +188,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "clustering.history-partition.idle-to-full-sort",
         DURATION,
         None,
-        "Sorts a partition fully when it had no rows for this time.",
+        "The time without new rows after which a partition is sorted fully.",
         _CLUSTERING,
     ),
     reported("clustering.history-partition.limit", POSITIVE, "5", "Bounds the partitions sorted at once.", _CLUSTERING),
@@ -191,7 +196,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "clustering.incremental.mode",
         one_of("global-sort", "local-sort"),
         "global-sort",
-        "Says whether files are sorted together or each by itself.",
+        "Whether files are sorted together or each by itself.",
         _CLUSTERING,
         later=True,
     ),
@@ -208,7 +213,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Sorts files of a keyed table by clustering.columns instead of by key.",
-        "leave it out: files of keyed tables are sorted by key",
+        "remove it: files of keyed tables are sorted by key",
         stops=Stops.READING,
         later=True,
     ),
@@ -216,7 +221,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "sort-compaction.range-strategy",
         one_of("SIZE", "QUANTITY"),
         "QUANTITY",
-        "Says how sorting spreads rows over tasks.",
+        "How sorting spreads rows over tasks.",
         _SORTED,
     ),
     reported(
@@ -228,14 +233,14 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Lets a batch commit wait until its rows are compacted.",
-        "leave it out and run  penstock compact  after the batch",
+        "remove it and run  penstock compact  after the batch",
         later=True,
     ),
     reported(
         "visibility-callback.check-interval",
         DURATION,
         "10 s",
-        "Is how often that wait looks.",
+        "How often the wait checks for the compaction.",
         "commits wait for no other job",
         later=True,
     ),
@@ -243,7 +248,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "visibility-callback.timeout",
         DURATION,
         "30 min",
-        "Ends that wait.",
+        "The maximum duration of the wait.",
         "commits wait for no other job",
         later=True,
     ),
@@ -251,7 +256,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "overwrite-upgrade",
         FLAG,
         "true",
-        "Moves files of an overwrite up to the highest level without writing them anew.",
+        "Moves files of an overwrite to the highest level without rewriting them.",
         "files of an overwrite stay in level 0 until they are compacted",
         harmless=("false",),
         later=True,

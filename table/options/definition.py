@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
 from penstock.table.options.kinds import FLAG, NAMES, TEXT, one_of
 
-_MATERIALIZED = "the table is an ordinary one: the job that refreshes it runs elsewhere"
+_MATERIALIZED = "the table is treated as an ordinary table; another job refreshes it"
 _UNITS = one_of("SECOND", "MINUTE", "HOUR", "DAY")
 _REFRESH = one_of("CONTINUOUS", "FULL", "AUTOMATIC")
 
@@ -15,7 +15,7 @@ PATH = acts(
     "path",
     TEXT,
     None,
-    "Names the folder of the table; a table of a warehouse folder has its own.",
+    "The folder of the table; a catalog chooses the folders of its tables.",
 )
 BRANCH = acts("branch", TEXT, "main", "Names the branch that is read or written.", scope=Scope.READ)
 ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED = acts(
@@ -38,7 +38,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "type",
         one_of("table", "format-table", "materialized-table", "object-table", "lance-table", "iceberg-table"),
         "table",
-        "Says what kind of table this is: only ordinary Paimon tables are supported.",
+        "The kind of table: only ordinary Paimon tables are supported.",
         "leave type out to make an ordinary table",
         harmless=("table",),
         tolerated=("materialized-table",),
@@ -51,12 +51,10 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Lets a reader or writer create the table's folder.",
-        "leave it out: create the table once, with create_table or a pipeline",
+        "remove it: create the table once, with create_table or a pipeline",
     ),
-    reported("owner", TEXT, None, "Names the owner of the table.", "it is kept as a note, nothing checks it"),
-    reported(
-        "comment", TEXT, None, "Describes the table.", "it is kept as a note; set the comment of the table itself"
-    ),
+    reported("owner", TEXT, None, "Names the owner of the table.", "it is stored but not checked"),
+    reported("comment", TEXT, None, "Describes the table.", "it is stored; set the comment of the table instead"),
     ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED,
     DISABLE_EXPLICIT_TYPE_CASTING,
     reported(
@@ -64,7 +62,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Puts a new column before the first partition column.",
-        "new columns come last, or where AddColumn says",
+        "new columns are added at the end, or at the place that AddColumn names",
         later=True,
     ),
     refused(
@@ -72,7 +70,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Allows null in primary key columns.",
-        "leave it out: key columns are NOT NULL",
+        "remove it: key columns are NOT NULL",
         stops=Stops.READING,
         later=True,
     ),
@@ -80,8 +78,8 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "query-auth.enabled",
         FLAG,
         "false",
-        "Asks the catalog which rows and columns a query may see.",
-        "no catalog is asked here: let the file system's rights decide who reads the table",
+        "Asks the catalog which rows and columns a query may read.",
+        "no catalog is asked; use the permissions of the file system",
         stops=Stops.READING,
     ),
     reported(
@@ -89,41 +87,57 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Adds the partitions to a Hive metastore.",
-        "no metastore is told of partitions: they are read from the table's metadata",
+        "partitions are not added to a metastore; readers find them in the table's metadata",
     ),
     reported(
         "metastore.tag-to-partition",
         TEXT,
         None,
         "Shows each tag as a partition of a table in a Hive metastore.",
-        "no metastore is told of tags: read them by scan.tag-name",
+        "tags are not added to a metastore; read them with scan.tag-name",
     ),
     reported(
         "metastore.tag-to-partition.preview",
         one_of("none", "process-time", "watermark", "batch"),
         "none",
         "Shows snapshots in a Hive metastore before they get their tag.",
-        "no metastore is told of tags",
+        "tags are not added to a metastore",
     ),
-    reported("materialized-table.definition-query", TEXT, None, "Is the query of a materialized table.", _MATERIALIZED),
-    reported("materialized-table.interval-freshness", TEXT, None, "Says how old its rows may be.", _MATERIALIZED),
+    reported("materialized-table.definition-query", TEXT, None, "The query of a materialized table.", _MATERIALIZED),
     reported(
-        "materialized-table.interval-freshness.time-unit", _UNITS, None, "Is the unit of that age.", _MATERIALIZED
+        "materialized-table.interval-freshness",
+        TEXT,
+        None,
+        "The maximum age of the rows of a materialized table.",
+        _MATERIALIZED,
     ),
     reported(
-        "materialized-table.logical-refresh-mode", _REFRESH, None, "Says how it is to be refreshed.", _MATERIALIZED
+        "materialized-table.interval-freshness.time-unit",
+        _UNITS,
+        None,
+        "The unit of materialized-table.interval-freshness.",
+        _MATERIALIZED,
     ),
-    reported("materialized-table.refresh-mode", _REFRESH, None, "Says how it is refreshed.", _MATERIALIZED),
+    reported(
+        "materialized-table.logical-refresh-mode",
+        _REFRESH,
+        None,
+        "How a materialized table is to be refreshed.",
+        _MATERIALIZED,
+    ),
+    reported(
+        "materialized-table.refresh-mode", _REFRESH, None, "How a materialized table is refreshed.", _MATERIALIZED
+    ),
     reported(
         "materialized-table.refresh-status",
         one_of("INITIALIZING", "ACTIVATED", "SUSPENDED"),
         None,
-        "Says whether it is refreshed.",
+        "Whether a materialized table is being refreshed.",
         _MATERIALIZED,
     ),
     reported(
         "materialized-table.refresh-handler-description", TEXT, None, "Describes the refreshing job.", _MATERIALIZED
     ),
     reported("materialized-table.refresh-handler-bytes", TEXT, None, "Identifies the refreshing job.", _MATERIALIZED),
-    acts("penstock.<name>", TEXT, None, "Is an option of Penstock's own, or a note of yours."),
+    acts("penstock.<name>", TEXT, None, "An option of Penstock, or your own note."),
 )

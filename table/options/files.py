@@ -5,25 +5,23 @@ from __future__ import annotations
 from penstock.table.options.declaration import Stops, TableOption, acts, refused, reported
 from penstock.table.options.kinds import FLAG, LEVELS, POSITIVE, SHARE, SIZE, STATISTICS, TEXT, WHOLE, one_of
 
-_ONE_BATCH = "files are written in the batches that come in"
-_WRITER = "the file's writer has its own default"
+_ONE_BATCH = "rows are written in the batches in which they arrive"
+_WRITER = "the file writer uses its own default"
 
-FILE_FORMAT = acts("file.format", one_of("parquet", "orc", "avro"), "parquet", "Is the format of data files.")
-FILE_FORMAT_PER_LEVEL = acts("file.format.per.level", LEVELS, "", "Is the format by level: 0:avro,5:parquet.")
-FILE_COMPRESSION = acts("file.compression", TEXT, "zstd", "Is the compression of data files.")
-FILE_COMPRESSION_PER_LEVEL = acts(
-    "file.compression.per.level", LEVELS, "", "Is the compression by level: 0:lz4,5:zstd."
-)
+FILE_FORMAT = acts("file.format", one_of("parquet", "orc", "avro"), "parquet", "The format of data files.")
+FILE_FORMAT_PER_LEVEL = acts("file.format.per.level", LEVELS, "", "The format by level: 0:avro,5:parquet.")
+FILE_COMPRESSION = acts("file.compression", TEXT, "zstd", "The compression of data files.")
+FILE_COMPRESSION_PER_LEVEL = acts("file.compression.per.level", LEVELS, "", "The compression by level: 0:lz4,5:zstd.")
 FILE_COMPRESSION_ZSTD_LEVEL = acts(
-    "file.compression.zstd-level", WHOLE, "1", "Is the level of zstd: higher is smaller and slower."
+    "file.compression.zstd-level", WHOLE, "1", "The level of zstd: higher is smaller and slower."
 )
 FILE_SUFFIX_INCLUDE_COMPRESSION = acts(
-    "file.suffix.include.compression", FLAG, "false", "Puts the compression into the names of files."
+    "file.suffix.include.compression", FLAG, "false", "Adds the compression to the names of files."
 )
 TARGET_FILE_SIZE = acts(
-    "target-file-size", SIZE, None, "Is the size of a data file; default: 128 MB, append tables 256 MB."
+    "target-file-size", SIZE, None, "The size of a data file; default: 128 MB, append tables 256 MB."
 )
-DATA_FILE_PREFIX = acts("data-file.prefix", TEXT, "data-", "Begins the names of data files.")
+DATA_FILE_PREFIX = acts("data-file.prefix", TEXT, "data-", "The prefix of the names of data files.")
 DATA_FILE_PATH_DIRECTORY = acts(
     "data-file.path-directory", TEXT, None, "Names the folder of data files below the table's."
 )
@@ -38,30 +36,32 @@ METADATA_STATS_MODE = acts(
     "Keeps none, counts, truncate(n) or full statistics of columns.",
 )
 METADATA_STATS_MODE_PER_LEVEL = acts(
-    "metadata.stats-mode.per.level", LEVELS, "", "Is metadata.stats-mode by level: 0:none,5:full."
+    "metadata.stats-mode.per.level", LEVELS, "", "The statistics by level, as metadata.stats-mode: 0:none,5:full."
 )
-FIELD_STATS_MODE = acts("fields.<column>.stats-mode", STATISTICS, None, "Is metadata.stats-mode of one column.")
+FIELD_STATS_MODE = acts(
+    "fields.<column>.stats-mode", STATISTICS, None, "The statistics of one column, as metadata.stats-mode."
+)
 METADATA_STATS_DENSE_STORE = acts(
-    "metadata.stats-dense-store", FLAG, "true", "Stores statistics of those columns only that have any."
+    "metadata.stats-dense-store", FLAG, "true", "Stores statistics only of columns that have any."
 )
 METADATA_STATS_KEEP_FIRST_N_COLUMNS = acts(
     "metadata.stats-keep-first-n-columns",
     WHOLE.within(least=-1),
     "-1",
-    "Keeps statistics of the first n columns, and of those with a mode of their own.",
+    "Records statistics of the first n columns, and of columns with their own mode.",
 )
 PARQUET_COMPRESSION = acts(
-    "parquet.compression", TEXT, None, "Is the compression of parquet files where file.compression is not set."
+    "parquet.compression", TEXT, None, "The compression of parquet files where file.compression is not set."
 )
 PARQUET_ENABLE_DICTIONARY = acts(
     "parquet.enable.dictionary", FLAG, "true", "Encodes repeated values of parquet files by a dictionary."
 )
-PARQUET_PAGE_SIZE = acts("parquet.page.size", SIZE, None, "Is the size of a parquet page.")
+PARQUET_PAGE_SIZE = acts("parquet.page.size", SIZE, None, "The size of a parquet page.")
 PARQUET_DICTIONARY_PAGE_SIZE = acts(
-    "parquet.dictionary.page.size", SIZE, None, "Is the size of a parquet dictionary page."
+    "parquet.dictionary.page.size", SIZE, None, "The size of a parquet dictionary page."
 )
-ORC_COMPRESS = acts("orc.compress", TEXT, None, "Is the compression of ORC files where file.compression is not set.")
-AVRO_CODEC = acts("avro.codec", TEXT, None, "Is the compression of avro files where file.compression is not set.")
+ORC_COMPRESS = acts("orc.compress", TEXT, None, "The compression of ORC files where file.compression is not set.")
+AVRO_CODEC = acts("avro.codec", TEXT, None, "The compression of avro files where file.compression is not set.")
 
 OPTIONS: tuple[TableOption[object], ...] = (
     FILE_FORMAT,
@@ -74,7 +74,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "file.block-size",
         SIZE,
         None,
-        "Is the size of an ORC stripe or a parquet row group.",
+        "The size of an ORC stripe or a parquet row group.",
         "row groups and stripes have their writer's default size",
     ),
     TARGET_FILE_SIZE,
@@ -90,28 +90,28 @@ OPTIONS: tuple[TableOption[object], ...] = (
         TEXT,
         None,
         "Names folders outside of the table for data files.",
-        "leave it out: data files are written into the table's folder",
+        "remove it: data files are written into the table's folder",
         stops=Stops.WRITING,
     ),
     reported(
         "data-file.external-paths.strategy",
         one_of("none", "specific-fs", "round-robin", "entropy-inject", "weight-robin"),
         "none",
-        "Says which of those folders a file goes to.",
+        "How a folder is chosen for a file.",
         "data files are written into the table's folder",
     ),
     reported(
         "data-file.external-paths.specific-fs",
         TEXT,
         None,
-        "Names the file system of those folders.",
+        "The file system of the folders.",
         "data files are written into the table's folder",
     ),
     reported(
         "data-file.external-paths.weights",
         TEXT,
         None,
-        "Weighs those folders.",
+        "The weights of the folders.",
         "data files are written into the table's folder",
         later=True,
     ),
@@ -124,11 +124,11 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "write.batch-size",
         POSITIVE,
         "1024",
-        "Is the number of rows written at a time.",
+        "The number of rows written at a time.",
         _ONE_BATCH,
         old_keys=("orc.write.batch-size",),
     ),
-    reported("write.batch-memory", SIZE, "128 mb", "Bounds the memory of rows written at a time.", _ONE_BATCH),
+    reported("write.batch-memory", SIZE, "128 mb", "The maximum memory of rows written at a time.", _ONE_BATCH),
     reported(
         "async-file-write",
         FLAG,
@@ -141,22 +141,22 @@ OPTIONS: tuple[TableOption[object], ...] = (
     PARQUET_ENABLE_DICTIONARY,
     PARQUET_PAGE_SIZE,
     PARQUET_DICTIONARY_PAGE_SIZE,
-    reported("parquet.<name>", TEXT, None, "Is an option of Java's parquet writer.", _WRITER),
+    reported("parquet.<name>", TEXT, None, "An option of Java's parquet writer.", _WRITER),
     ORC_COMPRESS,
-    reported("orc.column.encoding.direct", TEXT, None, "Names columns of ORC files without a dictionary.", _WRITER),
-    reported("orc.dictionary.key.threshold", SHARE, "0.8", "Says when an ORC column has no dictionary.", _WRITER),
+    reported("orc.column.encoding.direct", TEXT, None, "The columns of ORC files without a dictionary.", _WRITER),
+    reported("orc.dictionary.key.threshold", SHARE, "0.8", "When an ORC column has no dictionary.", _WRITER),
     reported(
         "orc.timestamp-ltz.legacy.type",
         FLAG,
         "true",
         "Writes TIMESTAMP_LTZ of ORC files as Paimon did before 1.2.",
-        "the file says by itself how it was written",
+        "the file itself records how it was written",
     ),
-    reported("orc.<name>", TEXT, None, "Is an option of Java's ORC writer.", _WRITER),
+    reported("orc.<name>", TEXT, None, "An option of Java's ORC writer.", _WRITER),
     AVRO_CODEC,
-    reported("avro.<name>", TEXT, None, "Is an option of Java's avro writer.", _WRITER),
-    reported("csv.<name>", TEXT, None, "Is an option of CSV files.", "data files are parquet, ORC or avro"),
-    reported("json.<name>", TEXT, None, "Is an option of JSON files.", "data files are parquet, ORC or avro"),
+    reported("avro.<name>", TEXT, None, "An option of Java's avro writer.", _WRITER),
+    reported("csv.<name>", TEXT, None, "An option of CSV files.", "data files are parquet, ORC or avro"),
+    reported("json.<name>", TEXT, None, "An option of JSON files.", "data files are parquet, ORC or avro"),
     reported(
         "partition.sink-strategy",
         one_of("NONE", "HASH", "PARTITION_DYNAMIC"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from penstock.table.options.declaration import Scope, TableOption, acts, refused, reported
 from penstock.table.options.kinds import FLAG, NAMES, POSITIVE, SHARE, SIZE, TEXT, one_of
 
-_NO_INDEX = "no such index is written or read: files are left out by their statistics"
-_LEAVE_INDEX = f"leave it out: {_NO_INDEX}"
-_NO_BLOB = "leave it out: there are no BLOB columns; BYTES columns are stored whole"
+_NO_INDEX = "these indexes are neither written nor read; files are skipped by their statistics"
+_LEAVE_INDEX = f"remove it: {_NO_INDEX}"
+_NO_BLOB = "remove it: there are no BLOB columns; BYTES columns are stored whole"
 _BLOB = "there are no BLOB columns"
 _VECTOR = "there are no VECTOR columns and no vector search"
 _WHOLE_VARIANT = "VARIANT columns are stored whole"
@@ -18,16 +18,14 @@ LOOKUP_CACHE_MAX_DISK_SIZE = acts(
 )
 
 FILE_INDEX_COLUMNS = reported(
-    "file-index.<type>.columns", NAMES, "", "Names the columns of which files have an index.", _NO_INDEX
+    "file-index.<type>.columns", NAMES, "", "The columns for which files have an index.", _NO_INDEX
 )
 
 OPTIONS: tuple[TableOption[object], ...] = (
-    reported(
-        "file-index.read.enabled", FLAG, "true", "Leaves files out by their index.", _NO_INDEX, harmless=("false",)
-    ),
+    reported("file-index.read.enabled", FLAG, "true", "Skips files by their index.", _NO_INDEX, harmless=("false",)),
     reported("file-index.in-manifest-threshold", SIZE, "500 bytes", "Keeps small indexes in manifests.", _NO_INDEX),
     FILE_INDEX_COLUMNS,
-    reported("file-index.<type>.<column>.<name>", TEXT, None, "Is an option of the index of a column.", _NO_INDEX),
+    reported("file-index.<type>.<column>.<name>", TEXT, None, "An option of the index of a column.", _NO_INDEX),
     reported(
         "global-index.enabled",
         FLAG,
@@ -38,35 +36,47 @@ OPTIONS: tuple[TableOption[object], ...] = (
         later=True,
     ),
     reported(
-        "global-index.build.max-parallelism", POSITIVE, "4096", "Bounds the tasks that build it.", _NO_INDEX, later=True
+        "global-index.build.max-parallelism",
+        POSITIVE,
+        "4096",
+        "The maximum number of tasks that build the global index.",
+        _NO_INDEX,
+        later=True,
     ),
-    reported("global-index.build.max-shard", POSITIVE, "32", "Bounds its parts.", _NO_INDEX, later=True),
+    reported(
+        "global-index.build.max-shard",
+        POSITIVE,
+        "32",
+        "The maximum number of shards of the index.",
+        _NO_INDEX,
+        later=True,
+    ),
     reported(
         "global-index.column-update-action",
         one_of("THROW_ERROR", "DROP_PARTITION_INDEX", "IGNORE"),
         "THROW_ERROR",
-        "Says what an update of an indexed column does.",
+        "What an update of an indexed column does.",
         _NO_INDEX,
         later=True,
     ),
-    reported("global-index.external-path", TEXT, None, "Names its folder.", _NO_INDEX, later=True),
-    reported("global-index.row-count-per-shard", POSITIVE, "100000", "Is the rows of a part.", _NO_INDEX, later=True),
+    reported("global-index.external-path", TEXT, None, "The folder of the global index.", _NO_INDEX, later=True),
+    reported(
+        "global-index.row-count-per-shard", POSITIVE, "100000", "The number of rows of a shard.", _NO_INDEX, later=True
+    ),
     reported(
         "global-index.search-mode",
         _SEARCH,
         None,
-        "Says whether rows without index are searched.",
+        "Whether rows without index are searched.",
         _NO_INDEX,
         later=True,
     ),
-    reported(
-        "global-index.thread-num", POSITIVE, "32", "Is the number of threads that read it.", _NO_INDEX, later=True
-    ),
+    reported("global-index.thread-num", POSITIVE, "32", "The number of threads that read it.", _NO_INDEX, later=True),
     reported(
         "scalar-index.search-mode",
         _SEARCH,
         "fast",
-        "Says whether rows without index are searched.",
+        "Whether rows without index are searched.",
         _NO_INDEX,
         later=True,
     ),
@@ -74,7 +84,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "full-text-index.search-mode",
         _SEARCH,
         "fast",
-        "Says whether rows without index are searched.",
+        "Whether rows without index are searched.",
         _NO_INDEX,
         later=True,
     ),
@@ -82,7 +92,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "vector-index.search-mode",
         _SEARCH,
         "fast",
-        "Says whether rows without index are searched.",
+        "Whether rows without index are searched.",
         _NO_INDEX,
         later=True,
     ),
@@ -92,27 +102,27 @@ OPTIONS: tuple[TableOption[object], ...] = (
         )
         for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")
     ),
-    reported("fields.<column>.pk-<name>", TEXT, None, "Is an option of the index of a column.", _NO_INDEX, later=True),
+    reported("fields.<column>.pk-<name>", TEXT, None, "An option of the index of a column.", _NO_INDEX, later=True),
     *(
         refused(key, TEXT, None, meaning, _NO_BLOB, later=True)
         for key, meaning in (
             ("blob-field", "Names BYTES columns that are stored as BLOB."),
-            ("blob-descriptor-field", "Names BLOB columns that hold where their bytes are."),
-            ("blob-view-field", "Names BLOB columns that hold bytes of other tables."),
+            ("blob-descriptor-field", "BLOB columns that contain the location of their bytes."),
+            ("blob-view-field", "BLOB columns that refer to bytes of other tables."),
             ("blob-descriptor.source-table", "Names the table that BLOB bytes are copied from."),
         )
     ),
     *(
         reported(key, kind, default, meaning, _BLOB, later=True)
         for key, kind, default, meaning in (
-            ("blob-as-descriptor", FLAG, "false", "Writes where the bytes of a BLOB are."),
+            ("blob-as-descriptor", FLAG, "false", "Writes the location of the bytes of a BLOB instead of the bytes."),
             ("blob-compaction.enabled", FLAG, "false", "Compacts files of BLOB columns."),
             ("blob-write-null-on-fetch-failure", FLAG, "false", "Writes null for a BLOB that cannot be fetched."),
             ("blob-write-null-on-missing-file", FLAG, "false", "Writes null for a BLOB that is missing."),
-            ("blob.copy-buffer-size", SIZE, "4 kb", "Is the buffer that copies a BLOB."),
+            ("blob.copy-buffer-size", SIZE, "4 kb", "The buffer that copies a BLOB."),
             ("blob.split-by-file-size", FLAG, None, "Counts BLOB files when a read is divided."),
-            ("blob.target-file-size", SIZE, None, "Is the size of a BLOB file."),
-            ("lookup.blob-as-descriptor", FLAG, "false", "Keeps where a BLOB is in lookup joins."),
+            ("blob.target-file-size", SIZE, None, "The size of a BLOB file."),
+            ("lookup.blob-as-descriptor", FLAG, "false", "Returns the location of a BLOB in lookup joins."),
         )
     ),
     reported(
@@ -129,17 +139,17 @@ OPTIONS: tuple[TableOption[object], ...] = (
         TEXT,
         None,
         "Names ARRAY columns that are stored as VECTOR.",
-        f"leave it out: {_VECTOR}",
+        f"remove it: {_VECTOR}",
         later=True,
     ),
-    reported("vector.file.format", TEXT, None, "Is the format of VECTOR files.", _VECTOR, later=True),
-    reported("vector.target-file-size", SIZE, None, "Is the size of a VECTOR file.", _VECTOR, later=True),
+    reported("vector.file.format", TEXT, None, "The format of VECTOR files.", _VECTOR, later=True),
+    reported("vector.target-file-size", SIZE, None, "The size of a VECTOR file.", _VECTOR, later=True),
     reported("vector-search.distribute.enabled", FLAG, "false", "Divides a vector search.", _VECTOR, later=True),
     reported(
         "vector-search.lateral-join.batch-size",
         POSITIVE,
         "256",
-        "Searches so many vectors at once.",
+        "The number of vectors that are searched at once.",
         _VECTOR,
         later=True,
     ),
@@ -156,28 +166,38 @@ OPTIONS: tuple[TableOption[object], ...] = (
         reported(f"variant.{key}", kind, default, meaning, _WHOLE_VARIANT, later=True)
         for key, kind, default, meaning in (
             ("shreddingSchema", TEXT, None, "Stores members of VARIANT columns as columns."),
-            ("inferShreddingSchema", FLAG, "false", "Finds those members by itself."),
-            ("shredding.inferenceMode", one_of("per-file", "adaptive"), "per-file", "Says when it looks for them."),
-            ("shredding.maxInferBufferRow", POSITIVE, "4096", "Is how many rows it looks at."),
-            ("shredding.maxSchemaDepth", POSITIVE, "50", "Is how deep it looks."),
-            ("shredding.maxSchemaWidth", POSITIVE, "300", "Is how many members it takes."),
-            ("shredding.minFieldCardinalityRatio", SHARE, "0.1", "Is how often a member must be there."),
-            ("shredding.adaptive.maxInferBufferRow", POSITIVE, "256", "Is how many rows later files look at."),
-            ("shredding.adaptive.retentionRatio", SHARE, "0.05", "Is how often a member must be there to stay."),
+            ("inferShreddingSchema", FLAG, "false", "Infers the members that are stored as columns."),
+            ("shredding.inferenceMode", one_of("per-file", "adaptive"), "per-file", "When members are inferred."),
+            ("shredding.maxInferBufferRow", POSITIVE, "4096", "The number of rows from which members are inferred."),
+            ("shredding.maxSchemaDepth", POSITIVE, "50", "The maximum depth of inferred members."),
+            ("shredding.maxSchemaWidth", POSITIVE, "300", "The maximum number of inferred members."),
+            ("shredding.minFieldCardinalityRatio", SHARE, "0.1", "The minimum share of rows that must have a member."),
+            (
+                "shredding.adaptive.maxInferBufferRow",
+                POSITIVE,
+                "256",
+                "The number of rows from which members of later files are inferred.",
+            ),
+            (
+                "shredding.adaptive.retentionRatio",
+                SHARE,
+                "0.05",
+                "The minimum share of rows that must have a member for it to remain a column.",
+            ),
         )
     ),
     *(
         reported(f"format-table.{key}", kind, default, meaning, "tables of plain files are not supported", later=True)
         for key, kind, default, meaning in (
             ("commit-hive-sync-url", TEXT, None, "Reports partitions of a format table to Hive."),
-            ("file.compression", TEXT, None, "Is the compression of a format table."),
-            ("implementation", one_of("paimon", "engine"), "paimon", "Says who reads a format table."),
-            ("partition-path-only-value", FLAG, "false", "Names its partitions by values alone."),
-            ("repair.collect-statistics", FLAG, "false", "Measures partitions that repair finds."),
-            ("scan.list-parallelism", POSITIVE, "64", "Is the number of threads that list its files."),
-            ("statistics.parallelism", POSITIVE, "8", "Is the number of threads that measure it."),
+            ("file.compression", TEXT, None, "The compression of a format table."),
+            ("implementation", one_of("paimon", "engine"), "paimon", "The implementation that reads a format table."),
+            ("partition-path-only-value", FLAG, "false", "Names partitions of a format table by their values only."),
+            ("repair.collect-statistics", FLAG, "false", "Collects statistics of partitions that repair finds."),
+            ("scan.list-parallelism", POSITIVE, "64", "The number of threads that list its files."),
+            ("statistics.parallelism", POSITIVE, "8", "The number of threads that collect its statistics."),
         )
     ),
-    reported("local-kv-db.block-size", SIZE, "4 kb", "Is the block of a local store of keys.", _NO_INDEX, later=True),
+    reported("local-kv-db.block-size", SIZE, "4 kb", "The block of a local store of keys.", _NO_INDEX, later=True),
     LOOKUP_CACHE_MAX_DISK_SIZE,
 )

@@ -11,24 +11,24 @@ MERGE_ENGINE = acts(
     "merge-engine",
     one_of("deduplicate", "partial-update", "aggregation", "first-row"),
     "deduplicate",
-    "Says how rows of one key become one.",
+    "How the rows of a key are merged into one row.",
 )
 IGNORE_DELETE = acts(
     "ignore-delete",
     FLAG,
     "false",
-    "Leaves deletes out.",
+    "Ignores deletes.",
     old_keys=("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
 )
-IGNORE_UPDATE_BEFORE = acts("ignore-update-before", FLAG, "false", "Leaves the old rows of updates out.")
-SEQUENCE_FIELD = acts("sequence.field", NAMES, "", "Names the columns whose value says which of two rows is newer.")
+IGNORE_UPDATE_BEFORE = acts("ignore-update-before", FLAG, "false", "Ignores the before images of updates.")
+SEQUENCE_FIELD = acts("sequence.field", NAMES, "", "The columns whose values decide which of two rows is newer.")
 SEQUENCE_FIELD_SORT_ORDER = acts(
     "sequence.field.sort-order",
     one_of("ascending", "descending"),
     "ascending",
-    "Says whether the higher or the lower sequence value wins.",
+    "Whether the higher or the lower sequence value wins.",
 )
-ROWKIND_FIELD = acts("rowkind.field", COLUMN, None, "Names the column that holds the row kind: +I, -U, +U or -D.")
+ROWKIND_FIELD = acts("rowkind.field", COLUMN, None, "The column that contains the row kind: +I, -U, +U or -D.")
 PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE = acts(
     "partial-update.remove-record-on-delete",
     FLAG,
@@ -48,20 +48,20 @@ AGGREGATION_REMOVE_RECORD_ON_DELETE = acts(
     "Removes the whole row when a delete arrives, in aggregation tables.",
 )
 FIELDS_DEFAULT_AGGREGATE_FUNCTION = acts(
-    "fields.default-aggregate-function", TEXT, None, "Is the aggregate function of columns without their own."
+    "fields.default-aggregate-function", TEXT, None, "The aggregate function of columns without their own."
 )
-FIELD_AGGREGATE_FUNCTION = acts(
-    "fields.<column>.aggregate-function", TEXT, None, "Is the aggregate function of a column."
-)
-FIELD_IGNORE_RETRACT = acts("fields.<column>.ignore-retract", FLAG, "false", "Leaves retractions out for this column.")
-FIELD_DISTINCT = acts("fields.<column>.distinct", FLAG, "false", "Collects each value once.")
+FIELD_AGGREGATE_FUNCTION = acts("fields.<column>.aggregate-function", TEXT, None, "The aggregate function of a column.")
+FIELD_IGNORE_RETRACT = acts("fields.<column>.ignore-retract", FLAG, "false", "Ignores retractions for this column.")
+FIELD_DISTINCT = acts("fields.<column>.distinct", FLAG, "false", "Collects each distinct value once.")
 FIELD_LIST_AGG_DELIMITER = acts(
-    "fields.<column>.list-agg-delimiter", TEXT, ",", "Separates the texts that listagg joins."
+    "fields.<column>.list-agg-delimiter", TEXT, ",", "The separator of the texts that listagg joins."
 )
 FIELD_NESTED_KEY = acts(
     "fields.<column>.nested-key", NAMES, "", "Names the key members of the rows that nested_update collects."
 )
-FIELD_COUNT_LIMIT = acts("fields.<column>.count-limit", COUNT, None, "Bounds the rows that nested_update collects.")
+FIELD_COUNT_LIMIT = acts(
+    "fields.<column>.count-limit", COUNT, None, "The maximum number of rows that nested_update collects."
+)
 FIELD_SEQUENCE_GROUP = acts(
     "fields.<columns>.sequence-group",
     NAMES,
@@ -69,7 +69,7 @@ FIELD_SEQUENCE_GROUP = acts(
     "Names the columns that are updated when the sequence columns in the key rise.",
 )
 RECORD_LEVEL_EXPIRE_TIME = acts(
-    "record-level.expire-time", DURATION, None, "Drops rows older than this when they are compacted."
+    "record-level.expire-time", DURATION, None, "The age above which rows are dropped by compaction."
 )
 RECORD_LEVEL_TIME_FIELD = acts("record-level.time-field", COLUMN, None, "Names the column with the time of a row.")
 
@@ -95,8 +95,8 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "fields.<column>.nested-key-null-strategy",
         TEXT,
         None,
-        "Says what nested_update does with a null key.",
-        "leave it out",
+        "The treatment of a null key by nested_update.",
+        "remove it",
         stops=Stops.READING,
         later=True,
     ),
@@ -104,8 +104,8 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "fields.<column>.nested-sequence-field",
         TEXT,
         None,
-        "Says which of two nested rows is newer.",
-        f"leave it out: {_NESTED}",
+        "Which of two nested rows is newer.",
+        f"remove it: {_NESTED}",
         stops=Stops.READING,
         later=True,
     ),
@@ -123,7 +123,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         TEXT,
         None,
         "Stores a map column in several columns.",
-        "leave it out: maps are stored as maps",
+        "remove it: maps are stored as maps",
         stops=Stops.READING,
         later=True,
     ),
@@ -140,8 +140,8 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "write.sequence-number-init-mode",
         one_of("scan", "snapshot"),
         "scan",
-        "Says where a writer finds the next sequence number.",
-        "it follows from the files of the bucket",
+        "The place from which a writer takes the next sequence number.",
+        "the files of the bucket determine it",
         later=True,
     ),
     RECORD_LEVEL_EXPIRE_TIME,

@@ -5,39 +5,41 @@ from __future__ import annotations
 from penstock.table.options.declaration import Scope, TableOption, acts, refused, reported
 from penstock.table.options.kinds import COUNT, DURATION, FLAG, POSITIVE, TEXT, one_of, some_of
 
-_NO_CLASS = "leave it out: no Java class is called"
+_NO_CLASS = "remove it: Java classes are not called"
 _TAG_MODES = one_of("none", "process-time", "watermark", "batch")
 
 PARTITION_DEFAULT_NAME = acts(
-    "partition.default-name", TEXT, "__DEFAULT_PARTITION__", "Is the folder of partitions whose value is null."
+    "partition.default-name", TEXT, "__DEFAULT_PARTITION__", "The folder of partitions whose value is null."
 )
 PARTITION_LEGACY_NAME = acts(
     "partition.legacy-name", FLAG, "true", "Names folders of DATE and TIME partitions by numbers, as Paimon did."
 )
-PARTITION_EXPIRATION_TIME = acts("partition.expiration-time", DURATION, None, "Drops partitions older than this.")
+PARTITION_EXPIRATION_TIME = acts(
+    "partition.expiration-time", DURATION, None, "The age above which partitions are dropped."
+)
 PARTITION_EXPIRATION_CHECK_INTERVAL = acts(
-    "partition.expiration-check-interval", DURATION, "1 h", "Is how often old partitions are looked for."
+    "partition.expiration-check-interval", DURATION, "1 h", "How often partitions are checked for expiry."
 )
 PARTITION_EXPIRATION_STRATEGY = acts(
     "partition.expiration-strategy",
     one_of("values-time", "update-time"),
     "values-time",
-    "Takes a partition's age from its values or from its last change.",
+    "Whether the age of a partition follows from its values or from its last change.",
 )
 PARTITION_EXPIRATION_MAX_NUM = acts(
-    "partition.expiration-max-num", POSITIVE, "100", "Is the most partitions that are dropped at once."
+    "partition.expiration-max-num", POSITIVE, "100", "The maximum number of partitions that are dropped at once."
 )
 PARTITION_EXPIRATION_BATCH_SIZE = acts(
-    "partition.expiration-batch-size", POSITIVE, None, "Is the most partitions that one commit drops."
+    "partition.expiration-batch-size", POSITIVE, None, "The maximum number of partitions that one commit drops."
 )
 PARTITION_TIMESTAMP_FORMATTER = acts(
-    "partition.timestamp-formatter", TEXT, None, "Is how the time in partition values is written: yyyy-MM-dd."
+    "partition.timestamp-formatter", TEXT, None, "The format of the time in partition values: yyyy-MM-dd."
 )
 PARTITION_TIMESTAMP_PATTERN = acts(
-    "partition.timestamp-pattern", TEXT, None, "Makes one text of several partition columns: $dt $hour."
+    "partition.timestamp-pattern", TEXT, None, "Combines several partition columns into one text: $dt $hour."
 )
 END_INPUT_CHECK_PARTITION_EXPIRE = acts(
-    "end-input.check-partition-expire", FLAG, "false", "Looks for old partitions at the end of a batch write."
+    "end-input.check-partition-expire", FLAG, "false", "Checks partitions for expiry at the end of a batch write."
 )
 DYNAMIC_PARTITION_OVERWRITE = acts(
     "dynamic-partition-overwrite", FLAG, "true", "Lets an overwrite replace only the partitions of its rows."
@@ -46,52 +48,56 @@ PARTITION_MARK_DONE_ACTION = acts(
     "partition.mark-done-action",
     some_of("success-file", "http-report"),
     "success-file",
-    "Says what marks a partition as done.",
+    "How a partition is marked as done.",
 )
 PARTITION_MARK_DONE_ACTION_HTTP_URL = acts(
-    "partition.mark-done-action.http.url", TEXT, None, "Is where done partitions are reported."
+    "partition.mark-done-action.http.url", TEXT, None, "The URL to which done partitions are reported."
 )
 PARTITION_MARK_DONE_ACTION_HTTP_PARAMS = acts(
-    "partition.mark-done-action.http.params", TEXT, None, "Is sent along with the report."
+    "partition.mark-done-action.http.params", TEXT, None, "Parameters that are added to the report."
 )
 PARTITION_MARK_DONE_ACTION_HTTP_TIMEOUT = acts(
-    "partition.mark-done-action.http.timeout", DURATION, "10 s", "Is how long the report's answer may take."
+    "partition.mark-done-action.http.timeout", DURATION, "10 s", "The timeout of the report."
 )
 PARTITION_MARK_DONE_ACTION_MODE = acts(
     "partition.mark-done-action.mode",
     one_of("process-time", "watermark"),
     "process-time",
-    "Says which clock marks a partition as done.",
+    "Which clock marks a partition as done.",
 )
 PARTITION_IDLE_TIME_TO_DONE = acts(
-    "partition.idle-time-to-done", DURATION, None, "Marks a partition as done after so long without rows."
+    "partition.idle-time-to-done", DURATION, None, "The time without rows after which a partition is marked as done."
 )
 PARTITION_TIME_INTERVAL = acts(
-    "partition.time-interval", DURATION, None, "Is how much time a partition covers: 1 d, 1 h."
+    "partition.time-interval", DURATION, None, "The period of time that a partition covers: 1 d, 1 h."
 )
 PARTITION_END_INPUT_TO_DONE = acts(
     "partition.end-input-to-done", FLAG, "false", "Marks the written partitions as done after a batch write."
 )
 TAG_AUTOMATIC_CREATION = acts(
-    "tag.automatic-creation", _TAG_MODES, "none", "Says which clock makes tags by themselves."
+    "tag.automatic-creation", _TAG_MODES, "none", "The clock that creates tags automatically."
 )
 TAG_CREATION_PERIOD = acts(
     "tag.creation-period",
     one_of("daily", "hourly", "two-hours"),
     "daily",
-    "Is how often a tag is made.",
+    "How often a tag is created.",
 )
-TAG_CREATION_PERIOD_DURATION = acts("tag.creation-period-duration", DURATION, None, "Is the same as a duration.")
-TAG_CREATION_DELAY = acts("tag.creation-delay", DURATION, "0 ms", "Waits this long after a period for late rows.")
+TAG_CREATION_PERIOD_DURATION = acts(
+    "tag.creation-period-duration", DURATION, None, "The period as a duration, instead of tag.creation-period."
+)
+TAG_CREATION_DELAY = acts("tag.creation-delay", DURATION, "0 ms", "The time to wait for late rows after a period.")
 TAG_PERIOD_FORMATTER = acts(
     "tag.period-formatter",
     one_of("with_dashes", "without_dashes", "without_dashes_and_spaces"),
     "with_dashes",
-    "Is how a tag is named after its period.",
+    "The format of the name of a tag.",
 )
-TAG_AUTOMATIC_COMPLETION = acts("tag.automatic-completion", FLAG, "false", "Makes tags of periods that were missed.")
-TAG_NUM_RETAINED_MAX = acts("tag.num-retained-max", COUNT, None, "Is the most automatic tags that are kept.")
-TAG_DEFAULT_TIME_RETAINED = acts("tag.default-time-retained", DURATION, None, "Is how long a new tag is kept.")
+TAG_AUTOMATIC_COMPLETION = acts(
+    "tag.automatic-completion", FLAG, "false", "Creates the tags of periods that were missed."
+)
+TAG_NUM_RETAINED_MAX = acts("tag.num-retained-max", COUNT, None, "The maximum number of automatic tags that are kept.")
+TAG_DEFAULT_TIME_RETAINED = acts("tag.default-time-retained", DURATION, None, "How long a new tag is kept.")
 TAG_TIME_EXPIRE_ENABLED = acts("tag.time-expire-enabled", FLAG, "true", "Lets tags expire by their time.")
 TAG_CREATE_SUCCESS_FILE = acts("tag.create-success-file", FLAG, "false", "Writes a success file for each new tag.")
 TAG_BATCH_CUSTOMIZED_NAME = acts("tag.batch.customized-name", TEXT, None, "Names the tag of a batch write.")
@@ -99,10 +105,10 @@ SINK_PROCESS_TIME_ZONE = acts(
     "sink.process-time-zone",
     TEXT,
     None,
-    "Is the time zone of automatic tags made by the clock; default: the machine's.",
+    "The time zone of automatic tags made by the clock; default: the machine's.",
 )
 SINK_WATERMARK_TIME_ZONE = acts(
-    "sink.watermark-time-zone", TEXT, "UTC", "Is the time zone of automatic tags made by the watermark."
+    "sink.watermark-time-zone", TEXT, "UTC", "The time zone of automatic tags made by the watermark."
 )
 
 OPTIONS: tuple[TableOption[object], ...] = (
@@ -119,7 +125,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "partition.timestamp-format.strict",
         FLAG,
         "false",
-        "Refuses rows whose partition value tells no time.",
+        "Refuses rows whose partition value is no time.",
         "such partitions are written, and never expire",
         later=True,
     ),
@@ -145,7 +151,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "true",
         "Lets a Flink job remember which partitions are not done yet.",
-        "that follows from the table's files",
+        "the table's files determine it",
         scope=Scope.FLINK,
         harmless=("false",),
     ),
@@ -154,7 +160,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         DURATION,
         "0 ms",
         "Reports statistics of a partition to a Hive metastore after this time.",
-        "no metastore is told of partitions",
+        "partitions are not reported to a metastore",
     ),
     TAG_AUTOMATIC_CREATION,
     TAG_CREATION_PERIOD,
@@ -168,7 +174,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
     TAG_CREATE_SUCCESS_FILE,
     TAG_BATCH_CUSTOMIZED_NAME,
     refused("tag.callbacks", TEXT, None, "Names Java classes to call after each tag.", _NO_CLASS),
-    reported("tag.callback.<class>.param", TEXT, None, "Is the parameter of such a class.", "no Java class is called"),
+    reported("tag.callback.<class>.param", TEXT, None, "The parameter of such a class.", "no Java class is called"),
     SINK_PROCESS_TIME_ZONE,
     SINK_WATERMARK_TIME_ZONE,
 )

@@ -20,10 +20,10 @@ _MODES = (
     "incremental",
 )
 _BRANCHES = "read the branch itself: its name follows $branch_ in the table's name"
-_CORRUPT = "leave it out: a read fails at a file it cannot read.  penstock remove-unexisting-files  repairs a table"
+_CORRUPT = "remove it: a read fails at a file it cannot read.  penstock remove-unexisting-files  repairs a table"
 
 
-SCAN_MODE = acts("scan.mode", one_of(*_MODES), "default", "Says which rows a read begins with.", old_keys=("log.scan",))
+SCAN_MODE = acts("scan.mode", one_of(*_MODES), "default", "The rows that a read starts with.", old_keys=("log.scan",))
 SCAN_SNAPSHOT_ID = acts("scan.snapshot-id", WHOLE, None, "Reads the table as of a snapshot, or begins a stream there.")
 SCAN_TAG_NAME = acts("scan.tag-name", TEXT, None, "Reads the table as of a tag.")
 SCAN_VERSION = acts("scan.version", TEXT, None, "Reads the table as of a tag or a snapshot of this name.")
@@ -35,9 +35,9 @@ SCAN_TIMESTAMP_MILLIS = acts(
     "Reads the table as of a time in epoch milliseconds.",
     old_keys=("log.scan.timestamp-millis",),
 )
-SCAN_WATERMARK = acts("scan.watermark", WHOLE, None, "Reads the first snapshot whose watermark has come so far.")
+SCAN_WATERMARK = acts("scan.watermark", WHOLE, None, "Reads the first snapshot whose watermark is at least this.")
 SCAN_FILE_CREATION_TIME_MILLIS = acts(
-    "scan.file-creation-time-millis", WHOLE, None, "Reads only the files made after a time."
+    "scan.file-creation-time-millis", WHOLE, None, "Reads only files created after a time."
 )
 SCAN_FALLBACK_BRANCH = acts(
     "scan.fallback-branch", TEXT, None, "Reads partitions that the table does not have from a branch."
@@ -50,10 +50,12 @@ INCREMENTAL_BETWEEN_SCAN_MODE = acts(
     "incremental-between-scan-mode",
     one_of("auto", "delta", "changelog", "diff"),
     "auto",
-    "Says which files those changes are read from.",
+    "The files from which changes are read.",
 )
-CONSUMER_ID = acts("consumer-id", TEXT, None, "Names a stream's reader; the table keeps how far it is.")
-CONSUMER_IGNORE_PROGRESS = acts("consumer.ignore-progress", FLAG, "false", "Begins anew, whatever the reader has read.")
+CONSUMER_ID = acts("consumer-id", TEXT, None, "The name of a consumer, whose progress is kept in the table.")
+CONSUMER_IGNORE_PROGRESS = acts(
+    "consumer.ignore-progress", FLAG, "false", "Starts again, ignoring the progress of the consumer."
+)
 STREAMING_READ_OVERWRITE = acts(
     "streaming-read-overwrite", FLAG, "false", "Shows a stream the changes that an overwrite makes."
 )
@@ -64,13 +66,13 @@ STREAMING_READ_APPEND_OVERWRITE = acts(
     "Shows a stream the rows that an overwrite of an append table adds.",
 )
 SOURCE_SPLIT_TARGET_SIZE = acts(
-    "source.split.target-size", SIZE, "128 mb", "Is the size of the piece that one task reads."
+    "source.split.target-size", SIZE, "128 mb", "The size of a split, which one task reads."
 )
 SOURCE_SPLIT_OPEN_FILE_COST = acts(
-    "source.split.open-file-cost", SIZE, "4 mb", "Is what a small file counts at least in such a piece."
+    "source.split.open-file-cost", SIZE, "4 mb", "The minimum size that a file counts in a split."
 )
 READ_BATCH_SIZE = acts(
-    "read.batch-size", POSITIVE, "1024", "Is the most rows that are read at a time; 65,536 where it is not set."
+    "read.batch-size", POSITIVE, "1024", "The maximum number of rows read at a time; 65,536 if it is not set."
 )
 
 _OPTIONS = (
@@ -86,7 +88,7 @@ _OPTIONS = (
         "scan.creation-time-millis",
         WHOLE,
         None,
-        "Begins a stream at the first snapshot made after a time.",
+        "Starts a stream at the first snapshot created after a time.",
         "use scan.timestamp-millis, or scan.file-creation-time-millis",
         stops=Stops.READING,
     ),
@@ -112,7 +114,7 @@ _OPTIONS = (
         "scan.primary-branch",
         TEXT,
         None,
-        "Reads partitions from a branch where it has them.",
+        "Reads partitions that a branch has from that branch.",
         _BRANCHES,
         stops=Stops.READING,
         later=True,
@@ -122,12 +124,12 @@ _OPTIONS = (
         FLAG,
         "false",
         "Fails a read when the fallback branch cannot be read.",
-        "a read fails always when a branch cannot be read",
+        "a read always fails when a branch cannot be read",
         harmless=("true",),
         later=True,
     ),
-    refused("scan.ignore-corrupt-files", FLAG, "false", "Leaves unreadable files out.", _CORRUPT, later=True),
-    refused("scan.ignore-lost-files", FLAG, "false", "Leaves missing files out.", _CORRUPT, later=True),
+    refused("scan.ignore-corrupt-files", FLAG, "false", "Skips unreadable files.", _CORRUPT, later=True),
+    refused("scan.ignore-lost-files", FLAG, "false", "Skips missing files.", _CORRUPT, later=True),
     reported(
         "scan.plan-auto-tag-for-read.time-retained",
         DURATION,
@@ -161,7 +163,7 @@ _OPTIONS = (
         "consumer.mode",
         one_of("exactly-once", "at-least-once"),
         "exactly-once",
-        "Says when a reader's progress is stored.",
+        "When a consumer's progress is stored.",
         "it is stored when a batch is done",
         harmless=("exactly-once",),
     ),
@@ -171,8 +173,8 @@ _OPTIONS = (
         "streaming-read-mode",
         one_of("file", "log"),
         None,
-        "Says whether a stream reads files or a log system.",
-        "leave it out: streams read files",
+        "Whether a stream reads files or a log system.",
+        "remove it: streams read files",
         harmless=("file",),
         stops=Stops.READING,
     ),
@@ -180,15 +182,15 @@ _OPTIONS = (
         "streaming.read.snapshot.delay",
         DURATION,
         None,
-        "Lets a stream read a snapshot only so long after it was made.",
-        "a snapshot is read as soon as it is there",
+        "The time after its creation at which a stream reads a snapshot.",
+        "a snapshot is read as soon as it exists",
     ),
     reported(
         "continuous.discovery-interval",
         DURATION,
         "10 s",
-        "Is how often a stream looks for new snapshots.",
-        "the trigger of a Spark stream says how often; follow() has poll_seconds",
+        "How often a stream checks for new snapshots.",
+        "set the trigger of the Spark stream, or poll_seconds of follow()",
     ),
     SOURCE_SPLIT_TARGET_SIZE,
     SOURCE_SPLIT_OPEN_FILE_COST,
@@ -197,13 +199,13 @@ _OPTIONS = (
         FLAG,
         "false",
         "Reads partitions in their order.",
-        "rows come in no certain order: sort them",
+        "rows have no defined order: sort them",
     ),
     reported(
         "scan.manifest.parallelism",
         POSITIVE,
         None,
-        "Is the number of threads that read manifests.",
+        "The number of threads that read manifests.",
         "manifests are read by a few threads",
     ),
     READ_BATCH_SIZE,

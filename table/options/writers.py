@@ -6,17 +6,17 @@ from penstock.table.options.declaration import Scope, Stops, TableOption, acts, 
 from penstock.table.options.kinds import COUNT, FLAG, POSITIVE, SHARE, SIZE, TEXT, WHOLE, one_of
 
 _MEMORY = "write-buffer-size bounds the memory of a writer"
-_SORT = "a writer sorts its buffer whole"
-_RUNS = "a merge holds one batch of each sorted run"
+_SORT = "a writer sorts its whole buffer"
+_RUNS = "a merge keeps one batch of each sorted run in memory"
 _EVOLUTION = "tables with data-evolution.enabled are not supported"
 
-WRITE_BUFFER_SIZE = acts("write-buffer-size", SIZE, "256 mb", "Bounds the rows a writer holds before it writes files.")
-WRITE_BUFFER_SPILLABLE = acts("write-buffer-spillable", FLAG, "true", "Lets a full buffer go to local disk.")
+WRITE_BUFFER_SIZE = acts("write-buffer-size", SIZE, "256 mb", "The maximum size of the rows that a writer buffers.")
+WRITE_BUFFER_SPILLABLE = acts("write-buffer-spillable", FLAG, "true", "Allows writing a full buffer to local disk.")
 WRITE_BUFFER_SPILL_MAX_DISK_SIZE = acts(
-    "write-buffer-spill.max-disk-size", SIZE, None, "Bounds the local disk that a writer uses."
+    "write-buffer-spill.max-disk-size", SIZE, None, "The maximum local disk space of a writer."
 )
-SPILL_COMPRESSION = acts("spill-compression", TEXT, "zstd", "Is the compression of what goes to local disk.")
-SPILL_COMPRESSION_ZSTD_LEVEL = acts("spill-compression.zstd-level", WHOLE, "1", "Is the level of that compression.")
+SPILL_COMPRESSION = acts("spill-compression", TEXT, "zstd", "The compression of rows on local disk.")
+SPILL_COMPRESSION_ZSTD_LEVEL = acts("spill-compression.zstd-level", WHOLE, "1", "The zstd level of spill-compression.")
 ROW_TRACKING_ENABLED = acts(
     "row-tracking.enabled",
     FLAG,
@@ -41,21 +41,27 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "Merges rows of one key before they are shuffled.",
         "rows are merged after they are shuffled",
     ),
-    reported("page-size", SIZE, "64 kb", "Is the size of a page of memory.", _MEMORY),
-    reported("cache-page-size", SIZE, "64 kb", "Is the size of a page of a cache.", "no such cache is used"),
+    reported("page-size", SIZE, "64 kb", "The size of a page of memory.", _MEMORY),
+    reported("cache-page-size", SIZE, "64 kb", "The size of a page of a cache.", "no such cache is used"),
     reported(
         "sort-engine",
         one_of("loser-tree", "min-heap"),
         "loser-tree",
-        "Says how sorted runs are merged.",
+        "The algorithm that merges sorted runs.",
         "runs are merged by columns, not row by row",
         harmless=("min-heap",),
     ),
     reported(
         "sort-spill-threshold", POSITIVE, None, "Merges sorted runs on disk when there are more than this.", _RUNS
     ),
-    reported("sort-spill-buffer-size", SIZE, "64 mb", "Bounds the memory of such a sort.", _SORT),
-    reported("local-sort.max-num-file-handles", POSITIVE, "128", "Bounds the files that are merged at once.", _RUNS),
+    reported("sort-spill-buffer-size", SIZE, "64 mb", "The maximum memory of such a sort.", _SORT),
+    reported(
+        "local-sort.max-num-file-handles",
+        POSITIVE,
+        "128",
+        "The maximum number of files that are merged at once.",
+        _RUNS,
+    ),
     ROW_TRACKING_ENABLED,
     reported(
         "row-tracking.partition-group-on-commit",
@@ -70,16 +76,16 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "data-evolution.enabled",
         FLAG,
         "false",
-        "Lets a file hold only some columns of its rows.",
-        "leave it out: every file holds all columns of its rows",
+        "Allows files with only some columns of their rows.",
+        "remove it: every file contains all columns of its rows",
         stops=Stops.READING,
     ),
     refused(
         "data-evolution.compaction.rewrite-row-ids",
         FLAG,
         "false",
-        "Is refused by Paimon as well.",
-        "leave it out",
+        "Rewrites row ids in a compaction; Paimon refuses it too.",
+        "remove it",
         later=True,
     ),
     reported(
@@ -111,7 +117,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "data-evolution.row-id-conflict-rewrite.max-size",
         SIZE,
         "256 mb",
-        "Bounds files written anew after a conflict.",
+        "The maximum size of files rewritten after a conflict.",
         _EVOLUTION,
         later=True,
     ),
@@ -122,7 +128,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "data-evolution.row-sidecar.max-selected-rows",
         COUNT,
         "4096",
-        "Says when those are read.",
+        "When the rows beside the columns are read.",
         _EVOLUTION,
         later=True,
     ),
@@ -130,7 +136,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "data-evolution.row-sidecar.max-selection-ratio",
         SHARE,
         "0.05",
-        "Says when those are read.",
+        "When the rows beside the columns are read.",
         _EVOLUTION,
         later=True,
     ),
@@ -138,7 +144,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "write.data-evolution.update-conflict-retry.max-attempts",
         COUNT,
         "20",
-        "Is how often Spark's UPDATE tries again.",
+        "How often Spark's UPDATE is retried.",
         _EVOLUTION,
         scope=Scope.SPARK,
         later=True,
@@ -147,7 +153,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "write.data-evolution.update-conflict-retry.wait-ms",
         COUNT,
         "10",
-        "Is the wait between two tries.",
+        "The wait between two attempts.",
         _EVOLUTION,
         scope=Scope.SPARK,
         later=True,
@@ -157,7 +163,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Joins the partitions of two branches into one table.",
-        "leave it out, and read the branches",
+        "remove it, and read the branches",
         stops=Stops.READING,
         later=True,
     ),
@@ -191,7 +197,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         TEXT,
         None,
         "Names the branch of snapshots of a chain table.",
-        "leave it out, and read the branch",
+        "remove it, and read the branch",
         scope=Scope.READ,
         stops=Stops.READING,
         later=True,
@@ -201,7 +207,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         TEXT,
         None,
         "Names the branch of changes of a chain table.",
-        "leave it out, and read the branch",
+        "remove it, and read the branch",
         scope=Scope.READ,
         stops=Stops.READING,
         later=True,

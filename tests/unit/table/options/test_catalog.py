@@ -192,8 +192,8 @@ def test_wrong_values_are_refused(key: str, text: str, said: str) -> None:
     ("key", "said"),
     [
         ("write-mode", "a table without a primary key is an append table"),
-        ("connector", "every table is Paimon's"),
-        ("write-manifest-cache", "no such cache any more"),
+        ("connector", "every table here is a Paimon table"),
+        ("write-manifest-cache", "no longer has this cache"),
         ("bukcet", "did you mean bucket?"),
     ],
 )

@@ -19,8 +19,8 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.actions import MYSQL_TABLE
-from penstock.pipelines.config.flags import mysql_pipeline
+from penstock.pipelines.config.flags import MYSQL_TABLE
+from penstock.pipelines.config.sync_pipeline import mysql_pipeline
 from tests.here import run
 from tests.servers.launch import running
 

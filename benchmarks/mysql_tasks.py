@@ -19,9 +19,9 @@ from pymysql.cursors import Cursor
 
 from benchmarks.mysql import COLUMNS, fill
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.actions import MYSQL_TABLE
-from penstock.pipelines.config.flags import mysql_pipeline
+from penstock.pipelines.config.flags import MYSQL_TABLE
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.sync_pipeline import mysql_pipeline
 from tests.servers.launch import running
 from tests.tasks import Stage, stages
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from penstock.errors import ConfigError, nearest
 from penstock.pipelines.commands.examples import EXAMPLES
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 
 Given = dict[str, list[str]]
 

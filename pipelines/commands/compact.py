@@ -19,7 +19,7 @@ from penstock.pipelines.commands.target import (
     text,
     warehouse_of,
 )
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

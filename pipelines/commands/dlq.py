@@ -10,7 +10,7 @@ from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, harmless, print_rows, wants_json
 from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named, of_spec
 from penstock.pipelines.commands.target import number, text, yes
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse
-from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE, Flag
+from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE, Flag
 
 if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec
@@ -41,7 +41,7 @@ def values_of_flags(
     command: str, words: Sequence[str], flags: Sequence[Flag], does: str
 ) -> tuple[dict[str, Any], Given]:
     """The same by the keys of a file."""
-    from penstock.pipelines.config.flags import kafka_values, mysql_values
+    from penstock.pipelines.config.sync_pipeline import kafka_values, mysql_values
 
     action = action_of(words)
     if action is None:

@@ -9,7 +9,7 @@ from penstock.pipelines.commands.arguments import Given, parse_with_words
 from penstock.pipelines.commands.flags_given import action_of, file_of, values_of_flags
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.target import JSON, text, yes
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 
 _SOURCES = "mysql://user@host:3306/database, kafka://host:9092/topic, or a folder of messages"
 FLAGS = (

@@ -11,7 +11,7 @@ from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
 from penstock.pipelines.commands.pipeline_choice import file_given
 from penstock.pipelines.commands.target import JSON, number, text, yes
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     from penstock.pipelines.api.plan import PlannedTable

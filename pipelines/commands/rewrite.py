@@ -21,7 +21,7 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.pipelines.config.actions import Flag, without_effect
+from penstock.pipelines.config.flags import Flag, without_effect
 from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:

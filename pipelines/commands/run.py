@@ -9,7 +9,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 from penstock.pipelines.config.pairs import pairs
 from penstock.pipelines.config.pairs import words as words_of
 

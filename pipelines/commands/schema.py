@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 
 FLAGS = (
     Flag("output", "file to write to (default: standard output)", metavar="FILE"),

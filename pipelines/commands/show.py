@@ -10,7 +10,7 @@ from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import answer, print_facts, print_rows, wants_json
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import READING, catalog_of, number, text, warehouse_of
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     from penstock.table.handle import Table

@@ -6,7 +6,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import parse_with_word
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
 from penstock.pipelines.commands.target import READING, catalog_of, number, text
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 
 _FLAGS = (
     *READING,

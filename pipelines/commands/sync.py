@@ -6,7 +6,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE
+from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE
 from penstock.pipelines.config.pairs import pairs
 
 _ACTIONS = {
@@ -21,7 +21,7 @@ def command(name: str, words: list[str]) -> int:
     flags, description = _ACTIONS[name]
     given = parse(name, flags, words, description)
     _check_mode(given)
-    from penstock.pipelines.config.flags import kafka_pipeline, mysql_pipeline
+    from penstock.pipelines.config.sync_pipeline import kafka_pipeline, mysql_pipeline
 
     spec = mysql_pipeline(given) if name.startswith("mysql") else kafka_pipeline(given)
     if "from" in given:

@@ -17,7 +17,7 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     from penstock.table.handle import Table

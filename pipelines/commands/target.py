@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.flags import Flag
 from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:

@@ -1,152 +1,159 @@
-"""Translates the flags of a sync action into a pipeline: the same object that a YAML file describes."""
+"""The flags of the sync actions: one table that the parser, the help texts and the docs all read.
+
+Imports nothing heavy, because the command line loads it at every start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
-from penstock.errors import ConfigError
-from penstock.pipelines.config.kafka_conf import bounded, kafka_source
-from penstock.pipelines.config.load import parsed
-from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.mysql_conf import ends_by_itself, mysql_source
-from penstock.pipelines.config.pairs import pairs, words
-
-MODES = ("divided", "combined")
-Given = Mapping[str, Sequence[str]]  # flag name with hyphens -> the values on the command line, in order
+Kind = Literal["text", "list", "bool", "pairs"]  # pairs: a repeated k=v; list: repeated, or separated by commas
 
 
-def kafka_pipeline(given: Given) -> PipelineSpec:
-    """Return the pipeline of kafka-sync-table (if `--table` is given) or of kafka-sync-database."""
-    return parsed(kafka_values(given))
+@dataclass(frozen=True, slots=True)
+class Flag:
+    name: str
+    help: str
+    kind: Kind = "text"
+    metavar: str | None = None
+    required: bool = False
+    has_effect: bool = True
 
 
-def _keyless(given: Given) -> dict[str, Any]:
-    said = _last(given, "include-keyless")
-    # `--include-keyless` says "leave-out" where the key `sink.no-primary-key` of a file says "skip".
-    return {"no-primary-key": "skip" if said == "leave-out" else said} if said else {}
+def without_effect(*names: str, kind: Kind = "text") -> tuple[Flag, ...]:
+    """Return flags that are accepted because Paimon's commands have them, and that change nothing here."""
+    return tuple(Flag(name, "accepted without effect", kind, has_effect=False) for name in names)
 
 
-def mysql_pipeline(given: Given) -> PipelineSpec:
-    """Return the pipeline of mysql-sync-table (if `--table` is given) or of mysql-sync-database."""
-    return parsed(mysql_values(given))
+TARGET = (
+    Flag("warehouse", "folder or URL of the warehouse; the same as --catalog-conf warehouse=...", metavar="PATH"),
+    Flag("database", "database of the warehouse; created if missing", metavar="NAME", required=True),
+)
+TABLE = Flag("table", "table of the warehouse; created if missing", metavar="NAME", required=True)
 
-
-def kafka_values(given: Given) -> dict[str, Any]:
-    """Return the same pipeline as plain values, under the keys of a pipeline file."""
-    conf = pairs(given.get("kafka-conf", ()))
-    pipeline = _pipeline(given)
-    if bounded(conf):
-        pipeline["until"] = "caught-up"
-    return {
-        "pipeline": pipeline,
-        "source": kafka_source(conf),
-        "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
-        "sink": _sink(given) | _keyless(given),
-        "errors": _errors(given),
-    }
-
-
-def mysql_values(given: Given) -> dict[str, Any]:
-    """Return the same pipeline as plain values, under the keys of a pipeline file."""
-    conf = pairs(given.get("mysql-conf", ()))
-    pipeline = _pipeline(given)
-    if ends_by_itself(conf):
-        pipeline["until"] = "caught-up"
-    policies = {"on-truncate": "truncate", "on-drop": "drop", "on-rename-column": "rename-column"}
-    source = mysql_source(conf, names_table=bool(given.get("table")))
-    keyless = _renamed(given, {"include-keyless": "keyless"})
-    return {
-        "pipeline": pipeline,
-        "source": source | {"ddl": _renamed(given, policies)} | keyless,
-        "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
-        "sink": _sink(given),
-        "errors": _errors(given),
-    }
-
-
-def _pipeline(given: Given) -> dict[str, Any]:
-    name = _last(given, "name") or _last(given, "job-name") or _default_name(given)
-    made = _named(
-        given, "checkpoint", "trigger", "parallelism", "accept-replay", "resume-from-tables", "accept-gap", "resnapshot"
-    )
-    made |= _renamed(given, {"retry": "retry-parked"})
-    if "reset" in given:
-        made["reset"] = [_in(one, _last(given, "database")) for one in words(given["reset"])]
-    limits = _renamed(given, {"max-batch-rows": "rows", "max-batch-bytes": "bytes"})
-    until = "caught-up" if _last(given, "until-caught-up") == "true" else "forever"
-    return {"name": name, "until": until, "max-batch": limits, **made}
-
-
-def _in(table: str, database: str | None) -> str:
-    """Return `orders` as `ods.orders`, qualified with the single database that a sync action writes to."""
-    return table if "." in table or not database else f"{database}.{table}"
-
-
-def _errors(given: Given) -> dict[str, Any]:
-    limits = _renamed(given, {"max-bad-records": "max-per-batch", "max-bad-share": "max-share"})
-    letters = _renamed(given, {"dead-letter-table": "table"})
-    return {
-        **_renamed(given, {"on-bad-record": "bad-record", "isolate": "isolate"}),
-        "skip": limits,
-        "dead-letter": limits | letters,
-    }
-
-
-def _default_name(given: Given) -> str:
-    return ".".join(filter(None, (_last(given, "database"), _last(given, "table"))))
-
-
-def _sink(given: Given) -> dict[str, Any]:
-    mode = _last(given, "mode")
-    if mode is not None and mode.lower() not in MODES:
-        raise ConfigError(f"Unsupported mode: {mode}", hint=f"use {' or '.join(MODES)}; both have the same effect")
-    conf = pairs(given.get("catalog-conf", ()))
-    warehouse = conf.pop("warehouse", None) or _last(given, "warehouse")
-    if not warehouse:
-        raise ConfigError("no warehouse is set", hint="--warehouse PATH, or --catalog-conf warehouse=PATH")
-    catalog: dict[str, Any] = {"warehouse": warehouse}
-    for key in ("metastore", "case-sensitive"):
-        if key in conf:
-            catalog[key] = conf.pop(key)
-    naming: dict[str, Any] = _named(given, "table-prefix", "table-suffix", "merge-shards")
-    for flag in ("table-prefix-db", "table-suffix-db", "table-mapping"):
-        naming[flag] = pairs(given.get(flag, ()))
-    per_table = pairs(given.get("multiple-table-partition-keys", ()))
-    plain = _named(
-        given,
-        "database",
-        "table",
-        "metadata-column-prefix",
-        "sync-primary-keys-from-source-schema",
-        "ignore-incompatible",
-        "eager-init",
+SHAPE = (
+    Flag("partition-keys", "partition columns of new tables", "list", "A,B"),
+    Flag("primary-keys", "primary key of new tables (default: the source's)", "list", "A,B"),
+    Flag("computed-column", "computed column: 'dt=date_format(created, yyyy-MM-dd)'; may be repeated", "text", "DEF"),
+    Flag(
+        "metadata-column",
+        "metadata columns, which say where a row came from; may be repeated or separated by commas",
+        "list",
+        "NAME",
+    ),
+    Flag("metadata-column-prefix", "prefix of the names of metadata columns", metavar="TEXT"),
+    Flag("type-mapping", "options for the mapping of source types to table types", "list", "OPTION"),
+    Flag("sync-primary-keys-from-source-schema", "use the source's key if no key is set (default: true)", "bool"),
+)
+NAMING = (
+    Flag("table-prefix", "prefix of all table names", metavar="TEXT"),
+    Flag("table-suffix", "suffix of all table names", metavar="TEXT"),
+    Flag("table-prefix-db", "prefix for the tables of one source database; may be repeated", "pairs", "DB=TEXT"),
+    Flag("table-suffix-db", "suffix for the tables of one source database; may be repeated", "pairs", "DB=TEXT"),
+    Flag("table-mapping", "target name of one source table; may be repeated", "pairs", "SOURCE=TABLE"),
+    Flag("including-tables", "source tables to capture, as a regular expression (default: .*)", metavar="REGEX"),
+    Flag("excluding-tables", "source tables to exclude; wins over the included ones", metavar="REGEX"),
+    Flag("including-dbs", "source databases to capture, as a regular expression (default: .*)", metavar="REGEX"),
+    Flag("excluding-dbs", "source databases to exclude; wins over the included ones", metavar="REGEX"),
+    Flag(
+        "multiple-table-partition-keys", "partition columns for one source table; may be repeated", "pairs", "TABLE=A,B"
+    ),
+    Flag("ignore-incompatible", "skip tables that cannot store the types of the source (default: false)", "bool"),
+    Flag("merge-shards", "write tables with the same name in several databases to one table (default: true)", "bool"),
+    Flag("mode", "divided or combined; both have the same effect", metavar="MODE"),
+    Flag("eager-init", "create a snapshot of every table with each batch, even without rows (default: false)", "bool"),
+    Flag(
         "schema-init-max-read",
-        "wait-for-data",
-    )
-    return {
-        **plain,
-        "catalog": {**catalog, "options": conf},
-        "naming": naming,
-        "compaction": _renamed(given, {"compaction": "mode"}),
-        "primary-keys": words(given.get("primary-keys", ())),
-        "partition-keys": words(given.get("partition-keys", ())),
-        "multiple-table-partition-keys": {table: words([keys]) for table, keys in per_table.items()},
-        "computed-columns": tuple(given.get("computed-column", ())),
-        "metadata-columns": words(given.get("metadata-column", ())),
-        "type-mapping": words(given.get("type-mapping", ())),
-        "table-options": pairs(given.get("table-conf", ())),
-    }
+        "number of records to examine for creating tables before the first batch (default: 1000)",
+        metavar="N",
+    ),
+)
+CONFS = (
+    Flag("catalog-conf", "option of the catalog; may be repeated", "pairs", "K=V"),
+    Flag("table-conf", "option of new tables; may be repeated", "pairs", "K=V"),
+)
+RUNNING = (
+    Flag("name", "name of the pipeline: used as commit user and for the checkpoint folder", metavar="NAME"),
+    Flag("job-name", "the same as --name", metavar="NAME"),
+    Flag("checkpoint", "folder of the checkpoint (default: <warehouse>/_penstock/<name>)", metavar="PATH"),
+    Flag("trigger", "time between batches (default: 30s)", metavar="TIME"),
+    Flag("until-caught-up", "read what the source contains now, commit, exit with code 0", "bool"),
+    Flag("max-batch-rows", "maximum number of records per batch", metavar="N"),
+    Flag("max-batch-bytes", "maximum number of bytes per batch", metavar="SIZE"),
+    Flag("parallelism", "number of tasks per batch (default: all cores)", metavar="N"),
+    Flag(
+        "compaction",
+        "inline: compact in the write tasks; background: in separate tasks (default: inline)",
+        metavar="MODE",
+    ),
+    Flag("on-bad-record", "fail, skip or dead-letter (default: fail)", metavar="POLICY"),
+    Flag("dead-letter-table", "table for bad records (default: __penstock_dead_letters)", metavar="NAME"),
+    Flag(
+        "max-bad-records",
+        "maximum number of bad records per batch; the job stops beyond it (default: 1000)",
+        metavar="N",
+    ),
+    Flag("max-bad-share", "maximum share of bad records, once there are more than ten (default: 0.1)", metavar="PART"),
+    Flag("isolate", "park a table that fails, and continue with the others (default: false)", "bool"),
+    Flag("retry", "let parked tables apply the batches they missed first (default: false)", "bool"),
+    Flag("wait-for-data", "wait for a first record if the table does not exist yet (default: false)", "bool"),
+    Flag(
+        "accept-replay", "continue with a new checkpoint, although rows may be written twice (default: false)", "bool"
+    ),
+    Flag("resume-from-tables", "start a new checkpoint at the position of the tables (default: false)", "bool"),
+    Flag("accept-gap", "continue where the source has deleted records, with a gap (default: false)", "bool"),
+    Flag("from", "start position of a new checkpoint: earliest, latest or a time", metavar="PLACE"),
+    Flag("master", "Spark master (default: this machine, all cores)", metavar="URL"),
+    Flag("spark-conf", "setting of the Spark session; may be repeated", "pairs", "K=V"),
+    Flag("json", "print the result as JSON", "bool"),
+    *without_effect("force-start-flink-job", kind="bool"),
+)
+KAFKA = Flag(
+    "kafka-conf", "option of the Kafka source: topic, value.format, properties.*; may be repeated", "pairs", "K=V"
+)
 
+MYSQL = Flag(
+    "mysql-conf", "option of the MySQL source: hostname, username, database-name, ...; may be repeated", "pairs", "K=V"
+)
+INCLUDE_KEYLESS = Flag(
+    "include-keyless",
+    "tables without a key: append, leave-out or fail (default: leave-out for MySQL, else append)",
+    metavar="POLICY",
+)
+MYSQL_DDL = (
+    Flag(
+        "on-truncate",
+        "TRUNCATE at the source: ignore, or delete-all to empty the table (default: ignore)",
+        metavar="POLICY",
+    ),
+    Flag(
+        "on-drop",
+        (
+            "a source table that is dropped, replaced or renamed to an excluded name: ignore, or delete-all to "
+            "empty the table (default: ignore)"
+        ),
+        metavar="POLICY",
+    ),
+    Flag(
+        "on-rename-column",
+        "a renamed column at the source: add a new column, or rename the column with its values (default: add)",
+    ),
+    Flag(
+        "resnapshot",
+        "empty the tables and read them again, if the binlog is lost or unreliable (default: false)",
+        "bool",
+    ),
+    Flag(
+        "reset",
+        "empty these tables and read their source again, while the others continue; may be repeated",
+        "list",
+        "TABLE",
+    ),
+    INCLUDE_KEYLESS,
+)
 
-def _last(given: Given, flag: str) -> str | None:
-    values = given.get(flag)
-    return values[-1] if values else None
-
-
-def _named(given: Given, *flags: str) -> dict[str, Any]:
-    return {flag: given[flag][-1] for flag in flags if given.get(flag)}
-
-
-def _renamed(given: Given, names: Mapping[str, str]) -> dict[str, Any]:
-    return {key: given[flag][-1] for flag, key in names.items() if given.get(flag)}
+MYSQL_TABLE = (*TARGET, TABLE, *SHAPE, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
+MYSQL_DATABASE = (*TARGET, *SHAPE, *NAMING, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
+KAFKA_TABLE = (*TARGET, TABLE, *SHAPE, KAFKA, *CONFS, *RUNNING)
+KAFKA_DATABASE = (*TARGET, *SHAPE, *NAMING, INCLUDE_KEYLESS, KAFKA, *CONFS, *RUNNING)

@@ -13,8 +13,8 @@ import sys
 from typing import Any
 
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.actions import MYSQL_DATABASE, MYSQL_TABLE
-from penstock.pipelines.config.flags import mysql_pipeline
+from penstock.pipelines.config.flags import MYSQL_DATABASE, MYSQL_TABLE
+from penstock.pipelines.config.sync_pipeline import mysql_pipeline
 from tests.here import run
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.actions import KAFKA_DATABASE
-from penstock.pipelines.config.flags import kafka_pipeline
+from penstock.pipelines.config.flags import KAFKA_DATABASE
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.sync_pipeline import kafka_pipeline
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.avro import change, converted, envelope, message, optional, value_of, without_logical

@@ -11,9 +11,9 @@ from typing import Any
 from penstock.ingest.mysql.config import MySqlConfig
 from penstock.pipelines.api.verify import TableVerdict, Verification
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.actions import MYSQL_DATABASE, MYSQL_TABLE
-from penstock.pipelines.config.flags import mysql_pipeline
+from penstock.pipelines.config.flags import MYSQL_DATABASE, MYSQL_TABLE
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.sync_pipeline import mysql_pipeline
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of

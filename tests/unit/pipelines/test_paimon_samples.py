@@ -8,9 +8,9 @@ import pytest
 
 from penstock.ingest.files.connector import FilesConfig
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
-from penstock.pipelines.config.flags import kafka_pipeline
+from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.sync_pipeline import kafka_pipeline
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import run

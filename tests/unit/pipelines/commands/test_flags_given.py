@@ -9,8 +9,8 @@ import pytest
 from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.config.actions import KAFKA_TABLE, MYSQL_DATABASE
-from penstock.pipelines.config.flags import kafka_pipeline, mysql_pipeline
+from penstock.pipelines.config.flags import KAFKA_TABLE, MYSQL_DATABASE
+from penstock.pipelines.config.sync_pipeline import kafka_pipeline, mysql_pipeline
 
 MYSQL = [
     *("--warehouse", "/w", "--database", "ods", "--table-prefix", "x_", "--excluding-tables", "tmp.*"),

@@ -5,9 +5,9 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.ingest.kafka.config import KafkaConfig, specific_offsets
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
-from penstock.pipelines.config.flags import kafka_pipeline
+from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.sync_pipeline import kafka_pipeline
 
 TABLE = [
     "--warehouse",

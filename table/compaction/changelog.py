@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, is_retract
 from penstock.table.merge.aggregates.identity import identities
-from penstock.table.merge.key_groups import KIND, SEQUENCE, Flags, Groups, Ints, kinds_of, whole
+from penstock.table.merge.key_groups import KIND, SEQUENCE, Groups, kinds_of, whole
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.options.changelogs import (
     CHANGELOG_PRODUCER,
@@ -20,6 +20,7 @@ from penstock.table.options.changelogs import (
     ChangelogProducer,
 )
 from penstock.table.options.table_options import TableOptions
+from penstock.table.values.arrays import Flags, Ints
 from penstock.table.values.types import AtomicType, DataType
 
 _LATEST = np.iinfo(np.int64).max

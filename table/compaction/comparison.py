@@ -14,9 +14,10 @@ from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.merge.bounded_merge import Step
 from penstock.table.merge.engines.first_row import first_rows
 from penstock.table.merge.incoming_kinds import kept_rows
-from penstock.table.merge.key_groups import Flags, Groups, Ints, concat_parts, group_rows, kinds_of, whole
+from penstock.table.merge.key_groups import Groups, concat_parts, group_rows, kinds_of, whole
 from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.merge.sorted_runs import Levels
+from penstock.table.values.arrays import Flags, Ints
 
 
 @dataclass(frozen=True, slots=True)

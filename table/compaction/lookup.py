@@ -14,11 +14,11 @@ from penstock.table.compaction.lookup_file import StoredFile
 from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.files.conditions import Condition
 from penstock.table.files.file_reader import POSITION
-from penstock.table.merge.key_groups import Ints
 from penstock.table.merge.key_values import KeyRows, KeyValue
 from penstock.table.merge.sorted_runs import KeyedFile, Levels
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
+from penstock.table.values.arrays import Ints
 from penstock.table.values.buffers import fixed_values
 from penstock.table.values.ordering import comparable_keys
 

@@ -7,19 +7,18 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.merge.key_groups import Ints
+from penstock.table.values.arrays import Ints, Words
 from penstock.table.values.buffers import fixed_values, rows_at
 from penstock.table.values.ordering import ColumnLayout, KeyLayout, Keys, comparable_keys, key_layout, sort_keys
 from penstock.table.values.types import DataType, parse_atomic, type_text
 
 VERSION = 2
-Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 CHUNK_ROWS = 131_072
 # Sort keys beyond this size would be far larger than the rows. They are not stored but computed at each lookup.
 _WIDEST_KEYS = 256 << 20

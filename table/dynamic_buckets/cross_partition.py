@@ -23,7 +23,6 @@ from penstock.table.dynamic_buckets.bucket_allocator import BucketAllocator
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.dynamic_buckets.index_runs import (
     UNKNOWN,
-    Ints,
     KeyRun,
     bucket_of,
     key_order,
@@ -34,6 +33,7 @@ from penstock.table.dynamic_buckets.key_index import KeyIndex, Overlay
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.merge.spec import MergeEngine, MovedKey
 from penstock.table.meta.store import TableStore
+from penstock.table.values.arrays import Ints
 from penstock.table.values.fingerprints import Fingerprints, fingerprints
 from penstock.table.values.internal import from_internal
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.table.values.fingerprints import Fingerprints, Words
+from penstock.table.values.arrays import Ints, Words
+from penstock.table.values.fingerprints import Fingerprints
 
-Ints = npt.NDArray[np.int64]
 Stamps = npt.NDArray[np.uint32]
 
 UNKNOWN = -1

@@ -12,13 +12,13 @@ import numpy as np
 
 from penstock.table.dynamic_buckets.index_runs import (
     UNKNOWN,
-    Ints,
     KeyRun,
     merged_pieces,
     partition_of,
     united,
     write_run,
 )
+from penstock.table.values.arrays import Ints
 from penstock.table.values.fingerprints import Fingerprints
 
 _MOST_RUNS = 8

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.errors import TableCorrupt
+from penstock.table.values.arrays import Hashes
 
-Hashes = npt.NDArray[np.int32]
 _STORED = np.dtype(">i4")
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.table.files.errors import TimestampOutOfRange
+from penstock.table.values.arrays import Ints
 from penstock.table.values.buffers import validity
 
 UNIT_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _LAST_SECOND = 2**63 // 10**9
-
-Ints = npt.NDArray[np.int64]
 
 
 def moments(like: pa.Array, seconds: Ints, nanos: Ints, target: pa.DataType, column: str) -> pa.Array:

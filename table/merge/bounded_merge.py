@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.merge.key_groups import Ints, concat_parts, group_rows
+from penstock.table.merge.key_groups import concat_parts, group_rows
 from penstock.table.merge.key_values import KeyRows
 from penstock.table.merge.merge_rows import merge_rows
 from penstock.table.merge.spec import MergeSpec
+from penstock.table.values.arrays import Ints
 from penstock.table.values.ordering import sort_keys
 from penstock.table.values.types import AtomicType
 

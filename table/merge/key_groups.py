@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.row_kinds import RowKinds, is_retract
+from penstock.table.values.arrays import Flags, Ints
 from penstock.table.values.buffers import Rows, fixed_values
 from penstock.table.values.ordering import Keys, sort_keys
 from penstock.table.values.sorting import stable_order
@@ -22,8 +23,6 @@ from penstock.table.values.types import AtomicType, DataType
 SEQUENCE = "_SEQUENCE_NUMBER"
 KIND = "_VALUE_KIND"
 
-Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 # Engines that process columns are a third faster on one chunk than on five; for more rows the copy would be too large.
 COMBINED_ROWS = 1 << 20

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.table.merge.incoming_kinds import kept_rows
-from penstock.table.merge.key_groups import Groups, Ints, concat_parts, group_rows, kinds_of, visible_rows
+from penstock.table.merge.key_groups import Groups, concat_parts, group_rows, kinds_of, visible_rows
 from penstock.table.merge.outcome import Outcome
 from penstock.table.merge.spec import MergeSpec
+from penstock.table.values.arrays import Ints
 
 
 def merge_rows(

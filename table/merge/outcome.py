@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.row_kinds import RowKinds, is_retract
-from penstock.table.merge.key_groups import KIND, Flags, Groups, Ints, Work
+from penstock.table.merge.key_groups import KIND, Groups, Work
+from penstock.table.values.arrays import Flags, Ints
 from penstock.table.values.buffers import rows_at
 
 

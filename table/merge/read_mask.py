@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from penstock.row_kinds import is_retract
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, Step, steps
-from penstock.table.merge.key_groups import KIND, SEQUENCE, Flags, concat_parts, kinds_of, newest_rows
+from penstock.table.merge.key_groups import KIND, SEQUENCE, concat_parts, kinds_of, newest_rows
 from penstock.table.merge.spec import MergeSpec
+from penstock.table.values.arrays import Flags
 
 
 def may_mask(spec: MergeSpec, runs: int) -> bool:

@@ -8,11 +8,12 @@ from enum import Enum
 
 from penstock.row_kinds import RowKinds
 from penstock.table.merge.aggregates.function import Aggregate
-from penstock.table.merge.key_groups import Flags, Groups
+from penstock.table.merge.key_groups import Groups
 from penstock.table.merge.outcome import Outcome
 from penstock.table.options.declaration import TableOption
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrays import Flags
 from penstock.table.values.types import DataType, Field
 
 

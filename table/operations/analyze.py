@@ -19,7 +19,8 @@ from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.scan import Scan
-from penstock.table.values.fingerprints import Words, fingerprints
+from penstock.table.values.arrays import Words
+from penstock.table.values.fingerprints import fingerprints
 from penstock.table.values.internal import internal_values
 from penstock.table.values.nearest import no_column
 from penstock.table.values.types import AtomicType, Field

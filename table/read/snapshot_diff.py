@@ -19,12 +19,12 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.plan import Plan, Split, grouped, only, plan_state
 from penstock.table.read.split_reader import SplitReader
+from penstock.table.values.arrays import Flags
 from penstock.table.values.fingerprints import fingerprints
 from penstock.table.values.internal import entry_types, internal_values
 from penstock.table.values.ordering import comparable_keys
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
-Mask = npt.NDArray[np.bool_]
 Marks = npt.NDArray[np.void]
 _MARK = np.dtype("V16")
 
@@ -154,7 +154,7 @@ def _places(splits: Sequence[Split]) -> set[tuple[str, int]]:
     return {(file.name, file.level) for split in splits for file in split.files}
 
 
-def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Mask:
+def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Flags:
     names = [field.name for field in layout.key_fields]
     old_keys, new_keys = comparable_keys(
         [[table.column(name).combine_chunks() for name in names] for table in (old, new)], layout.key_types
@@ -173,7 +173,7 @@ def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Mask:
     return np.asarray(~same, np.bool_)
 
 
-def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray, type_: DataType) -> Mask:
+def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray, type_: DataType) -> Flags:
     """Compare as Java does: NaN equals NaN, -0.0 differs from 0.0, and the order of a map's entries is ignored."""
     one, other = left.combine_chunks(), right.combine_chunks()
     if not isinstance(type_, AtomicType) or type_.root == "VARIANT":

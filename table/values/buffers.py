@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from penstock.table.values.arrays import Bytes, Flags, Ints
+
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
@@ -63,7 +62,7 @@ def decimal_words(array: pa.Array) -> tuple[npt.NDArray[np.uint64], Ints]:
     return words[:, 0].view("<u8"), words[:, 1]
 
 
-def validity(array: pa.Array) -> Mask | None:
+def validity(array: pa.Array) -> Flags | None:
     """Return the mask of the values that are not null, or None if no value is null."""
     if array.null_count == 0:
         return None

@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.table.values.buffers import Bytes, decimal_words, filled_values, padded, text_parts, validity
+from penstock.table.values.arrays import Bytes, Words
+from penstock.table.values.buffers import decimal_words, filled_values, padded, text_parts, validity
 from penstock.table.values.types import AtomicType, DataType
-
-Words = npt.NDArray[np.uint64]
 
 WORD = 8
 _SIGN = np.uint64(1 << 63)

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.table.values.arrays import Words
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.buffers import one_array
 from penstock.table.values.row_columns import RowColumns, Tail, row_columns
 from penstock.table.values.types import DataType
-
-Words = npt.NDArray[np.uint64]
 
 # Number of rows mixed at a time. The state and the temporary arrays then fit into the second-level cache.
 _CHUNK = 32_768

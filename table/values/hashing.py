@@ -14,12 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.table.values.arrays import Hashes, Ints
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.buffers import Ints, filled_values, one_array
+from penstock.table.values.buffers import filled_values, one_array
 from penstock.table.values.row_columns import RowColumns, Tail, row_columns
 from penstock.table.values.types import AtomicType, DataType
 
-Hashes = npt.NDArray[np.int32]
 State = npt.NDArray[np.uint32]
 
 _SEED = 42

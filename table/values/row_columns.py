@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.table.values.arrays import Bytes, Flags, Ints
 from penstock.table.values.arrow_types import timestamp_unit, to_arrow
-from penstock.table.values.buffers import Bytes, Ints, Mask, decimal_words, filled_values, one_array, padded, text_parts
+from penstock.table.values.buffers import decimal_words, filled_values, one_array, padded, text_parts
 from penstock.table.values.buffers import validity as valid_mask
 from penstock.table.values.internal import internal_values
 from penstock.table.values.row_codec import encode_nested, header_size, is_wide_decimal, is_wide_timestamp
@@ -189,7 +190,7 @@ def _texts(array: pa.Array, ends: Ints) -> tuple[Slots, Tail | None]:
     return slots, Tail(rows, lengths[rows], array.take(pa.array(rows)))
 
 
-def _inline(lengths: Ints, data: Bytes, present: Mask | None) -> Slots:
+def _inline(lengths: Ints, data: Bytes, present: Flags | None) -> Slots:
     matrix = padded(lengths, data, 8)
     matrix[:, 7] = 0x80 | lengths
     slots = matrix.view("<u8")[:, 0]

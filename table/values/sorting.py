@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.table.values.buffers import Ints
+from penstock.table.values.arrays import Ints, Words
 from penstock.table.values.ordering import Keys
-
-Words = npt.NDArray[np.uint64]
 
 
 def stable_order(keys: Keys, sorted_runs: bool) -> Ints:

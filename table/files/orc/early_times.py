@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.files.errors import TimestampOutOfRange
-from penstock.table.files.moments import UNIT_NANOS, Ints
+from penstock.table.files.moments import UNIT_NANOS
 from penstock.table.files.parquet.relayout import map_leaves
+from penstock.table.values.arrays import Ints
 from penstock.table.values.buffers import filled_values
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.files.moments import Ints, moments
+from penstock.table.files.moments import moments
 from penstock.table.files.orc.early_times import unrounded
 from penstock.table.files.parquet.spliced import SplicedFile
 from penstock.table.orc_metadata.protobuf import Message
@@ -27,6 +27,7 @@ from penstock.table.orc_metadata.tail import (
     stream_message,
     stripe_message,
 )
+from penstock.table.values.arrays import Ints
 from penstock.table.values.buffers import fixed_values
 
 EPOCH_2015 = 1_420_070_400

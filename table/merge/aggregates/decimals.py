@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.table.merge.aggregates.function import Inputs
-from penstock.table.merge.key_groups import Flags
+from penstock.table.values.arrays import Flags, Words
 from penstock.table.values.buffers import decimal_words
 
-Words = np.ndarray[Any, np.dtype[np.uint64]]
 _LOW = np.uint64(0xFFFFFFFF)
 _EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 _QUOTIENT = decimal.Context(prec=38, rounding=decimal.ROUND_HALF_UP)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.table.merge.aggregates.function import Inputs, restarted
-from penstock.table.merge.key_groups import Flags, Ints, dense_ranks
+from penstock.table.merge.key_groups import dense_ranks
+from penstock.table.values.arrays import Flags, Ints
 from penstock.table.values.ordering import sort_keys
 
 

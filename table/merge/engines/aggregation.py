@@ -13,12 +13,13 @@ from penstock.table.merge.aggregates.function import Aggregate, Inputs
 from penstock.table.merge.aggregates.registry import LAST_NON_NULL, aggregate_column
 from penstock.table.merge.engines.column_options import column_aggregates
 from penstock.table.merge.incoming_kinds import check_retractable
-from penstock.table.merge.key_groups import Flags, Groups, Ints, Work
+from penstock.table.merge.key_groups import Groups, Work
 from penstock.table.merge.outcome import Merged, Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
 from penstock.table.options.merge_engines import AGGREGATION_REMOVE_RECORD_ON_DELETE
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrays import Flags, Ints
 from penstock.table.values.types import DataType
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from penstock.row_kinds import RowKinds
-from penstock.table.merge.key_groups import Flags, Groups
+from penstock.table.merge.key_groups import Groups
 from penstock.table.merge.outcome import Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrays import Flags
 
 
 def _merge(_spec: MergeSpec, groups: Groups, _chosen: Flags) -> Outcome:

@@ -7,12 +7,13 @@ import numpy as np
 from penstock.errors import ConfigError
 from penstock.row_kinds import RowKinds, is_retract
 from penstock.table.merge.incoming_kinds import RetractRefused
-from penstock.table.merge.key_groups import Flags, Groups, Ints
+from penstock.table.merge.key_groups import Groups
 from penstock.table.merge.outcome import Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrays import Flags, Ints
 
 
 def first_rows(groups: Groups, chosen: Flags) -> Ints:

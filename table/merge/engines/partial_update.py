@@ -15,7 +15,7 @@ from penstock.table.merge.engines.column_options import column_aggregates, named
 from penstock.table.merge.engines.plain_fields import plain_picks, result_kinds
 from penstock.table.merge.engines.sequence_groups import merge_sequence_groups
 from penstock.table.merge.incoming_kinds import RetractRefused, check_retractable, check_retracts
-from penstock.table.merge.key_groups import KIND, Flags, Groups, Work
+from penstock.table.merge.key_groups import KIND, Groups, Work
 from penstock.table.merge.outcome import Merged, Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey, SequenceGroup
 from penstock.table.options.merge_engines import (
@@ -25,6 +25,7 @@ from penstock.table.options.merge_engines import (
 )
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrays import Flags
 
 
 def _merge(spec: MergeSpec, groups: Groups, chosen: Flags) -> Outcome:

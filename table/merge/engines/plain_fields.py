@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.row_kinds import DELETE, RowKinds
-from penstock.table.merge.key_groups import SEQUENCE, Flags, Ints, Work
+from penstock.table.merge.key_groups import SEQUENCE, Work
 from penstock.table.merge.spec import MergeSpec
+from penstock.table.values.arrays import Flags, Ints
 
 
 def result_kinds(work: Work, adds: Flags, last_removes: Flags) -> RowKinds:

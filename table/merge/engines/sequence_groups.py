@@ -14,9 +14,10 @@ from penstock.row_kinds import DELETE
 from penstock.table.merge.aggregates.function import Inputs
 from penstock.table.merge.aggregates.registry import aggregate_column
 from penstock.table.merge.engines.plain_fields import plain_picks, result_kinds
-from penstock.table.merge.key_groups import KIND, Flags, Ints, Work, dense_ranks, valid_rows
+from penstock.table.merge.key_groups import KIND, Work, dense_ranks, valid_rows
 from penstock.table.merge.outcome import Merged
 from penstock.table.merge.spec import MergeSpec, SequenceGroup
+from penstock.table.values.arrays import Flags, Ints
 from penstock.table.values.ordering import sort_keys
 
 

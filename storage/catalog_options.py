@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 _NO_METASTORE = "no metastore is used: databases and tables are the folders of the warehouse"
 _NO_CACHE = "metadata is not cached between reads"
-_NO_LOCK = "no lock is taken: a commit creates its snapshot file only where there is none"
-_NO_FORMAT_TABLES = "a warehouse folder lists Paimon tables only"
+_NO_LOCK = "commits need no lock: a snapshot file is created only if it does not exist"
+_NO_FORMAT_TABLES = "a warehouse folder contains only Paimon tables"
 # Options that are accepted so that Flink, Spark and Penstock can share one configuration, and the behaviour that
 # applies instead.
 WITHOUT_EFFECT = {
@@ -31,14 +31,14 @@ WITHOUT_EFFECT = {
     "cache.manifest.soft-values": _NO_CACHE,
     "cache.partition.max-num": _NO_CACHE,
     "cache.snapshot.max-num-per-table": _NO_CACHE,
-    "case-sensitive": "names are used as they are written",
+    "case-sensitive": "names are case-sensitive",
     "catalog-key": _NO_METASTORE,
     "client-pool-cache.eviction-interval-ms": _NO_METASTORE,
     "client-pool-cache.keys": _NO_METASTORE,
     "client-pool-size": _NO_METASTORE,
     "file-io.allow-cache": "each store has one client",
     "format-table.enabled": _NO_FORMAT_TABLES,
-    "hadoop-conf-dir": "the HDFS client finds its configuration by HADOOP_CONF_DIR",
+    "hadoop-conf-dir": "the HDFS client reads its configuration from HADOOP_CONF_DIR",
     "hive-conf-dir": _NO_METASTORE,
     "hive.skip-update-stats": _NO_METASTORE,
     "local-cache.block-size": _NO_CACHE,
@@ -53,7 +53,7 @@ WITHOUT_EFFECT = {
     "lock.enabled": _NO_LOCK,
     "lock.type": _NO_LOCK,
     "metastore.client.class": _NO_METASTORE,
-    "resolving-file-io.enabled": "each location is opened by the client of its own scheme",
+    "resolving-file-io.enabled": "the client of each location is chosen by its scheme",
     "sync-all-properties": _NO_METASTORE,
     "uri": _NO_METASTORE,
 }
@@ -70,7 +70,7 @@ def check_names(names: Iterable[str]) -> None:
     for name in names:
         near = nearest(name, known, cutoff=_NEAR)
         if near and name not in known:
-            raise ConfigError(f"{name!r} is no option of a catalog", option=name, hint=f"did you mean {near}?")
+            raise ConfigError(f"{name!r} is not a catalog option", option=name, hint=f"did you mean {near}?")
 
 
 def check_catalog(options: Mapping[str, str]) -> None:
@@ -82,7 +82,7 @@ def check_catalog(options: Mapping[str, str]) -> None:
         raise ConfigError(
             "table.type = external is not supported: dropping a table deletes its folder",
             option="table.type",
-            hint="make tables outside of the warehouse with penstock.create_table(path, ...)",
+            hint="create tables outside of the warehouse with penstock.create_table(path, ...)",
         )
     for name in options.keys() & WITHOUT_EFFECT.keys():
         _warn(name)
@@ -93,8 +93,8 @@ def metastore_unknown(metastore: str) -> ConfigError:
     return ConfigError(
         f"metastore = {metastore} is not supported: a warehouse is a folder",
         option="metastore",
-        hint="leave metastore (and uri) out and give the folder as the warehouse. A Hive, JDBC or REST catalog that"
-        " knows these tables does not learn of changes made here",
+        hint="remove metastore (and uri), and set the warehouse to the folder. A Hive, JDBC or REST catalog of these"
+        " tables is not notified of changes made here",
     )
 
 

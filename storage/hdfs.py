@@ -25,7 +25,7 @@ from penstock.storage.output import Output
 try:
     import hdfs_native
 except ImportError as error:
-    raise ConfigError("HDFS needs its client", hint="pip install hdfs-native") from error
+    raise ConfigError("the HDFS client is not installed", hint="pip install hdfs-native") from error
 
 _KERBEROS = {"security.kerberos.login.principal": "principal", "security.kerberos.login.keytab": "keytab"}
 _SETTINGS = ("dfs.", "fs.viewfs.", "ipc.")

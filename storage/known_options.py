@@ -72,7 +72,7 @@ def _is_taken(name: str) -> bool:
 
 
 def _misspelt(name: str, near: str) -> ConfigError:
-    return ConfigError(f"{name!r} is no option of a store", hint=f"did you mean {near}?")
+    return ConfigError(f"{name!r} is not a store option", hint=f"did you mean {near}?")
 
 
 def _is_tuning(plain: str) -> bool:
@@ -83,4 +83,6 @@ def _is_tuning(plain: str) -> bool:
 @functools.lru_cache(maxsize=256)
 def _warn(name: str) -> None:
     """Log the warning, once per process and option."""
-    log.warning("store option has no effect option=%s hint=the client's own names go after object-store.", name)
+    log.warning(
+        "store option has no effect option=%s hint=write options of the obstore client as object-store.NAME", name
+    )

@@ -180,8 +180,8 @@ def _client(storage: ObjectStorage) -> Any:
         return store.AzureStore(storage.bucket, config=config, client_options=client)
     except exceptions.UnknownConfigurationKeyError as error:
         raise ConfigError(
-            f"the client of {storage.kind}:// does not know an option: {str(error).splitlines()[0]}",
-            hint="options after object-store. have the names of obstore's configuration",
+            f"the client of {storage.kind}:// rejected an option: {str(error).splitlines()[0]}",
+            hint="options that begin with object-store. use the names of obstore's configuration",
         ) from error
 
 

@@ -30,7 +30,7 @@ _RIGHTS = "allow these credentials to read, write, list and delete below that pa
 _REGION = "set s3.region to the region of the bucket"
 _CURES = {
     "SignatureDoesNotMatch": "correct the secret key; check that s3.endpoint and s3.path.style.access fit the store",
-    "InvalidAccessKeyId": "correct the access key: the store does not know it",
+    "InvalidAccessKeyId": "correct the access key: it does not exist in the store",
     "ExpiredToken": "get new credentials: the session token has expired",
     "RequestTimeTooSkewed": "set the clock of this machine",
     "NoSuchBucket": "create the bucket, or correct its name in the URL",
@@ -81,7 +81,7 @@ def _without_credentials(text: str, kind: str, operation: str, url: str) -> Pens
     """The role of a machine may only be late, so this may be tried again where the answer is not a refusal."""
     found = _STATUS.search(text)
     message = f"cannot {operation} {url}: there are no credentials for the store"
-    reason = "none are configured, and this machine has no role of its own that gives any"
+    reason = "none are configured, and this machine has no role that provides credentials"
     if found and found["status"].startswith("4"):
         return StoreRefused(message, reason=reason, hint=_CREDENTIALS[kind])
     return StoreError(message, reason=reason, hint=_CREDENTIALS[kind])

@@ -51,7 +51,7 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
             from penstock.storage.hdfs import HdfsStorage, hdfs_config  # the client is an optional dependency
 
             return HdfsStorage(f"{scheme}://{host}", hdfs_config(options)), path
-    raise ConfigError(f"no store is known for {scheme}://", path=url, hint=f"known are {_KNOWN}")
+    raise ConfigError(f"no storage client supports {scheme}://", path=url, hint=f"choices are {_KNOWN}")
 
 
 def _local(options: Mapping[str, str]) -> LocalStorage:
@@ -78,7 +78,7 @@ def probe(storage: Storage, folder: str) -> None:
         storage.delete(path)
     if not first or second:
         raise StoreUnsafe(
-            "this store cannot make a file only where none is",
+            "this store cannot create a file only if it does not exist",
             path=folder,
-            hint="commits need that: use a local or HDFS path, or an object store with conditional put",
+            hint="commits need that: use a local path, HDFS, or an object store with conditional put",
         )

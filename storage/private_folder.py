@@ -57,8 +57,9 @@ def _empty(folder: Path) -> None:
 @lru_cache
 def _own(instead_of: str) -> Path:
     log.warning(
-        "event=folder_of_another_user path=%s hint=remove it, or set TMPDIR to a folder of your own; until then nothing"
-        " kept on disk is shared between processes",
+        "event=folder_of_another_user path=%s hint=remove the folder, or set TMPDIR to a folder that belongs to"
+        " you; until"
+        " then processes do not share caches on disk",
         instead_of,
     )
     made = Path(tempfile.mkdtemp(prefix="penstock-"))

@@ -40,8 +40,8 @@ def _check_postponed_files(layout: Layout) -> None:
         encoding_of(postponed_layout(layout, ALONE).schema.options)
     except FormatUnknown as reason:
         raise FormatUnknown(
-            f"{reason.message}: rows that wait for their bucket (bucket = -2) are Avro files",
-            hint=f"{reason.hint}; file.compression.per.level may name another codec for the files of real buckets",
+            f"{reason.message}: rows of postponed buckets (bucket = -2) are stored in Avro files",
+            hint=f"{reason.hint}; file.compression.per.level can set another codec for the files of real buckets",
         ) from reason
 
 
@@ -51,7 +51,7 @@ def check_name(name: str, what: str, *, more: str = "") -> None:
     A `$` introduces the name of a system table.
     """
     if not name.strip(".") or any(sign in name for sign in "$/\\\0") or name != name.strip():
-        hint = "leave out $, slashes and outer blanks"
+        hint = "remove $, slashes, and blanks at both ends"
         raise UnusableName(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)
     try:
         path_step(name, what)

@@ -96,9 +96,10 @@ def check_total(layout: Layout, partition: bytes, state: BucketState, table: str
         place = layout.partition_dir(partition).replace("/", ", ")
         what = f"partition {{{place}}}" if place else "table"
         raise ConfigError(
-            f"Try to write {what} with a new bucket num {layout.bucket_count}, but the previous bucket num is "
-            f"{state.total_buckets}. Please switch to batch mode, and perform INSERT OVERWRITE to rescale current data "
-            "layout first.",
+            f"the {what} has {state.total_buckets} buckets, but the table option is now bucket = {layout.bucket_count}",
             table=table,
-            hint="penstock rescale rewrites the partition with the new number",
+            paimon_message=f"Try to write {what} with a new bucket num {layout.bucket_count}, but the previous bucket "
+            f"num is {state.total_buckets}. Please switch to batch mode, and perform INSERT OVERWRITE to rescale "
+            "current data layout first.",
+            hint="run  penstock rescale  to rewrite the partition with the new number",
         )

@@ -42,9 +42,9 @@ def kinds_of(kinds: object, rows: int) -> RowKinds:
             given = pc.fill_null(pc.index_in(given, pa.array(KIND_TEXTS, given.type)), -1)
         numbers = _kind_numbers(given)
     if len(numbers) != rows:
-        raise RowRefused(f"{len(numbers)} kinds were given for {rows} rows")
+        raise RowRefused(f"{len(numbers)} row kinds for {rows} rows")
     if rows and (numbers.min() < INSERT or numbers.max() > DELETE):
-        raise RowRefused("a row kind is unknown", hint="kinds are +I, -U, +U, -D or 0 to 3")
+        raise RowRefused("unknown row kind", hint="row kinds are +I, -U, +U, -D or 0 to 3")
     return numbers
 
 
@@ -52,13 +52,13 @@ def _kind_numbers(given: pa.Array) -> RowKinds:
     try:
         return np.asarray(given.cast(pa.int8()).fill_null(-1).to_numpy(zero_copy_only=False), np.int8)
     except pa.ArrowException as reason:
-        raise RowRefused(f"a row kind is unknown: {reason}", hint="kinds are +I, -U, +U, -D or 0 to 3") from reason
+        raise RowRefused(f"unknown row kind: {reason}", hint="row kinds are +I, -U, +U, -D or 0 to 3") from reason
 
 
 def _sequence(kinds: object) -> Sequence[object]:
     if isinstance(kinds, Sequence | np.ndarray):
         return list(kinds)
-    raise RowRefused(f"kinds cannot be a {type(kinds).__name__}", hint="give a list of texts, or an array")
+    raise RowRefused(f"kinds cannot be a {type(kinds).__name__}", hint="pass a list of texts, or an array")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,9 @@ class RowRules:
         numbers = kinds_of(kinds, fitted.num_rows)
         if self.merge is None:
             if is_retract(numbers).any():
-                raise RowRefused("an append table takes no -U and no -D rows", hint="give the table a primary key")
+                raise RowRefused(
+                    "an append table cannot store -U and -D rows", hint="create the table with a primary key"
+                )
         else:
             numbers = row_kinds(self.merge, pa.Table.from_batches([fitted]), numbers)
             kept = kept_rows(self.merge, numbers)
@@ -122,9 +124,10 @@ class RowRules:
             if not field.type.nullable and batch.column(place).null_count:
                 row = pc.index(pc.is_null(batch.column(place)), True).as_py()
                 raise RowRefused(
-                    f"Cannot write null to non-null column({field.name})",
+                    f"column {field.name} is NOT NULL, but a row contains null",
                     row=row,
-                    hint="fill the column, or make it nullable with UpdateColumnNullability",
+                    paimon_message=f"Cannot write null to non-null column({field.name})",
+                    hint="set a value, or make the column nullable with UpdateColumnNullability",
                 )
 
 
@@ -133,7 +136,7 @@ def _refuse_far_seconds(column: pa.Array, field: Field) -> None:
     try:
         pc.cast(column, pa.timestamp("ms"))
     except pa.ArrowInvalid as reason:
-        raise RowRefused(f"column {field.name!r} holds a time beyond the range of {field.type}") from reason
+        raise RowRefused(f"column {field.name!r} contains a time outside of the range of {field.type}") from reason
 
 
 def refuse_folders(store: TableStore, layout: Layout, batch: pa.RecordBatch) -> None:
@@ -150,7 +153,7 @@ def refuse_folders(store: TableStore, layout: Layout, batch: pa.RecordBatch) -> 
                 column=field.name,
                 row=row,
                 value=repr(column[row].cast(pa.binary()).as_py()[:80].decode("utf-8", "backslashreplace")),
-                hint="partition by something else: the beginning of the text, a bucket or a hash of it",
+                hint="choose shorter partition values: the beginning of the text, or a hash of it",
             )
 
 
@@ -158,7 +161,7 @@ def _one_batch(data: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
     if isinstance(data, pa.RecordBatch):
         return data
     if not isinstance(data, pa.Table):
-        raise RowRefused(f"rows come as a pyarrow Table or RecordBatch, not as a {type(data).__name__}")
+        raise RowRefused(f"rows must be a pyarrow Table or RecordBatch, not a {type(data).__name__}")
     batches = data.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
 

@@ -60,7 +60,7 @@ def buckets_of(layout: Layout, batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
             columns = [batch.column(field.name) for field in fields]
             types = [field.type for field in fields]
             return bucket_rows(columns, types, layout.bucket_count, layout.bucket_function)
-    raise ConfigError(f"the buckets of a {layout.mode} table are assigned by its index, not by the row alone")
+    raise ConfigError(f"the buckets of a {layout.mode} table are assigned by its key index, not by the row alone")
 
 
 def key_hashes(layout: Layout, batch: pa.RecordBatch, names: tuple[str, ...]) -> npt.NDArray[np.int32]:

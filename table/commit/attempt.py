@@ -106,10 +106,10 @@ class OnlyOnce:
             identifier = snapshot.commit_identifier
             if snapshot.commit_user == user and identifier != BATCH_IDENTIFIER and identifier >= self.refused_from:
                 raise AlreadyCommitted(
-                    f"{user!r} has committed {identifier} meanwhile, in another process",
+                    f"{user!r} has committed {identifier} in another process in the meantime",
                     table=store.name,
                     snapshot=snapshot.id,
-                    hint="let one process of a commit user run at a time",
+                    hint="run one process per commit user at a time",
                 )
             snapshot = store.snapshots.find(snapshot.id - 1)
         if latest is not None:
@@ -154,9 +154,9 @@ class _Commit:
         self._refuse_doubts()
         self.lists.discard_all()
         raise CommitConflict(
-            f"other writers were faster {self.retries.most + 1} times",
+            f"other writers committed first {self.retries.most + 1} times",
             table=self.store.name,
-            hint="raise commit.max-retries, or let fewer jobs commit to this table",
+            hint="raise commit.max-retries, or commit to this table from fewer jobs",
         )
 
     def _attempt(self, *, first: bool) -> Snapshot | None:
@@ -228,8 +228,9 @@ class _Commit:
             table=self.store.name,
             snapshot=self.doubts[-1].id,
             reason=str(self.failure),
-            hint="run it again when the store answers; a commit with an identifier is not made twice, one without is:"
-            " look at that snapshot first",
+            hint="run it again when the store is available; a commit with an identifier is not repeated, but one"
+            " without"
+            " is: check that snapshot first",
         ) from self.failure
 
 

@@ -92,10 +92,10 @@ class CommitChecks:
         def check(latest: Snapshot | None, first: bool) -> Changes:
             if seen is not None and contents(self.store, latest, covers) != seen:
                 raise CommitConflict(
-                    "another job changed a partition that is being rewritten",
+                    "another job changed a partition while it was being rewritten",
                     table=self.store.name,
                     snapshot=latest.id if latest else None,
-                    hint="do it again while no other job writes there",
+                    hint="repeat it while no other job writes to the partition",
                 )
             live = live_entries(self.store, latest) if latest else []
             gone = [entry.deleted() for entry in live if covers(entry.partition)]

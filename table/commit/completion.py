@@ -60,7 +60,7 @@ class Completion:
         elif fate.is_uncommitted:
             discard(store, self.layout, messages)
         else:
-            log.warning("files left to the removal of orphans table=%s: snapshots have expired", store.name)
+            log.warning("files left for the removal of orphan files table=%s: snapshots have expired", store.name)
         if already.commit_kind is CommitKind.COMPACT:  # what is left in level 0 was written by other jobs
             return Completed()
         shown = self._is_shown_by_compaction

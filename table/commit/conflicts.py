@@ -28,10 +28,11 @@ def check_bucket_totals(live: Iterable[ManifestEntry], added: Sequence[ManifestE
         known = totals.setdefault(entry.partition, entry.total_buckets) if entry.total_buckets > 0 else None
         if known is not None and known != entry.total_buckets:
             raise ConfigError(
-                f"Try to write table with a new bucket num {entry.total_buckets}, but the previous bucket num is "
-                f"{known}",
+                f"the commit has files for {entry.total_buckets} buckets, but the partition has {known}",
                 table=table,
-                hint="rescale the partition first: overwrite it with the new bucket number (penstock rescale)",
+                paimon_message=f"Try to write table with a new bucket num {entry.total_buckets}, but the previous "
+                f"bucket num is {known}",
+                hint="run  penstock rescale  to rewrite the partition with the new number of buckets",
             )
 
 
@@ -42,15 +43,18 @@ def check_deletes(live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry
         if entry.kind is FileKind.DELETE:
             if entry.identity not in present:
                 raise CommitConflict(
-                    "File deletion conflicts detected: another writer has already taken this file away",
+                    "another writer has already removed a file that this commit removes",
                     table=table,
                     file=entry.file.name,
                     bucket=entry.bucket,
-                    hint="read the bucket's new state and compact again; a lost compaction loses no data",
+                    paimon_message="File deletion conflicts detected",
+                    hint="compact the bucket again from its new state; a dropped compaction loses no data",
                 )
             present.discard(entry.identity)
         elif entry.identity in present:
-            raise CommitConflict("this file is already part of the table", table=table, file=entry.file.name)
+            raise CommitConflict(
+                "the commit adds a file that the table already contains", table=table, file=entry.file.name
+            )
         else:
             present.add(entry.identity)
 
@@ -81,7 +85,7 @@ def _check_run(group: list[ManifestEntry], decode_key: DecodeKey, table: str) ->
     for (_, greatest, left), (least, _, right) in itertools.pairwise(ranges):
         if not greatest < least:
             raise CommitConflict(
-                f"files of level {left.file.level} overlap: another compaction worked on the same keys",
+                f"files of level {left.file.level} overlap: another compaction rewrote the same keys",
                 table=table,
                 file=left.file.name,
                 other_file=right.file.name,
@@ -106,7 +110,7 @@ def check_vectors(index: Iterable[IndexEntry], messages: Iterable[CommitMessage]
                 "rows of the bucket were marked as deleted while it was compacted",
                 table=table,
                 bucket=message.bucket,
-                hint="compact it again; a lost compaction loses no data",
+                hint="compact the bucket again; a dropped compaction loses no data",
             )
 
 
@@ -125,5 +129,5 @@ def check_vectors_have_files(
                     table=table,
                     bucket=entry.bucket,
                     file=vector.data_file,
-                    hint="compact it again; a lost compaction loses no data",
+                    hint="compact the bucket again; a dropped compaction loses no data",
                 )

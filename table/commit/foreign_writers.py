@@ -12,7 +12,10 @@ from penstock.table.meta.live import added_between, delta_entries, history_expir
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 
-_ONE_WRITER = "let one job write a primary-key bucket, or set write-only on all but one and compact apart"
+_ONE_WRITER = (
+    "let only one job write to a bucket with a primary key, or set write-only on all but one job and compact in a"
+    " separate one"
+)
 
 
 def check_foreign_writers(
@@ -69,7 +72,7 @@ def check_foreign_rows(
         base, sequence = start
         if snapshot > base and entry.file.max_sequence >= sequence:
             raise ForeignWriter(
-                f"{other!r} wrote to a bucket this job writes",
+                f"{other!r} wrote to a bucket that this job also writes to",
                 table=table,
                 bucket=entry.bucket,
                 snapshot=snapshot,
@@ -101,7 +104,7 @@ def check_not_overwritten(
                         table=store.name,
                         bucket=entry.bucket,
                         snapshot=snapshot.id,
-                        hint="compact it again; a lost compaction loses no data",
+                        hint="compact the bucket again; a dropped compaction loses no data",
                     )
         if snapshot.id == base + 1:
             return
@@ -120,12 +123,12 @@ def check_foreign_keys(between: Iterable[tuple[str, int, ManifestEntry]], table:
     for other, snapshot, entry in between:
         if entry.kind is FileKind.ADD and entry.file.level == 0:
             raise ForeignWriter(
-                f"{other!r} wrote to a table whose keys this job moves between partitions",
+                f"{other!r} wrote to a table in which this job moves keys between partitions",
                 table=table,
                 bucket=entry.bucket,
                 snapshot=snapshot,
                 file=entry.file.name,
-                hint="let one job write a table whose primary key does not hold its partition keys",
+                hint="let only one job write to a table whose primary key lacks partition columns",
             )
 
 
@@ -147,7 +150,7 @@ def _check_places_of_keys(
         for partition, bucket in sorted(places):
             if before.get((partition, bucket)) != now.get((partition, bucket)):
                 raise ForeignWriter(
-                    "another job changed which keys are in which dynamic buckets of a partition this job writes",
+                    "another job assigned keys to dynamic buckets of a partition that this job writes to",
                     table=store.name,
                     partition=str(layout.partition_values(partition)),
                     bucket=bucket,

@@ -90,7 +90,7 @@ class AppendCompactor:
             return CompactionResult()
         if self._tracks_rows:
             raise ConfigError(
-                "a table with row-tracking.enabled cannot be compacted here: its rows would lose their ids",
+                "a table with row-tracking.enabled cannot be compacted by Penstock: its rows would lose their ids",
                 table=self.files.store.name,
                 hint="compact it with Flink's or Spark's Paimon",
             )

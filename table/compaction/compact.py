@@ -62,7 +62,9 @@ def compact(spec: CompactionSpec, bucket: CompactionInput, pick: Pick) -> Compac
     Holds a batch of every run of one section, and the row groups being written.
     """
     if spec.looks_up and bucket.lookup is None and any(bucket.levels.upper[pick.level :]):
-        raise ConfigError("this table's compaction looks up old rows, and was given no lookup", level=pick.level)
+        raise ConfigError(
+            "the compaction of this table needs a lookup of previous rows, and none was passed", level=pick.level
+        )
     return _Compaction(spec, bucket, pick).run()
 
 

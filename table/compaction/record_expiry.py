@@ -46,7 +46,11 @@ class RecordExpiry:
             return None
         name = options[RECORD_LEVEL_TIME_FIELD]
         if name is None:
-            raise ConfigError("You should set time field for record-level expire.", hint="set record-level.time-field")
+            raise ConfigError(
+                "record-level.expire-time is set, but not the column that it applies to",
+                paimon_message="You should set time field for record-level expire.",
+                hint="set record-level.time-field",
+            )
         return cls(schema.field(name), now_millis // 1000 - millis // 1000, schemas)
 
     def left(self, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -45,12 +45,12 @@ class RowOrder:
         known = {one.name: one for one in schema.fields}
         missing = [name for name in columns if name not in known]
         if missing or not columns:
-            what = f"there is no column {missing[0]!r}" if missing else "by which columns are rows to be ordered?"
+            what = f"the table has no column {missing[0]!r}" if missing else "no columns to order the rows by"
             raise ConfigError(what, hint=f"--order-by {','.join(list(known)[:2])}")
         fields = tuple(known[name] for name in columns)
         nested = [one.name for one in fields if not isinstance(one.type, AtomicType) or one.type.root == "VARIANT"]
         if nested:
-            raise ConfigError(f"rows cannot be ordered by {nested[0]!r}: it holds nested values")
+            raise ConfigError(f"rows cannot be ordered by {nested[0]!r}: the column has nested values")
         if wanted == "hilbert" and len(fields) < 2:
             raise ConfigError("Hilbert sort needs at least two columns")
         width = schema.typed[ZORDER_VAR_LENGTH_CONTRIBUTION]

@@ -155,9 +155,10 @@ class KeyPlacer:
         gone = moves[before[moves] != UNKNOWN]
         if len(gone) and self._ignores_deletes:
             raise RowRefused(
-                f"{len(gone)} rows would move to another partition, and their old rows would stay: deletes are ignored",
+                f"{len(gone)} rows would move to another partition and stay in the old one as well, because the"
+                " table ignores deletes",
                 table=self.store.name,
-                hint="unset ignore-delete, or put the partition columns into the primary key",
+                hint="unset ignore-delete, or add the partition columns to the primary key",
             )
         self._remember_left(batch.keys, key[gone], before[gone])
         return self._with_deletes(batch, by_row, batch.order[stays[gone]], before[gone])

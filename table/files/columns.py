@@ -131,9 +131,9 @@ def stored_rows(rows: pa.Table, fields: tuple[Field, ...], stored: pa.Schema) ->
         column = rows.column(source_of(field))
         if not place.nullable and column.null_count:
             raise NullRefused(
-                f"column {source_of(field)} is NOT NULL, a row holds null",
+                f"column {source_of(field)} is NOT NULL, but a row contains null",
                 column=source_of(field),
-                hint="give every row a value there, deletes as well, or make the column nullable",
+                hint="set a value in every row, also in deletes, or make the column nullable",
             )
         columns.append(relayout_column(column, place.type))
     return pa.Table.from_arrays(columns, schema=stored)

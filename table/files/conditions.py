@@ -50,7 +50,7 @@ class Condition:
 
     def __post_init__(self) -> None:
         if self.operator not in OPERATORS:
-            raise ValueError(f"{self.operator!r} is no operator; known are {', '.join(OPERATORS)}")
+            raise ValueError(f"{self.operator!r} is not an operator; choices are {', '.join(OPERATORS)}")
 
     def may_hold(self, bounds: Bounds) -> bool:
         """Return whether some row within the bounds may satisfy the condition."""

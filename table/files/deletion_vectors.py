@@ -71,18 +71,18 @@ def _vector(data: bytes, place: VectorRange, file: str) -> Vector:
 
     start = place.offset + _SIZE.size
     if place.offset < 1 or len(data) < start + 2 * _SIZE.size:
-        raise corrupt("a deletion vector lies outside its file")
+        raise corrupt("a deletion vector is outside of its file")
     (size,) = _SIZE.unpack_from(data, place.offset)
     body = data[start : start + size]
     magic = body[: len(_MAGIC)]
     told = size if magic == _MAGIC else size + _FRAME
     if magic not in (_MAGIC, _MAGIC64) or told != place.length or len(data) < start + size + _SIZE.size:
-        raise corrupt("a deletion vector has another length or kind than its entry says")
+        raise corrupt("a deletion vector differs in length or kind from its entry")
     if data[start + size : start + size + 4] != struct.pack(">I", zlib.crc32(body)):
         raise corrupt("a deletion vector does not match its checksum")
     try:
         bitmap = (BitMap if magic == _MAGIC else BitMap64).deserialize(body[len(magic) :])
     except ValueError as reason:
-        raise corrupt("a deletion vector is no bitmap") from reason
+        raise corrupt("a deletion vector is not a valid bitmap") from reason
     found = bitmap.to_array()
     return np.frombuffer(found, np.dtype(f"u{found.itemsize}")).astype(np.int64)

@@ -83,4 +83,4 @@ def _choice(text: str, choices: tuple[str, ...], what: str) -> str:
     try:
         return choose(text, choices)
     except ConfigError as reason:
-        raise FormatUnknown(f"{text!r} is no {what} that Penstock writes", hint=reason.hint) from reason
+        raise FormatUnknown(f"{text!r} is not a {what} that Penstock can write", hint=reason.hint) from reason

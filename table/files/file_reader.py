@@ -111,7 +111,7 @@ class FileReader:
         try:
             yield from self._read(file, path, conditions, vector, positions, batch_rows)
         except FileNotFoundError as reason:
-            hint = "was the snapshot expired while it was read? plan the scan again; if not, the table has lost data"
+            hint = "if the snapshot expired while it was read, plan the scan again; otherwise the table has lost data"
             raise self._corrupt("a data file is missing", file, path, hint) from reason
         except PenstockError as error:
             error.facts = {**self.facts, **error.facts, "file": path}
@@ -133,7 +133,7 @@ class FileReader:
         read = _READERS.get(file.format)
         if read is None:
             raise FormatUnknown(
-                f"no reader for files of format {file.format!r}", hint=f"known are {', '.join(_READERS)}"
+                f"Penstock cannot read files of format {file.format!r}", hint=f"choices are {', '.join(_READERS)}"
             )
         plan = self._plan(file.schema_id)
         schema = self.schema
@@ -173,7 +173,9 @@ class FileReader:
         lead = len(self.system)
         columns = batch.columns[:lead]
         if any(column.null_count for column in columns):
-            raise TableCorrupt("a data file has no sequence numbers or row kinds: it is of no table with a primary key")
+            raise TableCorrupt(
+                "a data file has no sequence numbers or row kinds, so it does not belong to a table with a primary key"
+            )
         for place, source in enumerate(plan.sources):
             if source is None:
                 columns.append(pa.nulls(batch.num_rows, schema.field(lead + place).type))

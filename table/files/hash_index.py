@@ -18,5 +18,5 @@ def encode_hashes(hashes: Hashes) -> bytes:
 def decode_hashes(data: bytes, row_count: int, file: str) -> Hashes:
     """Return the hashes in the file's order. `row_count` is from the index manifest, `file` is the path for errors."""
     if len(data) != row_count * _STORED.itemsize:
-        raise TableCorrupt(f"a hash index of {len(data)} bytes cannot hold {row_count} hashes", file=file)
+        raise TableCorrupt(f"a hash index of {len(data)} bytes cannot contain {row_count} hashes", file=file)
     return np.frombuffer(data, _STORED).astype(np.int32)

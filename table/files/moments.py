@@ -33,7 +33,7 @@ def moments(like: pa.Array, seconds: Ints, nanos: Ints, target: pa.DataType, col
 def _refuse_out_of_range(seconds: Ints, column: str) -> None:
     if len(seconds) and (seconds.max() >= _LAST_SECOND or seconds.min() < -_LAST_SECOND):
         raise TimestampOutOfRange(
-            "a TIMESTAMP of nanoseconds lies outside 1677-09-21 to 2262-04-11, which Arrow cannot hold",
+            "a TIMESTAMP of nanoseconds is outside of 1677-09-21 to 2262-04-11, the range of Arrow",
             column=column,
-            hint="change the column's type to TIMESTAMP(6): its last three digits are then cut off",
+            hint="change the type of the column to TIMESTAMP(6), which truncates the last three digits",
         )

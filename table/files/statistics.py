@@ -56,7 +56,7 @@ def parse_mode(text: str, option: str) -> StatsMode:
     match = re.fullmatch(r"truncate\(\s*([1-9]\d*)\s*\)", name)
     if match is None:
         hint = "choices are none, counts, full and truncate(16)"
-        raise ConfigError(f"{text!r} is no way to keep statistics", option=option, hint=hint)
+        raise ConfigError(f"{text!r} is not a mode of statistics", option=option, hint=hint)
     return StatsMode(counts=True, bounds=True, length=int(match[1]))
 
 

@@ -200,7 +200,7 @@ def _zone(name: str, option: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as reason:
-        raise ConfigError(f"{name!r} is no time zone", option=option, hint="write it as Asia/Shanghai") from reason
+        raise ConfigError(f"{name!r} is not a time zone", option=option, hint="write it as Asia/Shanghai") from reason
 
 
 def _seen(millis: int, place: ZoneInfo) -> int | None:

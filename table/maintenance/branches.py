@@ -24,7 +24,7 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
     newest = store.schema().id if found is None else found.snapshot.schema_id
     branch = store.schemas.on_branch(name)
     if newest in branch.ids():
-        raise ConfigError(f"there is a branch {name!r} already", table=store.name)
+        raise ConfigError(f"there is already a branch {name!r} already", table=store.name)
     root = branch_folder(store.paths.root, name)
     if found is not None:
         store.storage.write(f"{root}/tag/tag-{tag}", tag_json(found))
@@ -34,14 +34,16 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
             continue
         schema = store.schemas.get(schema_id)
         if not branch.create(schema) and branch.get(schema_id) != schema:
-            raise CommitConflict(f"another job makes branch {name!r} at the same time", table=store.name)
+            raise CommitConflict(f"another job creates branch {name!r} at the same time", table=store.name)
 
 
 def _check_name(store: TableStore, name: str) -> None:
     path_step(name, "branch", longest=LONGEST_NEW, table=store.name)
     if name == MAIN_BRANCH or name.isdigit():
         raise ConfigError(
-            f"{name!r} cannot name a branch", table=store.name, hint="main, plain numbers and slashes are not for names"
+            f"{name!r} cannot be the name of a branch",
+            table=store.name,
+            hint="a branch name is not main, not a number, and has no slash",
         )
 
 

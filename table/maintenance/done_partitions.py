@@ -70,7 +70,7 @@ def mark_partitions_done(store: TableStore, partitions: Sequence[Mapping[str, ob
     entries = live_entries(store, latest) if latest is not None else []
     found = sorted(Selection(partitions).partitions_of(store, entries)) if partitions else []
     if not found:
-        raise ConfigError("no partition of that name has rows", table=store.name, partitions=str(list(partitions)))
+        raise ConfigError("no partition with these values has rows", table=store.name, partitions=str(list(partitions)))
     return _mark(store, found)
 
 
@@ -147,7 +147,9 @@ def _actions(store: TableStore) -> Collection[str]:
     named = set(NAMES.parse(text.lower())) or {"success-file"}
     for name in sorted(named):
         if name in NEEDS_A_METASTORE:
-            raise ConfigError(f"{name} tells a metastore, and the tables of a file system have none", table=store.name)
+            raise ConfigError(
+                f"{name} notifies a metastore, and tables of a file-system catalog have none", table=store.name
+            )
         if name not in ACTIONS:
             raise ConfigError(f"partitions cannot be marked as done by {name!r}", hint=f"choose {', '.join(ACTIONS)}")
     return named
@@ -168,7 +170,9 @@ def _report(store: TableStore, layout: Layout, partition: bytes) -> None:
     options = store.schema().typed
     url = options[PARTITION_MARK_DONE_ACTION_HTTP_URL]
     if url is None or not url.startswith(("http://", "https://")):
-        raise ConfigError("where are done partitions to be reported?", hint="set partition.mark-done-action.http.url")
+        raise ConfigError(
+            "the URL to report done partitions to is not set", hint="set partition.mark-done-action.http.url"
+        )
     body = {
         "partition": f"{layout.partition_dir(partition)}/",
         "table": store.name,
@@ -185,4 +189,6 @@ def _report(store: TableStore, layout: Layout, partition: bytes) -> None:
     except (urllib.error.URLError, TimeoutError, ValueError) as reason:
         raise SourceError(f"a done partition could not be reported: {reason}", url=url, retryable=True) from reason
     if str(said.get("result", "")).upper() != "SUCCESS":
-        raise SourceError(f"the report of a done partition was answered by {said!r:.200}", url=url, retryable=True)
+        raise SourceError(
+            f"the server answered the report of a done partition with {said!r:.200}", url=url, retryable=True
+        )

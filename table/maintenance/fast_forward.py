@@ -34,7 +34,7 @@ def fast_forward(store: TableStore, name: str) -> Undone:
     main, branch = store.on_branch(None), store.on_branch(name)
     ids = branch.snapshots.ids()
     if not ids:
-        raise ConfigError(f"branch {name!r} has no snapshot to go forward to", table=store.name)
+        raise ConfigError(f"branch {name!r} has no snapshot to fast-forward to", table=store.name)
     shared = _newest_shared(main, branch)
     undone = _undone(main, branch, shared, ids)
     main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
@@ -81,7 +81,7 @@ def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int
     doubtful = [tag.name for tag in tags if tag.snapshot.id < first] if shared == 0 else []
     if doubtful:
         raise ConfigError(
-            "it is not known where the branch began: its first snapshots have expired, and the tag is gone",
+            "the start of the branch is unknown: its first snapshots have expired, and its tag was deleted",
             table=branch.name,
             tags=", ".join(doubtful),
             hint="delete these tags of main first: they may not be part of the branch's history",

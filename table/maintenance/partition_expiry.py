@@ -60,7 +60,9 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
     expiry = PartitionExpiry.of({**store.schema().options, **(options or {})})
     if expiry is None:
         raise ConfigError(
-            "how long do partitions stay?", table=store.name, hint="set partition.expiration-time, or --expiration-time"
+            "the time after which partitions expire is not set",
+            table=store.name,
+            hint="set partition.expiration-time, or --expiration-time",
         )
     layout, base = Layout.of(store.schema()), store.snapshots.latest()
     if not layout.schema.partition_keys:

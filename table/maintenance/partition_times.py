@@ -42,7 +42,7 @@ class TimeForm:
             raise _unknown(formatter) from reason
         if not {"year", "month", "day"} <= set(form.pattern.groupindex):
             raise ConfigError(
-                f"times written as {formatter!r} tell no day",
+                f"times of the form {formatter!r} contain no day",
                 hint="name year, month and day; partition.timestamp-pattern can add what the values lack: '$month-01'",
             )
         return form

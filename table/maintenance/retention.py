@@ -31,9 +31,9 @@ class Keep:
 
     def __post_init__(self) -> None:
         if self.least < 1:
-            raise ConfigError("at least one snapshot must be kept: it is the table")
+            raise ConfigError("at least one snapshot must be kept, because it contains the rows of the table")
         if self.most is not None and self.most < self.least:
-            raise ConfigError(f"at most {self.most} cannot be kept where at least {self.least} must be")
+            raise ConfigError(f"at most {self.most} cannot be kept if at least {self.least} must be")
 
     def beyond(self, other: Keep) -> bool:
         """Return whether this rule keeps anything longer than the other one."""

@@ -72,7 +72,7 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
         # Only its tag is left. The hints point to it, past the later snapshots, which are deleted next.
         created = put_if_absent(store.storage, folder.path(snapshot.id), snapshot_json(snapshot))
         if not created and store.snapshots.find(snapshot.id) != snapshot:
-            raise CommitConflict(f"another job made snapshot {snapshot.id} meanwhile", table=store.name)
+            raise CommitConflict(f"another job committed snapshot {snapshot.id} in the meantime", table=store.name)
         folder.write_earliest(snapshot.id)
     folder.write_latest(snapshot.id)
     for later in reversed([number for number in folder.numbers() if number > snapshot.id]):

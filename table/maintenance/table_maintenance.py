@@ -137,7 +137,9 @@ class TableMaintenance(TableDescription):
         if next_snapshot is None:
             files.delete(consumer_id)
         elif next_snapshot < 1:
-            raise ConfigError(f"no reader can go on at snapshot {next_snapshot}: they count from 1", table=self.name)
+            raise ConfigError(
+                f"no reader can continue at snapshot {next_snapshot}: snapshot ids start at 1", table=self.name
+            )
         else:
             files.put(consumer_id, next_snapshot)
 

@@ -21,7 +21,7 @@ def replace_tag(store: TableStore, name: str, snapshot_id: int | None = None, re
     files.get(name)
     snapshot = store.snapshots.latest() if snapshot_id is None else snapshot_or_tagged(store, snapshot_id)
     if snapshot is None:
-        raise SnapshotMissing("there is no snapshot to tag: the table has none", table=store.name)
+        raise SnapshotMissing("the table has no snapshot to tag", table=store.name)
     tag = Tag(name, snapshot)
     if retain_millis is not None:
         tag = Tag(name, snapshot, store.ambient.local_millis() * NANOS_PER_MILLI, retain_millis * NANOS_PER_MILLI)
@@ -37,7 +37,7 @@ def rename_tag(store: TableStore, name: str, new_name: str) -> None:
         raise ConfigError(
             f"there is a tag {new_name!r} already",
             table=store.name,
-            hint=f"if an earlier rename died half way, so that both names are there, delete {name!r}",
+            hint=f"if an earlier rename was interrupted and both names exist, delete {name!r}",
         )
     files.delete(name)
 
@@ -46,7 +46,7 @@ def tag_from_timestamp(store: TableStore, name: str, millis: int, retain_millis:
     """Tag the first snapshot committed at or after that time."""
     first = _first(store, lambda snapshot: snapshot.time_millis >= millis)
     if first is None:
-        raise SnapshotMissing(f"there is no snapshot at or after {millis}", table=store.name)
+        raise SnapshotMissing(f"the table has no snapshot at or after {millis}", table=store.name)
     return create_tag(store, name, first.id, retain_millis)
 
 

@@ -45,7 +45,9 @@ class TagPeriod:
 
     def __post_init__(self) -> None:
         if not 0 <= self.delay < self.millis:
-            raise ConfigError("a tag cannot wait longer than its period is", hint="lower tag.creation-delay")
+            raise ConfigError(
+                "tag.creation-delay is longer than the period of the tags", hint="lower tag.creation-delay"
+            )
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> TagPeriod:

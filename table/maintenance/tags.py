@@ -30,7 +30,7 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
     """
     snapshot = store.snapshots.latest() if snapshot_id is None else snapshot_or_tagged(store, snapshot_id)
     if snapshot is None:
-        raise SnapshotMissing("there is no snapshot to tag: the table has none", table=store.name)
+        raise SnapshotMissing("the table has no snapshot to tag", table=store.name)
     if retain_millis is None:
         retain_millis = store.schema().typed[TAG_DEFAULT_TIME_RETAINED]
     tag = Tag(name, snapshot)

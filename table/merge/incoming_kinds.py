@@ -30,7 +30,9 @@ def row_kinds(spec: MergeSpec, rows: pa.Table, kinds: RowKinds) -> RowKinds:
     if (found < 0).any():
         bad = texts[int(np.argmax(found < 0))].as_py()
         raise ConfigError(
-            f"{bad!r} is no row kind", column=spec.rowkind_field, hint="rowkind.field takes +I, -U, +U and -D"
+            f"{bad!r} is not a row kind",
+            column=spec.rowkind_field,
+            hint="values of rowkind.field are +I, -U, +U and -D",
         )
     return found
 
@@ -58,7 +60,7 @@ def check_retractable(column: str, aggregate: Aggregate) -> None:
     """Raise RetractRefused if the column's function does not support retraction."""
     if not aggregate.retractable:
         raise RetractRefused(
-            f"{aggregate.function.name} cannot take a row back",
+            f"{aggregate.function.name} cannot retract a row",
             column=column,
             hint=f"set fields.{column}.ignore-retract = true, or ignore-delete = true",
         )

@@ -43,7 +43,7 @@ class AvroBlocks:
     def __init__(self, data: bytes | BinaryIO) -> None:
         self._source = io.BytesIO(data) if isinstance(data, bytes) else data
         if self._take(len(_MAGIC)) != _MAGIC:
-            raise ValueError("the file does not begin as an Avro container does")
+            raise ValueError("the file does not begin with the header of an Avro container")
         meta = self._meta()
         self.schema = meta["avro.schema"].decode()
         codec = meta.get("avro.codec", b"null").decode()
@@ -60,9 +60,9 @@ class AvroBlocks:
             if self.room is not None:
                 self.room -= len(block)
             if count < 0 or (self.room or 0) < 0:
-                raise TooLarge("the file unpacks to more than a file of its size can hold")
+                raise TooLarge("the file decompresses to more than a file of its size can contain")
             if self._take(_SYNC) != self._sync:
-                raise ValueError("a block does not end with the file's mark")
+                raise ValueError("a block does not end with the sync marker of the file")
             yield count, block
 
     def _meta(self) -> dict[str, bytes]:
@@ -131,16 +131,16 @@ def _of_snappy(data: bytes, room: int) -> bytes:
         if byte < 0x80:
             break
     if size > room:
-        raise TooLarge(f"a block unpacks to {size} bytes")
+        raise TooLarge(f"a block decompresses to {size} bytes")
     found = bytes(cramjam.snappy.decompress_raw(data[:-4]))
     if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
-        raise ValueError("a block does not have its checksum")
+        raise ValueError("a block does not match its checksum")
     return found
 
 
 def _whole(found: bytes, room: int, is_all: bool) -> bytes:
     if len(found) > room:
-        raise TooLarge("the file unpacks to more than a file of its size can hold")
+        raise TooLarge("the file decompresses to more than a file of its size can contain")
     if not is_all:
         raise EOFError("a block ends early")
     return found

@@ -122,7 +122,7 @@ def read_records(data: bytes, shape: Shape, where: str, facts: Mapping[str, obje
     except TableCorrupt as reason:
         raise _corrupt(reason.message, data, where, facts) from reason
     except _UNREADABLE as reason:
-        raise _corrupt(f"the file is not whole: {reason!r:.200}", data, where, facts) from reason
+        raise _corrupt(f"the file is incomplete: {reason!r:.200}", data, where, facts) from reason
     raise _corrupt("the file is neither Avro, ORC nor Parquet", data, where, facts)
 
 

@@ -164,10 +164,10 @@ def added_between(store: TableStore, base: int, latest: Snapshot) -> Iterator[tu
 def history_expired(store: TableStore, base: int, earliest: int) -> HistoryExpired:
     """Return the error for a conflict check that needs expired snapshots."""
     return HistoryExpired(
-        "snapshots have expired that tell whether another job changed the same rows",
+        "the snapshots that show whether another job changed the same rows have expired",
         table=store.name,
         work_began_at_snapshot=base,
         earliest_snapshot=earliest,
-        hint="run it again; if it takes longer than snapshots are kept, raise snapshot.time-retained or "
+        hint="run it again; if it lasts longer than snapshots are kept, raise snapshot.time-retained or "
         "snapshot.num-retained.min",
     )

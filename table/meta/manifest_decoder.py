@@ -27,7 +27,7 @@ def decode_entries(block: bytes, count: int) -> list[ManifestEntry]:
         version, at = _long(block, at)
         kind, at = _long(block, at)
         if version != MANIFEST_VERSION:
-            raise ValueError(f"version {version} of the entries is not {MANIFEST_VERSION}, the one known")
+            raise ValueError(f"version {version} of the entries is not {MANIFEST_VERSION}, the supported version")
         if kind < 0:
             raise ValueError(f"{kind} is not a kind of entry")
         partition, at = _bytes(block, at)
@@ -116,7 +116,7 @@ def _bytes(block: bytes, at: int) -> tuple[bytes, int]:
         return block[at + 1 : end], end
     length, at = _long(block, at)
     if length < 0:
-        raise ValueError(f"{length} is no length")
+        raise ValueError(f"{length} is not a valid length")
     return block[at : at + length], at + length
 
 
@@ -130,7 +130,7 @@ def _nullable(block: bytes, at: int, value: Callable[[bytes, int], tuple[T, int]
     if branch == 0:
         return None, at + 1
     if branch != 2:
-        raise ValueError("a union has no such branch")
+        raise ValueError("a value selects a branch that its union does not have")
     return value(block, at + 1)
 
 
@@ -144,7 +144,7 @@ def _count(block: bytes, at: int) -> tuple[int, int]:
         count = -count
         _, at = _long(block, at)
     if count > len(block) - at:
-        raise ValueError(f"{count} items do not fit")
+        raise ValueError(f"{count} items exceed the size of the file")
     return count, at
 
 

@@ -131,7 +131,7 @@ def _check_record(version: int, known: int, kind: int = 0) -> None:
     if kind < 0:
         raise ValueError(f"{kind} is not a kind of entry")
     if version != known:
-        raise ValueError(f"version {version} of the records is not {known}, the one known")
+        raise ValueError(f"version {version} of the records is not {known}, the supported version")
 
 
 def _entry(version: int, kind: int, partition: bytes, bucket: int, total: int, file: DataFile) -> ManifestEntry:

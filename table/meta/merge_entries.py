@@ -21,7 +21,7 @@ def merge_entries(entries: Iterable[ManifestEntry], **facts: object) -> list[Man
             if left.pop(added, None) is None:
                 left[FileKind.DELETE, entry.identity] = entry
         elif added in left:
-            raise _corrupt("a manifest adds a file that the table already holds", entry, facts)
+            raise _corrupt("a manifest adds a file that the table already contains", entry, facts)
         else:
             left[added] = entry
     return list(left.values())
@@ -35,7 +35,7 @@ def live_files(entries: Iterable[ManifestEntry], **facts: object) -> list[Manife
     left = merge_entries(entries, **facts)
     for entry in left:
         if entry.kind is FileKind.DELETE:
-            raise _corrupt("a manifest takes away a file that the table does not hold", entry, facts)
+            raise _corrupt("a manifest deletes a file that the table does not contain", entry, facts)
     return left
 
 

@@ -27,9 +27,10 @@ def external(url: str | None) -> str | None:
         return url
     if match["scheme"].lower() != "file":
         raise ConfigError(
-            "files outside of the table's folder can be read from local disks only",
+            "files outside of the folder of the table can be read only on local disks",
             file=url,
-            hint="read the table with the engine that wrote it, or clone it there without data-file.external-paths",
+            hint="read the table with the engine that wrote it, or clone it with that engine, without"
+            " data-file.external-paths",
         )
     return match["path"]
 
@@ -142,5 +143,7 @@ class TablePaths:
 def _file(name: str) -> str:
     """Return a file name found in the table's metadata. Raise TableCorrupt when it would lead outside its folder."""
     if "/" in name or "\0" in name or name in {"", ".", ".."}:
-        raise TableCorrupt("a file of the table names another that lies outside of its folder", name=repr(name[:200]))
+        raise TableCorrupt(
+            "a metadata file of the table names a file outside of the folder of the table", name=repr(name[:200])
+        )
     return name

@@ -67,7 +67,7 @@ class SnapshotFiles:
     def _missing(self, snapshot_id: int) -> SnapshotMissing:
         ids = self.ids()
         if not ids:
-            return SnapshotMissing(f"there is no snapshot {snapshot_id}: the table has none", table=self._table)
+            return SnapshotMissing(f"there is no snapshot {snapshot_id}: the table has no snapshots", table=self._table)
         gone = snapshot_id < ids[0]
         return SnapshotMissing(
             f"snapshot {snapshot_id} " + ("has expired" if gone else "does not exist"),
@@ -94,7 +94,7 @@ class SnapshotFiles:
         if self.folder.begins_after(snapshot.id):
             self._storage.delete(path)
             raise StoreError(
-                "the snapshot id of this commit expired while it was made",
+                "the snapshot id of this commit expired while the commit ran",
                 table=self._table,
                 snapshot=snapshot.id,
                 hint="keep more snapshots (snapshot.num-retained.min), and for a longer time (snapshot.time-retained)",

@@ -57,9 +57,9 @@ def snapshot_of(node: JsonFile) -> Snapshot:
     version = node.number("version", 1)
     if version > VERSION:
         raise TableCorrupt(
-            f"snapshot version {version} is newer than {VERSION}, the newest known",
+            f"snapshot version {version} is newer than {VERSION}, the newest supported version",
             file=node.where,
-            hint="use a release of Penstock that knows it",
+            hint="use a newer release of Penstock",
         )
     return Snapshot(
         id=node.number("id"),
@@ -91,4 +91,4 @@ def _kind(node: JsonFile) -> CommitKind:
         return CommitKind(text)
     except ValueError as reason:
         known = ", ".join(CommitKind)
-        raise TableCorrupt(f"{text!r} is no commit kind", file=node.where, known=known) from reason
+        raise TableCorrupt(f"{text!r} is not a commit kind", file=node.where, known=known) from reason

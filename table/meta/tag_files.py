@@ -45,7 +45,7 @@ def parse_tag(data: bytes, name: str, where: str) -> Tag:
         created = _nanos_of_parts(node.values.get("tagCreateTime"))
         retained = _nanos_of_seconds(node.values.get("tagTimeRetained"))
     except (ArithmeticError, TypeError, ValueError) as reason:
-        raise TableCorrupt(f"the tag's times are not whole: {reason}", file=where) from reason
+        raise TableCorrupt(f"the times of the tag are invalid: {reason}", file=where) from reason
     return Tag(name, snapshot_of(node), created, retained)
 
 
@@ -63,7 +63,7 @@ def _nanos_of_parts(parts: object) -> int | None:
     if parts is None:
         return None
     if not isinstance(parts, list) or not 3 <= len(parts) <= 7:
-        raise ValueError(f"{parts!r:.100} is no date and time")
+        raise ValueError(f"{parts!r:.100} is not a date and time")
     year, month, day, hour, minute, second, nano = (int(part) for part in [*parts, 0, 0, 0, 0][:7])
     at = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     return (at - EPOCH) // timedelta(seconds=1) * NANOS + nano
@@ -74,7 +74,7 @@ def _nanos_of_seconds(seconds: object) -> int | None:
         return None
     amount = Decimal(str(seconds))
     if not abs(amount) < 2**63:
-        raise ValueError(f"{amount:.20} seconds is no time to keep")
+        raise ValueError(f"{amount:.20} seconds is not a valid time to keep a tag")
     return int(amount.scaleb(9))
 
 

@@ -66,10 +66,11 @@ def sort_table(
     layout = Layout.of(store.schema())
     if layout.mode is not BucketMode.UNAWARE:
         raise ConfigError(
-            "Sort Compact only supports bucket=-1 yet.",
+            "only append tables with bucket = -1 can be sorted by a compaction",
             table=store.name,
             bucket_mode=str(layout.mode),
-            hint="rows of a keyed table stand in the order of their keys; bucketed rows in that of their arrival",
+            paimon_message="Sort Compact only supports bucket=-1 yet.",
+            hint="tables with a primary key are sorted by it, and tables with buckets keep the order of arrival",
         )
     order = RowOrder.of(layout.schema, strategy, columns)
     return _committed(store, only or Selection(), options or {}, user, lambda bucket: bucket.ordered(order))

@@ -79,9 +79,16 @@ def check_deletable(schema: TableSchema, table: str) -> None:
     if not spec.accepts_deletes:
         option = spec.engine.removes_by
         hint = f"set {option.key} = true on the table" if option else None
-        raise ConfigError(f"merge engine {spec.engine.name} does not support batch delete", table=table, hint=hint)
+        raise ConfigError(
+            f"rows of a table with merge-engine = {spec.engine.name} cannot be deleted",
+            table=table,
+            paimon_message=f"merge engine {spec.engine.name} does not support batch delete",
+            hint=hint,
+        )
     if spec.ignore_delete or spec.rowkind_field:
-        raise ConfigError("the table ignores -D rows, or takes their kind from a column of its own", table=table)
+        raise ConfigError(
+            "the table ignores -D rows, or has a rowkind.field that decides the kind of a row", table=table
+        )
 
 
 @dataclass(slots=True)
@@ -197,7 +204,7 @@ class _Appended:
                 check_deletes(live, changes.entries, store.name)
                 check_vectors_have_files(live, changes.entries, changes.index, store.name)
             except CommitConflict as taken:
-                raise _meanwhile(store, "rewrote files that hold rows to delete") from taken
+                raise _meanwhile(store, "rewrote files with rows that were to be deleted") from taken
             if _names(_vector_files(store, latest), changes.partitions) != seen:
                 raise _meanwhile(store, "deleted rows of the same partitions")
             return changes
@@ -215,4 +222,4 @@ def _names(entries: Sequence[IndexEntry], partitions: set[bytes]) -> set[str]:
 
 
 def _meanwhile(store: TableStore, done: str) -> CommitConflict:
-    return CommitConflict(f"another job {done}", table=store.name, hint="delete again while no other job does that")
+    return CommitConflict(f"another job {done}", table=store.name, hint="delete again while no such job is running")

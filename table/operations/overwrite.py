@@ -97,10 +97,10 @@ class OverwriteWriter(TableWriter):
         for partition in self._placer.found_in(index):
             if not covers(partition):
                 raise RowRefused(
-                    "a key that is written lies in a partition that is not overwritten",
+                    "a key of the written rows is in a partition that is not overwritten",
                     table=self.store.name,
                     partition=str(self.layout.partition_values(partition)),
-                    hint="write the rows without overwrite, and they move; or overwrite that partition too",
+                    hint="write the rows without overwrite, which moves the keys; or overwrite that partition too",
                 )
 
     def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:
@@ -120,7 +120,7 @@ class OverwriteWriter(TableWriter):
         for message in messages:
             if not covers(message.partition):
                 raise RowRefused(
-                    "a row lies outside of the partitions that are overwritten",
+                    "a row is outside of the partitions that are overwritten",
                     table=self.store.name,
                     partition=str(self.layout.partition_values(message.partition)),
                 )
@@ -162,7 +162,7 @@ def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]
     The snapshot is empty when none matches, as in Paimon.
     """
     if not partitions or not all(mappings(partitions, "partitions")):
-        raise RowRefused("name at least one partition, by at least one column", table=store.name)
+        raise RowRefused("pass at least one partition, with at least one column", table=store.name)
     specs = [PartitionSpec.of(Layout.of(store.schema()), partition) for partition in partitions]
     committer = Committer(store, store.new_commit_user())
     return list(committer.overwrite((), lambda found: any(spec.covers(found) for spec in specs)).snapshots)

@@ -70,9 +70,9 @@ class PreparedCommits:
         fate = fate_of(self.store, self.user, messages)
         if not fate.is_known:
             raise CommitConflict(
-                "the store failed during a commit, and the snapshots that tell whether it took effect have expired",
+                "the store failed during a commit, and the snapshots that show whether it took effect have expired",
                 table=self.store.name,
-                hint="look at the table before you write the rows again",
+                hint="check the rows of the table before you write them again",
             )
         return fate.newest
 

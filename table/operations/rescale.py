@@ -37,10 +37,10 @@ def rescale(
     """
     layout = Layout.of(store.schema())
     if layout.mode not in {BucketMode.FIXED, BucketMode.POSTPONE}:
-        raise ConfigError(f"bucket mode {layout.mode} has no number of buckets to change", table=store.name)
+        raise ConfigError(f"bucket mode {layout.mode} has no fixed number of buckets", table=store.name)
     wanted = layout.bucket_count if buckets is None else buckets
     if wanted < 1:
-        raise ConfigError(f"{wanted} is no number of buckets", table=store.name, hint="--bucket-num 4")
+        raise ConfigError(f"{wanted} is not a number of buckets", table=store.name, hint="--bucket-num 4")
     user = user or store.new_commit_user()
     spec = PartitionSpec.of(layout, partition or {})
     base = _with_rows_shown(store, layout, spec, user)
@@ -85,7 +85,7 @@ def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpec, use
     hidden = None if latest is None else _hidden(store, layout, latest, spec)
     if hidden is not None:
         raise ConfigError(
-            "some rows wait for a compaction before they can be read",
+            "some rows are readable only after a compaction",
             table=store.name,
             file=hidden,
             hint="compact the table first, then rescale it",

@@ -67,7 +67,7 @@ class Selection:
 
 def _holding(layout: Layout, partitions: Sequence[bytes], where: str, table: str) -> set[bytes]:
     if not layout.schema.partition_keys:
-        raise ConfigError("the table has no partitions to choose by a condition", table=table, condition=where)
+        raise ConfigError("the table has no partitions to select by a condition", table=table, condition=where)
     values = zip(*(layout.partition_values(partition) for partition in partitions), strict=True)
     fields = layout.partition_fields
     columns = [from_internal(column, field.type) for column, field in zip(values, fields, strict=True)]
@@ -76,7 +76,10 @@ def _holding(layout: Layout, partitions: Sequence[bytes], where: str, table: str
         held = Condition(where).mask(batch).to_pylist()
     except ConfigError as reason:
         raise ConfigError(
-            reason.message, table=table, condition=where, hint=f"it can ask for {', '.join(batch.schema.names)} only"
+            reason.message,
+            table=table,
+            condition=where,
+            hint=f"the condition may use {', '.join(batch.schema.names)} only",
         ) from reason
     return {partition for partition, holds in zip(partitions, held, strict=True) if holds}
 
@@ -87,6 +90,6 @@ def parse_buckets(text: str) -> frozenset[int]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         if match is None:
-            raise ConfigError(f"{text!r} names no buckets", hint="write them as 0-9,20")
+            raise ConfigError(f"{text!r} is not a list of buckets", hint="write them as 0-9,20")
         found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return frozenset(found)

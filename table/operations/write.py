@@ -180,7 +180,7 @@ class TableWriter:
         identifier every commit takes effect.
         """
         if identifier is not None and whole_number(identifier, "identifier") < 0:
-            raise ConfigError(f"{identifier} cannot identify a commit", hint="identifiers rise from 0")
+            raise ConfigError(f"{identifier} is not a commit identifier", hint="identifiers are numbers from 0 upwards")
         return self.commit_messages(self.prepare(identifier), identifier, watermark=watermark, properties=properties)
 
     def commit_messages(

@@ -37,7 +37,7 @@ class Message:
                         raise ValueError(f"wire type {wire}")
                     length, place = _varint(data, place)
                 if place + length > len(data):
-                    raise ValueError("a message ends early")
+                    raise ValueError("a message is truncated")
                 value, place = data[place : place + length], place + length
             found.fields.append((number, wire, value))
         return found
@@ -102,7 +102,7 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, place
         shift += 7
-    raise ValueError("a number ends early")
+    raise ValueError("a number is truncated")
 
 
 def _put_varint(out: bytearray, value: int) -> None:

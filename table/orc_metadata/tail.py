@@ -90,7 +90,7 @@ class OrcTail:
         length = self._bytes(self.size - 1, 1)[0]
         self.postscript = Message.parse(self._bytes(self.size - 1 - length, length))
         if self.postscript.text(8000) != "ORC":
-            raise ValueError("no postscript")
+            raise ValueError("the file has no postscript")
         self._codec = self.postscript.integer(2)
         self._block = self.postscript.integer(3, 256 << 10)
         if not 0 < self._block <= _LARGEST_BLOCK or self._codec not in {0, *_CODECS}:
@@ -152,7 +152,7 @@ class OrcTail:
 
     def _bytes(self, start: int, length: int) -> bytes:
         if start < 0 or start + length > self.size:
-            raise ValueError("a part lies outside the file")
+            raise ValueError("a part is outside of the file")
         return bytes(self.source.read_at(length, start))
 
     def _plain(self, data: bytes) -> bytes:
@@ -177,7 +177,7 @@ def _check_types(types: list[Message]) -> None:
     members exist.
     """
     if not types or types[0].integer(1) != Kind.STRUCT:
-        raise ValueError("the rows are of no structure")
+        raise ValueError("the root type is not a struct")
     depths = [0] * len(types)
     for place, one in enumerate(types):
         kind, members = one.integer(1), one.integers(2)
@@ -189,7 +189,7 @@ def _check_types(types: list[Message]) -> None:
         names = sum(number == 3 for number, _, _ in one.fields)
         wanted = names if kind == Kind.STRUCT else _MEMBERS.get(kind, 0)
         if len(members) != wanted or any(not place < member < len(types) for member in members):
-            raise ValueError(f"type {kind} has members that are none")
+            raise ValueError(f"type {kind} has members that do not exist")
         for member in members:
             depths[member] = depths[place] + 1
         if depths[place] > _DEEPEST:

@@ -46,7 +46,11 @@ class Between:
             if text is not None:
                 ends = [end.strip() for end in text.split(",")]
                 if len(ends) != 2 or not all(ends):
-                    raise ConfigError(f"{text!r} does not name two ends", option=option.key, hint="write it as 3,7")
+                    raise ConfigError(
+                        f"{text!r} is not a start and an end separated by a comma",
+                        option=option.key,
+                        hint="write it as 3,7",
+                    )
                 return cls(ends[0], ends[1], read[INCREMENTAL_BETWEEN_SCAN_MODE], times)
         return None
 
@@ -128,7 +132,7 @@ def _changelog(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
         raise SnapshotMissing(
             f"the changelog of snapshot {snapshot.id} has expired",
             table=store.name,
-            hint="the snapshot came back from a tag, which keeps rows but no changelog: "
+            hint="the snapshot was restored from a tag, which keeps rows but no changelog: "
             f"read changes after it, or scan it with snapshot={snapshot.id}",
         ) from reason
 
@@ -160,7 +164,7 @@ def _ids(store: TableStore, between: Between) -> tuple[int, int]:
     else:
         start, end = int(between.start), int(between.end)
     if end < start:
-        raise ConfigError(f"the end {end} lies before the start {start}", table=store.name)
+        raise ConfigError(f"the end {end} is before the start {start}", table=store.name)
     return start, end
 
 

@@ -108,11 +108,9 @@ class Condition:
             asked = self._connection.sql(f"SELECT coalesce(({text}), false) AS held FROM rows")
             held = asked.to_arrow_table()["held"].combine_chunks()
         except duckdb.Error as reason:
-            raise ConfigError(
-                f"the condition is not understood: {reason}", condition=text, table=self.table
-            ) from reason
+            raise ConfigError(f"the condition cannot be parsed: {reason}", condition=text, table=self.table) from reason
         if not pa.types.is_boolean(held.type):
-            raise ConfigError("the condition is neither true nor false", condition=text, table=self.table)
+            raise ConfigError("the condition is not a boolean expression", condition=text, table=self.table)
         return held
 
     @property
@@ -121,7 +119,9 @@ class Condition:
 
     def _refuse_places(self) -> None:
         if not isinstance(self.given, str) and _BY_PLACE.search(_TEXT.sub("", str(self.given))):
-            raise ConfigError("a condition names columns, not their places", condition=self._written, table=self.table)
+            raise ConfigError(
+                "a condition must name columns, not their positions", condition=self._written, table=self.table
+            )
 
     def _refused(self, reason: Exception, schema: pa.Schema) -> ConfigError:
         unknown = _NO_MATCH.search(str(reason))
@@ -130,13 +130,13 @@ class Condition:
         text = str(reason).partition("\n")[0]
         hint = None
         if "Precision is not great enough" in text:
-            hint = "compare decimals with decimal.Decimal, as Arrow fits no int to them, or write the condition in SQL"
+            hint = "compare decimals with decimal.Decimal, as Arrow casts no int to them, or write the condition in SQL"
         elif "timezone" in text:
             hint = "compare TIMESTAMP with naive datetimes, WITH LOCAL TIME ZONE with aware ones"
         elif isinstance(reason, pa.ArrowNotImplementedError):
-            hint = "compare a column with a value of its own type, or cast it"
+            hint = "compare a column with a value of the same type, or cast it"
         return ConfigError(
-            f"the condition cannot be asked of the rows: {text:.200}",
+            f"the condition cannot be evaluated on the rows: {text:.200}",
             hint=hint,
             condition=self._written,
             table=self.table,

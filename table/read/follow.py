@@ -86,7 +86,8 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
         return None
     if snapshot_id > latest + 1:
         raise ConfigError(
-            f"snapshot {snapshot_id} was to be read next, but the newest is {latest}: the table was rolled back",
+            f"snapshot {snapshot_id} is the next snapshot of this reader, but the newest one is {latest}: the"
+            " table was rolled back",
             table=store.name,
             hint="reset the consumer, or follow from a snapshot that exists",
         )
@@ -101,9 +102,10 @@ def _check_follows(store: TableStore, last: Snapshot | None) -> None:
     found = store.snapshots.find(last.id) if last is not None else None
     if last is not None and found is not None and found != last:
         raise ConfigError(
-            f"snapshot {last.id} is another one than when it was read: the table was rolled back",
+            f"snapshot {last.id} was replaced after it was read: the table was rolled back",
             table=store.name,
-            hint="rows of snapshots that are gone were read: reset the consumer, or follow from a snapshot that exists",
+            hint="the reader has rows of snapshots that no longer exist: reset the consumer, or follow from a"
+            " snapshot that exists",
         )
 
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known about one column of a file, partition or manifest, in internal values.
+    """The known bounds of one column of a file, partition or manifest, in internal values.
 
     `nulls` is None when the number of nulls is unknown.
     """

@@ -68,11 +68,11 @@ class Scan(Outputs):
         one.
         """
         if isinstance(columns, str):
-            raise ConfigError("columns are a list of names, not a text", hint=f"write columns=[{columns!r}]")
+            raise ConfigError("columns must be a list of names, not a text", hint=f"write columns=[{columns!r}]")
         given = option_texts(options)
         if "branch" in given:
             raise ConfigError(
-                "a scan stands on one branch", table=store.name, hint="open the branch: table.branch(...)"
+                "a scan reads only one branch", table=store.name, hint="open the branch: table.branch(...)"
             )
         merged = {**store.schema().options, **given}
         travel = Travel.of(merged, snapshot=snapshot, tag=tag, timestamp=timestamp, mode=mode)

@@ -116,10 +116,11 @@ def _check_same_buckets(store: TableStore, start: Snapshot | None, end: Snapshot
     first, last = (Layout.of(store.schemas.get(snapshot.schema_id)).bucket_count for snapshot in (start, end))
     if first != last:
         raise ConfigError(
-            f"The bucket number of two snapshots are different ({first}, {last}), which is not supported in "
-            "incremental diff mode.",
+            f"the two snapshots have different numbers of buckets, {first} and {last}, and cannot be compared",
             table=store.name,
-            hint="read between snapshots on one side of the rescaling",
+            paimon_message=f"The bucket number of two snapshots are different ({first}, {last}), which is not "
+            "supported in incremental diff mode.",
+            hint="read between two snapshots with the same number of buckets",
         )
 
 

@@ -88,9 +88,7 @@ class Travel:
         named = [value for value in (travel.snapshot, travel.tag, travel.millis, travel.watermark) if value is not None]
         version = read[SCAN_VERSION]
         if len(named) + (version is not None) > 1:
-            raise ConfigError(
-                "a scan stands on one snapshot, tag, timestamp or watermark", hint="give only one of them"
-            )
+            raise ConfigError("a scan reads one snapshot, tag, timestamp or watermark", hint="set only one of them")
         _check_mode(travel, options)
         return cls._versioned(travel, version)
 
@@ -131,10 +129,10 @@ def _check_mode(travel: Travel, options: Mapping[str, str]) -> None:
     wanted = ("between",) if travel.mode == "incremental" else _STANDS_ON.get(travel.mode, ())
     if wanted and not given & set(wanted):
         hint = f"set {' or '.join(_OPTION[point] for point in wanted)}"
-        raise ConfigError(f"scan.mode {travel.mode} needs a point to start from", hint=hint)
+        raise ConfigError(f"scan.mode {travel.mode} needs a snapshot, tag or time to start from", hint=hint)
     for point in sorted(given - set(wanted)):
         raise ConfigError(
-            f"scan.mode {travel.mode} and {_OPTION[point]} contradict each other", hint="leave one of the two out"
+            f"scan.mode {travel.mode} and {_OPTION[point]} contradict each other", hint="remove one of the two"
         )
 
 

@@ -182,7 +182,7 @@ def evolve(
     while True:
         newest = files.latest()
         if newest is None:
-            raise ConfigError("there is no table here", file=files.path(0))
+            raise ConfigError("the table does not exist", file=files.path(0))
         changed = apply_changes(newest, changes, has_snapshots, now)
         if changed is newest:
             return newest
@@ -282,7 +282,7 @@ def _refuse_immutable(key: str) -> None:
         raise ConfigError(
             f"{key} cannot change on a table with snapshots: rows already written depend on it",
             option=key,
-            hint="make a new table with the option, and insert the rows into it",
+            hint="create a new table with the option, and insert the rows into it",
         )
 
 
@@ -291,5 +291,5 @@ def _check_rescale(schema: TableSchema, value: str) -> None:
     if old < 1 or new < 1:
         raise ConfigError(
             f"bucket cannot change from {old} to {new} on a table with snapshots",
-            hint="only a fixed number of buckets can become another: n to m, both above 0",
+            hint="only a fixed number of buckets can be changed, to another number above 0",
         )

@@ -30,7 +30,7 @@ class Place:
 
     def __post_init__(self) -> None:
         if self._given > 1:
-            raise ConfigError("a column has one place: give one of first, last, after and before")
+            raise ConfigError("a column has one position: set one of first, last, after and before")
 
     @property
     def _given(self) -> int:
@@ -53,7 +53,7 @@ def add_column(schema: TableSchema, path: Path, type_: DataType, comment: str | 
     """Return the schema with a new column. It must be nullable, because existing rows have no value for it."""
     if not type_.nullable:
         raise ConfigError(
-            f"the new column {'.'.join(path)!r} cannot be NOT NULL: rows already written have none",
+            f"the new column {'.'.join(path)!r} cannot be NOT NULL: rows that are already written have no value",
             hint="add it as nullable",
         )
     own = schema.highest_field_id + 1
@@ -76,7 +76,7 @@ def drop_column(schema: TableSchema, path: Path) -> TableSchema:
     def without(fields: tuple[Field, ...]) -> tuple[Field, ...]:
         at = place_of(fields, path)
         if len(fields) == 1:
-            raise ConfigError(f"{'.'.join(path)!r} is the last of its columns and cannot be dropped")
+            raise ConfigError(f"{'.'.join(path)!r} is the only column and cannot be dropped")
         return (*fields[:at], *fields[at + 1 :])
 
     return replace(schema, fields=edit_members(schema.fields, path, without))
@@ -105,9 +105,11 @@ def rename_column(schema: TableSchema, path: Path, to: str) -> TableSchema:
 def move_column(schema: TableSchema, name: str, place: Place) -> TableSchema:
     """Return the schema with the column at another position."""
     if not place.is_given:
-        raise ConfigError("where is the column to move? give one of first, last, after and before", column=name)
+        raise ConfigError(
+            "the new position of the column is not set: set one of first, last, after and before", column=name
+        )
     if name in {place.after, place.before}:
-        raise ConfigError("a column cannot move beside itself", column=name)
+        raise ConfigError("a column cannot be moved before or after itself", column=name)
     column = schema.fields[place_of(schema.fields, (name,))]
     others = tuple(field for field in schema.fields if field is not column)
     at = place.among(others)
@@ -185,6 +187,7 @@ def _check_nullability(schema: TableSchema, path: Path, old: DataType, nullable:
     disabled = schema.typed[ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED]
     if disabled and old.nullable and not nullable:
         raise ConfigError(
-            f"column {'.'.join(path)!r} is nullable and cannot become NOT NULL: rows written may hold null",
+            f"column {'.'.join(path)!r} is nullable and cannot become NOT NULL: rows that are already written may"
+            " contain null",
             hint="set alter-column-null-to-not-null.disabled = false to allow it",
         )

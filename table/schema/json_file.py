@@ -60,7 +60,7 @@ class JsonFile:
         except (ValueError, RecursionError) as reason:
             raise TableCorrupt(f"the file is not JSON: {reason}", file=where, bytes=len(data)) from reason
         if not isinstance(values, dict):
-            raise TableCorrupt("the file holds no JSON object", file=where)
+            raise TableCorrupt("the file is not a JSON object", file=where)
         return cls(where, values)
 
     def number(self, key: str, default: int | None = None) -> int:

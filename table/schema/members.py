@@ -62,7 +62,7 @@ def place_of(fields: Sequence[Field], path: Path) -> int:
         if field.name == path[-1]:
             return place
     names = ", ".join(field.name for field in fields)
-    raise ConfigError(f"there is no column {'.'.join(path)!r}", hint=f"columns there are {names}")
+    raise ConfigError(f"the table has no column {'.'.join(path)!r}", hint=f"columns there are {names}")
 
 
 def _members(type_: DataType) -> tuple[Field, ...]:
@@ -83,4 +83,4 @@ def _edited(type_: DataType, path: Path, edit: Callable[[DataType], DataType], w
             return replace(type_, element=_edited(element, path[1:], edit, whole))
         case MapType(_, value) if path[0] == "value":
             return replace(type_, value=_edited(value, path[1:], edit, whole))
-    raise ConfigError(f"there is no column {'.'.join(whole)!r}")
+    raise ConfigError(f"the table has no column {'.'.join(whole)!r}")

@@ -74,7 +74,7 @@ def _columns(schema: pa.Schema | Sequence[ColumnLike]) -> tuple[Field, ...]:
     if isinstance(schema, str) or not isinstance(schema, Iterable):
         raise ConfigError(
             f"the columns of a table cannot be a {type(schema).__name__}",
-            hint='give a pyarrow schema, or a list of ("name", "INT NOT NULL")',
+            hint='pass a pyarrow schema, or a list of ("name", "INT NOT NULL")',
         )
     return tuple(_column(given) for given in schema)
 
@@ -87,7 +87,7 @@ def _column(given: ColumnLike) -> Field:
             return Field(NO_ID, name, read_type(type_))
         case (str(name), type_, description):
             return Field(NO_ID, name, read_type(type_), description)
-    raise ConfigError(f"{given!r} is no column", hint='write it as ("name", "INT NOT NULL")')
+    raise ConfigError(f"{given!r} is not a column", hint='write it as ("name", "INT NOT NULL")')
 
 
 def _keys_of(given: Sequence[str], options: dict[str, str], option: TableOption[tuple[str, ...]]) -> tuple[str, ...]:
@@ -95,5 +95,5 @@ def _keys_of(given: Sequence[str], options: dict[str, str], option: TableOption[
     named = TableOptions(options)[option]
     options.pop(option.key, None)
     if named and given:
-        raise ConfigError(f"the option {option.key} says again what is given already", hint="leave one of the two out")
+        raise ConfigError(f"the option {option.key} repeats an argument", hint="remove one of the two")
     return tuple(given) or named

@@ -42,7 +42,7 @@ def check_options(schema: TableSchema) -> None:
     options = schema.typed
     if options[DYNAMIC_BUCKET_MAX_BUCKETS] == 0:
         raise ConfigError(
-            "dynamic-bucket.max-buckets = 0 leaves no bucket", hint="set a number from 1, or -1 for no limit"
+            "dynamic-bucket.max-buckets = 0 allows no bucket", hint="set a number of at least 1, or -1 for no limit"
         )
     _check_changelog(schema, options)
     _check_sequence_field(schema, options)
@@ -75,8 +75,8 @@ def _check_sequence_field(schema: TableSchema, options: TableOptions) -> None:
             raise ConfigError("a column of sequence.field cannot have an aggregate function", column=name)
     if names and schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys):
         raise ConfigError(
-            "sequence.field cannot be used where a key may move between partitions",
-            hint="put all partition columns into the primary key",
+            "sequence.field cannot be used if a key may move between partitions",
+            hint="add all partition columns to the primary key",
         )
 
 
@@ -109,7 +109,7 @@ def _check_named(schema: TableSchema, names: tuple[str, ...], option: str) -> No
     for name in names:
         if name.strip() not in schema.names:
             raise ConfigError(
-                f"the option {option} names {name.strip()!r}, which is no column",
+                f"the option {option} names {name.strip()!r}, which is not a column",
                 hint=f"columns are {', '.join(schema.names)}",
             )
 

@@ -52,8 +52,8 @@ def _check_whole(schema: TableSchema, where: str) -> TableSchema:
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     missing = sorted({*schema.partition_keys, *schema.primary_keys}.difference(names))
     if twice or missing:
-        what = f"columns stand twice: {', '.join(twice)}" if twice else f"keys are no columns: {', '.join(missing)}"
-        raise TableCorrupt(f"the schema is not whole: {what}", file=where)
+        what = f"duplicate columns: {', '.join(twice)}" if twice else f"keys are not columns: {', '.join(missing)}"
+        raise TableCorrupt(f"the schema is invalid: {what}", file=where)
     return schema
 
 
@@ -71,7 +71,7 @@ def _field(node: object, where: str) -> Field:
     try:
         return parse_field(node)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as reason:
-        raise TableCorrupt(f"a column is not whole: {reason!r}", file=where, column=node.get("name")) from reason
+        raise TableCorrupt(f"a column is invalid: {reason!r}", file=where, column=node.get("name")) from reason
     except ConfigError as reason:
         raise TableCorrupt(reason.message, file=where, column=node.get("name"), hint=reason.hint) from reason
 

@@ -38,7 +38,7 @@ def read_type(given: str | Mapping[str, object] | DataType | pa.DataType) -> Dat
         return from_arrow(given, nullable=True)
     if isinstance(given, DataType):
         return given
-    raise ConfigError(f"{given!r} is no type", hint='write it as "DECIMAL(10, 2) NOT NULL", or as an Arrow type')
+    raise ConfigError(f"{given!r} is not a type", hint='write it as "DECIMAL(10, 2) NOT NULL", or as an Arrow type')
 
 
 def parse_type_text(text: str) -> DataType:

@@ -49,7 +49,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_keys(schema, schema.primary_keys, "primary key")
     if schema.primary_keys and set(schema.primary_keys) <= set(schema.partition_keys):
         raise ConfigError(
-            "the primary key lies wholly in the partition: each partition could hold one row only",
+            "the primary key consists of partition columns only: each partition could contain only one row",
             primary_key=", ".join(schema.primary_keys),
             partition=", ".join(schema.partition_keys),
         )
@@ -65,7 +65,7 @@ def check_members(fields: Iterable[Field]) -> None:
         if not field.name.strip():
             raise ConfigError("a column has no name")
         if field.name in seen:
-            raise ConfigError(f"the name {field.name!r} is given twice")
+            raise ConfigError(f"the name {field.name!r} is used twice")
         seen.add(field.name)
         _check_inside(field.type)
 
@@ -86,7 +86,7 @@ def check_columns(schema: TableSchema, names: Iterable[str], what: str) -> None:
     for name in names:
         if name not in schema.names:
             hint = did_you_mean(name, schema.names, f"columns are {', '.join(schema.names)}")
-            raise ConfigError(f"the {what} names {name!r}, which is no column", hint=hint)
+            raise ConfigError(f"the {what} names {name!r}, which is not a column", hint=hint)
 
 
 def check_default(field: Field) -> None:
@@ -115,12 +115,14 @@ def _check_buckets(schema: TableSchema) -> None:
     options = schema.typed
     bucket, keys = options[BUCKET], options[BUCKET_KEY]
     if bucket < -2 or bucket == 0:
-        raise ConfigError(f"bucket = {bucket} is no number of buckets", hint="use n > 0, -1 (dynamic) or -2 (postpone)")
+        raise ConfigError(
+            f"bucket = {bucket} is not a number of buckets", hint="use n > 0, -1 (dynamic) or -2 (postpone)"
+        )
     if bucket == -2 and not schema.primary_keys:
         raise ConfigError("bucket = -2 (postpone) needs a primary key")
     if bucket == -1 and keys:
         raise ConfigError(
-            "a bucket-key makes no sense with bucket = -1", hint="leave bucket-key out, or set bucket to a number"
+            "a bucket-key has no effect with bucket = -1", hint="remove bucket-key, or set bucket to a number"
         )
     if bucket > 0 and not schema.primary_keys and not keys:
         raise ConfigError(
@@ -151,10 +153,10 @@ def _check_formats(schema: TableSchema) -> None:
     for column in schema.fields:
         for type_ in _atoms(column.type):
             if type_.root == "VARIANT" and formats & {"orc", "avro"}:
-                raise ConfigError("VARIANT is kept in parquet files only", column=column.name)
+                raise ConfigError("VARIANT is supported in parquet files only", column=column.name)
             if type_.root.startswith("TIMESTAMP") and type_.precision > 6 and "avro" in formats:
                 raise ConfigError(
-                    "avro files keep timestamps of six digits at most", column=column.name, type=type_json(type_)
+                    "avro files support timestamps of at most six digits", column=column.name, type=type_json(type_)
                 )
 
 

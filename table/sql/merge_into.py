@@ -42,7 +42,7 @@ class Clause:
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
-            raise ConfigError(f"{self.action!r} is no merge action", hint=f"there are {', '.join(ACTIONS)}")
+            raise ConfigError(f"{self.action!r} is not a merge action", hint=f"choices are {', '.join(ACTIONS)}")
         if self.values is None and not self.action.endswith("-delete"):
             what = "insert-values" if self.action.endswith("insert") else "upsert-set"
             raise ConfigError(f"{self.action} needs its values", hint=f"the {what} of the action, or *")
@@ -102,7 +102,7 @@ def delete_by_query(catalog: Catalog, target: str, where: str, source_sql: Seque
     table = catalog.table(target)
     database, _ = split_name(target)
     if not table.primary_keys:
-        raise ConfigError("only of a table with a primary key can rows be deleted by a query", table=table.name)
+        raise ConfigError("rows can be deleted by a query only in a table with a primary key", table=table.name)
     check_deletable(table.definition, table.name)
     with table.writer() as writer, Session(catalog, database) as session:
         for statement in source_sql:
@@ -120,7 +120,7 @@ def _check(table: Table, clauses: Sequence[Clause]) -> None:
     if not table.primary_keys:
         raise ConfigError("only a table with a primary key can be merged into", table=table.name)
     if not clauses:
-        raise ConfigError("what should the merge do?", hint=f"name one of {', '.join(ACTIONS)}")
+        raise ConfigError("the merge has no actions", hint=f"name one of {', '.join(ACTIONS)}")
     if any(clause.kind == DELETE for clause in clauses):
         check_deletable(table.definition, table.name)
     for group in ("matched", "not-matched-by-source"):
@@ -137,7 +137,7 @@ def _refuse_doubles(session: Session, table: Table) -> None:
             "several source rows, or several actions, would change one row",
             table=table.name,
             key=doubled.to_pylist()[0],
-            hint="let the source have one row for each key, and conditions exclude each other",
+            hint="use a source with one row per key, and conditions that exclude each other",
         )
 
 
@@ -199,7 +199,7 @@ class _Merge:
         written = clause.values or "*"
         if written.strip() == "*":
             if clause.action != "matched-upsert":
-                raise ConfigError("there is no source row to take * from", action=clause.action)
+                raise ConfigError("* needs a source row, and this action has none", action=clause.action)
             return {name: f"{self._source_name}.{quoted(name)}" for name in names}
         values = {name: f"{quoted(self.alias)}.{quoted(name)}" for name in names}
         for part in _split(self._written(written)):

@@ -178,7 +178,7 @@ class Session:
                         sql=written,
                         hint=self._near(name),
                     )
-        return ConfigError(f"the SQL is not understood: {reason}", sql=written)
+        return ConfigError(f"the SQL cannot be parsed: {reason}", sql=written)
 
     def _near(self, name: str) -> str:
         databases = self._catalog.databases()
@@ -187,6 +187,6 @@ class Session:
         if same:
             return f"did you mean {' or '.join(same)}?"
         others = (
-            f"there are {', '.join(known[:10])}" if known else "is the warehouse's path right? There is no table in it"
+            f"choices are {', '.join(known[:10])}" if known else "check the path of the warehouse: it contains no table"
         )
         return did_you_mean(name, known, others, most=3)

@@ -35,10 +35,10 @@ def answered(catalog: Catalog, database: str | None, tokens: Sequence[Token]) ->
 def _shown(catalog: Catalog, database: str | None, words: Sequence[Token], lower: Sequence[str]) -> pa.Table:
     if lower[1] == "create":
         if lower[2:3] != ["table"] or len(words) < 4:
-            raise ConfigError("what shall be shown?", hint="SHOW CREATE TABLE database.table")
+            raise ConfigError("SHOW needs an object", hint="SHOW CREATE TABLE database.table")
         name = _name(words[3:], database)
         if parse_name(name)[2] is not None:
-            raise ConfigError(f"{name} is a system table: no statement makes it")
+            raise ConfigError(f"{name} is a system table, which cannot be created")
         return pa.table({"statement": [create_statement(name, catalog.table(name))]})
     if lower[1] in {"databases", "schemas"}:
         _nothing_after(words[2:])
@@ -54,7 +54,7 @@ def _shown(catalog: Catalog, database: str | None, words: Sequence[Token], lower
 def _nothing_after(words: Sequence[Token]) -> None:
     if words:
         told = " ".join(word.text for word in words)
-        raise ConfigError(f"{told!r} is not understood here", hint="SHOW DATABASES, or SHOW TABLES [IN database]")
+        raise ConfigError(f"{told!r} is not supported here", hint="SHOW DATABASES, or SHOW TABLES [IN database]")
 
 
 def _name(words: Sequence[Token], database: str | None) -> str:
@@ -62,7 +62,7 @@ def _name(words: Sequence[Token], database: str | None) -> str:
     parts = [word.name for word in words if word.text != "."]
     if None in parts or len(parts) not in {1, 2} or (len(parts) == 1 and database is None):
         told = "".join(word.text for word in words)
-        raise ConfigError(f"{told!r} is not a table's name", hint="write it as database.table")
+        raise ConfigError(f"{told!r} is not the name of a table", hint="write it as database.table")
     name = ".".join(str(part) for part in parts)
     return name if len(parts) == 2 else f"{database}.{name}"
 

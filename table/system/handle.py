@@ -68,5 +68,5 @@ class SystemTable:
         self, columns: Sequence[str] | None = None, where: pc.Expression | str | None = None, **others: object
     ) -> SystemScan:
         if any(value is not None for value in others.values()):
-            raise ConfigError("a system table shows the table as it is now", table=self.name)
+            raise ConfigError("a system table shows only the current state of its table", table=self.name)
         return SystemScan(self.store, self.system, None if columns is None else tuple(columns), where)

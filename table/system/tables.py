@@ -39,7 +39,7 @@ def check_name(name: str, table: str) -> None:
         raise ConfigError(
             f"there is no system table {name!r}",
             table=table,
-            hint=did_you_mean(name.lower(), NAMES, f"there are {', '.join(NAMES)}"),
+            hint=did_you_mean(name.lower(), NAMES, f"choices are {', '.join(NAMES)}"),
         )
 
 

@@ -52,9 +52,11 @@ def mappings(given: object, what: str) -> list[Mapping[str, object]]:
     A single mapping is refused, because the caller most likely forgot to put it into a list.
     """
     if isinstance(given, Mapping | str) or not isinstance(given, Iterable):
-        raise ConfigError(f"{what} are a list", hint=f"write {what}=[{given!r}]")
+        raise ConfigError(f"{what} must be a list", hint=f"write {what}=[{given!r}]")
     found = list(given)
     for one in found:
         if not isinstance(one, Mapping):
-            raise ConfigError(f"one of the {what} is no mapping: {one!r}", hint="name columns and their values")
+            raise ConfigError(
+                f"one of the {what} is not a mapping: {one!r}", hint="pass a mapping of columns to values"
+            )
     return found

@@ -136,7 +136,7 @@ def _from_arrow(arrow: pa.DataType) -> DataType:
         return AtomicType("VARIANT")
     if pa.types.is_struct(arrow):
         return RowType(tuple(_field(arrow.field(i)) for i in range(arrow.num_fields)))
-    raise ConfigError(f"no Paimon type holds Arrow's {arrow}", hint="cast the column first")
+    raise ConfigError(f"no Paimon type corresponds to Arrow's {arrow}", hint="cast the column first")
 
 
 def _is_list(arrow: pa.DataType) -> bool:

@@ -47,7 +47,9 @@ def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
     try:
         return decode_body(data, 4, tuple(types))
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise TableCorrupt(f"a row of {len(types)} fields is cut or foreign", row=data[:64].hex()) from error
+        raise TableCorrupt(
+            f"a row of {len(types)} fields is truncated or was written by another program", row=data[:64].hex()
+        ) from error
 
 
 def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> BinaryRows:

@@ -81,7 +81,7 @@ def _float_to_decimal(array: pa.Array, target: AtomicType) -> pa.Array:
 def _rounded(value: float, target: AtomicType) -> Decimal | None:
     exact = Decimal(repr(value))
     if not exact.is_finite():
-        raise CastFailed(f"{value} is no DECIMAL", value=value)
+        raise CastFailed(f"{value} is not a DECIMAL", value=value)
     return rounded_decimal(exact, target)
 
 

@@ -132,7 +132,7 @@ def mod_bucket_of(column: pa.Array, type_: DataType, buckets: int) -> Hashes:
     A null counts as zero, as in Java.
     """
     if not isinstance(type_, AtomicType) or type_.root not in {"INT", "BIGINT"}:
-        raise ConfigError("the mod bucket function takes one INT or BIGINT bucket key")
+        raise ConfigError("the mod bucket function needs one INT or BIGINT bucket key")
     values = filled_values(one_array(column, to_arrow(type_)), np.int32 if type_.root == "INT" else np.int64)
     return np.remainder(np.asarray(values, np.int64), buckets).astype(np.int32)
 
@@ -147,5 +147,5 @@ def bucket_rows(
         case "mod" if len(columns) == 1:
             return mod_bucket_of(columns[0], types[0], buckets)
         case "mod":
-            raise ConfigError("the mod bucket function takes one bucket key", keys=len(columns))
-    raise ConfigError(f"bucket-function.type {function!r} is not known", hint="known are default and mod")
+            raise ConfigError("the mod bucket function needs one bucket key", keys=len(columns))
+    raise ConfigError(f"bucket-function.type {function!r} is not known", hint="choices are default and mod")

@@ -20,7 +20,11 @@ def path_step(name: str, what: str, *, longest: int = LONGEST, **facts: object) 
     if 0 < length <= longest and name.strip() and name not in {".", ".."} and not any(one in name for one in "/\0"):
         return name
     shown = name[:80].encode("utf-8", "backslashreplace").decode()
-    hint = f"a name has {longest} bytes at most" if length > longest else "leave out slashes, NUL and dots alone"
+    hint = (
+        f"a name has {longest} bytes at most"
+        if length > longest
+        else "remove slashes and NUL; a name cannot consist of dots"
+    )
     raise ConfigError(f"{shown!r} cannot be the name of a {what}", hint=hint, **facts)
 
 
@@ -37,6 +41,6 @@ def relative_folder(path: str, option: str) -> str | None:
         raise ConfigError(
             f"{option} leads out of the table's folder",
             value=repr(path[:200]),
-            hint="name a folder below the table, as in  data  or  files/data",
+            hint="use a folder below the table, as in  data  or  files/data",
         )
     return path

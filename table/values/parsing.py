@@ -55,7 +55,7 @@ def _parsed(text: str, parse: Callable[[str], object], target: AtomicType) -> ob
     except ValueError as error:
         raise CastFailed(
             f"{text!r} cannot be read as {type_text(target)}",
-            hint="make the column STRING again to see what is stored",
+            hint="change the column back to STRING to see the stored text",
             value=text,
             type=type_text(target),
         ) from error

@@ -94,7 +94,7 @@ def _no_name(raw: bytes, is_text: bool, room: int) -> str | None:
         text = raw.decode()
     except UnicodeDecodeError:
         if is_text:
-            return "is no UTF-8 text and cannot be"
+            return "is not UTF-8 text and cannot be"
         text = raw.decode("utf-8", "replace")
     if len(escaped(text).encode()) > room:
         return "is too long for"
@@ -191,7 +191,7 @@ def partition_values(
     unknown = [name for name in spec if name not in types]
     if unknown:
         raise ConfigError(
-            f"{unknown[0]!r} is no partition column", hint=f"partition columns are {', '.join(types) or 'none'}"
+            f"{unknown[0]!r} is not a partition column", hint=f"partition columns are {', '.join(types) or 'none'}"
         )
     return {name: _named_value(value, types[name], default_name) for name, value in spec.items()}
 
@@ -205,7 +205,7 @@ def _named_value(value: object, type_: DataType, default_name: str) -> object:
     if text:
         return value
     if not isinstance(type_, AtomicType):
-        raise ConfigError("a constructed type is no partition column")
+        raise ConfigError("a nested type cannot be a partition column")
     return value.encode() if type_.root in {"BINARY", "VARBINARY"} else parse_text(value, type_)
 
 

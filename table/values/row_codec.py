@@ -192,7 +192,7 @@ def _read_text(data: bytes, base: int, slot: int) -> bytes:
         return data[slot : slot + (mark & 0x7F)]
     offset, size = _tail(data, slot)
     if base + offset + size > len(data):
-        raise IndexError(f"{size} bytes at {offset} lie outside the row")
+        raise IndexError(f"{size} bytes at {offset} are outside of the row")
     return data[base + offset : base + offset + size]
 
 

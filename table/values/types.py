@@ -167,7 +167,7 @@ def parse_type(node: object) -> DataType:
             return MapType(parse_type(node["key"]), parse_type(node["value"]), nullable)
         case "ROW":
             return RowType(tuple(parse_field(member) for member in node["fields"]), nullable)
-    raise ConfigError(f"{node['type']!r} is not a known type", hint=f"known are {', '.join(_CONSTRUCTED)}")
+    raise ConfigError(f"{node['type']!r} is not a known type", hint=f"choices are {', '.join(_CONSTRUCTED)}")
 
 
 def parse_field(node: dict[str, object]) -> Field:

@@ -47,7 +47,7 @@ def encoded(text: str) -> tuple[bytes, bytes]:
     except RecursionError as reason:
         raise NoVariant(f"{text[:80]!r} is too deep") from reason
     except (ValueError, OverflowError) as reason:
-        raise NoVariant(f"{text[:80]!r} is no JSON: {reason}") from reason
+        raise NoVariant(f"{text[:80]!r} is not JSON: {reason}") from reason
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -58,7 +58,7 @@ def _refuse(constant: str) -> NoReturn:
 def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise NoVariant("a key stands twice in an object")
+        raise NoVariant("an object contains a key twice")
     return found
 
 

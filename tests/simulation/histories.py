@@ -176,7 +176,7 @@ class History:
         try:
             self.table("main").fast_forward(name)
         except ConfigError as refused:
-            if "not known where the branch began" not in str(refused):
+            if "the start of the branch is unknown" not in str(refused):
                 raise
             return None
         shared = max((n for n, state in main.states().items() if branch.states().get(n) is state), default=0)

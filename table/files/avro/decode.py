@@ -107,7 +107,7 @@ def _starts(data: bytes, count: int, members: Sequence[Mapping[str, Any]]) -> Pl
         for stretch, nullable in stretches:
             match = stretch(data, place)
             if match is None:
-                raise ValueError("the bytes are not those of a record")
+                raise ValueError("the bytes are not a valid record")
             place = match.end()
             if nullable and data[place - 1] == 0:
                 continue
@@ -119,7 +119,7 @@ def _starts(data: bytes, count: int, members: Sequence[Mapping[str, Any]]) -> Pl
                 place += size
         match = last(data, place)
         if match is None:
-            raise ValueError("the bytes are not those of a record")
+            raise ValueError("the bytes are not a valid record")
         place = match.end()
     if place != len(data):
         raise ValueError(f"{count} records end at byte {place} of {len(data)}")
@@ -147,7 +147,7 @@ class _Block:
             return self._values(node, places, type_, None)
         branches = self.data[places]
         if not ((branches == 0) | (branches == 2)).all():
-            raise ValueError("a value is of no branch of its union")
+            raise ValueError("a value selects a branch that its union does not have")
         column, ends = self._values(node[1], places + 1, type_, branches == 2)
         return column, np.where(branches == 2, ends, places + 1)
 

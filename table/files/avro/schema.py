@@ -57,7 +57,7 @@ def _not_null(type_: DataType, name: str) -> Any:
             return _map(key, value, name)
         case MultisetType(element):
             if not has_text_keys(element):  # Paimon for Java can neither read nor write it
-                raise _refused("no MULTISET of anything but text", name, "make it a MAP to INT")
+                raise _refused("a MULTISET in an Avro file must be of text", name, "change the type to a MAP to INT")
             return _map(element, COUNT, name)
         case RowType(fields):
             return record_schema(fields, name)
@@ -73,7 +73,11 @@ def _atom(type_: AtomicType, name: str) -> Any:
             return {"type": "int", "logicalType": "time-millis"}
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             if type_.precision > 6:
-                raise _refused(f"no timestamps of {type_.precision} digits", name, "give it at most 6 digits")
+                raise _refused(
+                    f"Avro has no timestamps of {type_.precision} digits",
+                    name,
+                    "reduce its precision to 6 digits or fewer",
+                )
             unit = "millis" if type_.precision <= 3 else "micros"
             return {"type": "long", "logicalType": f"{_TIMESTAMPS[type_.root]}-{unit}"}
         case "VARIANT":
@@ -84,7 +88,7 @@ def _atom(type_: AtomicType, name: str) -> Any:
 
 def _refused(what: str, name: str, otherwise: str) -> FormatUnknown:
     column = name.removeprefix(f"{_ROOT}_")
-    return FormatUnknown(f"Avro holds {what}", column=column, hint=f"write the table as Parquet, or {otherwise}")
+    return FormatUnknown(f"Avro has {what}", column=column, hint=f"write the table as Parquet, or {otherwise}")
 
 
 def has_text_keys(key: DataType) -> bool:

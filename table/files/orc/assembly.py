@@ -89,7 +89,7 @@ class OrcAssembly:
         """Write the metadata that follows the stripes. The stream stays open."""
         tail = self._like
         if tail is None:
-            raise ValueError("an ORC file of no stripes has no types")
+            raise ValueError("an ORC file without stripes has no types")
         metadata = Message()
         metadata.put_messages(1, self._statistics)
         footer = Message(list(tail.footer.fields))

@@ -68,7 +68,8 @@ def as_seconds(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.Chu
         seconds, nanos = _apart(array)
         if ((seconds == -1) & (nanos > 999_999)).any():
             raise TimestampOutOfRange(
-                "ORC cannot tell the last second before 1970 from the first one after, when it has a fraction",
+                "ORC cannot distinguish fractions of the last second before 1970 from those of the first second"
+                " after it",
                 column=name,
                 hint="write the table as Parquet",
             )

@@ -159,7 +159,7 @@ def _timed_batches(
         if left == 0:
             stripe, footer = next(stripes, (None, None))
             if stripe is None or footer is None:
-                raise TableCorrupt("an ORC file has more rows than its stripes")
+                raise TableCorrupt("an ORC file declares more rows than its stripes contain")
             left, clock = stripe.integer(5), WriterClock(footer.text(3), is_java=is_java)
         yield _public(batch, fields, partial(_with_moments, finer, clock))
         left -= batch.num_rows

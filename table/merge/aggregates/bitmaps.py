@@ -25,7 +25,7 @@ def unions(inputs: Inputs) -> pa.Array:
             results.append(union(sets) if len(sets) > 1 else next(iter(sets), None))
         except ValueError as reason:
             raise TableCorrupt(
-                f"a value is nothing that {inputs.aggregate.function.name} reads: {reason}", column=inputs.name
+                f"a value cannot be read by {inputs.aggregate.function.name} reads: {reason}", column=inputs.name
             ) from reason
     return pa.array(results, values.type)
 

@@ -90,7 +90,7 @@ def _quotient(dividend: Any, divisor: Any, column: str) -> Any:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return dividend / divisor
     if divisor == 0:
-        raise RetractRefused("a product cannot take back a factor of zero", column=column)
+        raise RetractRefused("a product cannot retract a factor of zero", column=column)
     quotient = abs(int(dividend)) // abs(int(divisor))
     signed = quotient if (dividend < 0) == (divisor < 0) else -quotient
     return np.array(signed).astype(dividend.dtype)[()]

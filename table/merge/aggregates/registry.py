@@ -86,11 +86,13 @@ def aggregate_function(name: str, type_: DataType, column: str) -> AggregateFunc
     """Return the function with this name; ConfigError if it is unknown or does not accept the column's type."""
     function = FUNCTIONS.get(_ALIASES.get(name, name))
     if function is None:
-        hint = did_you_mean(name, FUNCTIONS, f"known are {', '.join(sorted(FUNCTIONS))}")
-        raise ConfigError(f"{name!r} is no aggregate function", column=column, hint=hint)
+        hint = did_you_mean(name, FUNCTIONS, f"choices are {', '.join(sorted(FUNCTIONS))}")
+        raise ConfigError(f"{name!r} is not an aggregate function", column=column, hint=hint)
     if not function.accepts(type_):
         raise ConfigError(
-            f"the aggregate function {function.name} does not take this column's type", column=column, type=type_
+            f"the aggregate function {function.name} does not support the type of this column",
+            column=column,
+            type=type_,
         )
     return function
 

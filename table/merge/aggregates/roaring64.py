@@ -108,7 +108,7 @@ def decode(data: bytes) -> Containers:
     try:
         return _Reader(data).bitmap()
     except (struct.error, IndexError, KeyError) as reason:
-        raise ValueError("not a roaring bitmap of 64-bit numbers as Java writes it") from reason
+        raise ValueError("the value is not a roaring bitmap of 64-bit numbers in Java's format") from reason
 
 
 @dataclass

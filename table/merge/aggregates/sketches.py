@@ -32,7 +32,7 @@ def _library() -> Any:
         return importlib.import_module("datasketches")
     except ImportError as reason:
         raise ConfigError(
-            "aggregating sketches needs the library datasketches", hint="pip install datasketches"
+            "aggregating sketches needs the package datasketches", hint="pip install datasketches"
         ) from reason
 
 

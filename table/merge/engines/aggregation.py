@@ -74,7 +74,8 @@ def _configure(spec: MergeSpec, schema: TableSchema) -> MergeSpec:
     for column, aggregate in aggregates.items():
         if spec.remove_on_delete and aggregate.ignore_retract:
             raise ConfigError(
-                "ignore-retract contradicts aggregation.remove-record-on-delete: leave one out", column=column
+                "ignore-retract contradicts aggregation.remove-record-on-delete: remove one of the two options",
+                column=column,
             )
     return replace(spec, aggregates=aggregates)
 

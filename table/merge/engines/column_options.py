@@ -27,7 +27,7 @@ def named_columns(schema: TableSchema, key: str, names: tuple[str, ...]) -> tupl
     for name in names:
         if name not in schema.names:
             hint = did_you_mean(name, schema.names, _listed(schema.names))
-            raise ConfigError(f"{key} names {name!r}, which is no column", hint=hint)
+            raise ConfigError(f"{key} names {name!r}, which is not a column", hint=hint)
     return names
 
 
@@ -66,9 +66,11 @@ def _aggregate(options: TableOptions, column: Field, name: str) -> Aggregate:
         members = [member.name for member in column.type.element.fields]
         for key in aggregate.nested_key:
             if key not in members:
-                raise ConfigError(f"{nested_key.key} names {key!r}, no member of the row", hint=_listed(members))
+                raise ConfigError(
+                    f"{nested_key.key} names {key!r}, which is not a member of the row", hint=_listed(members)
+                )
     return aggregate
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"known are {', '.join(names)}"
+    return f"choices are {', '.join(names)}"

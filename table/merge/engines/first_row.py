@@ -30,7 +30,7 @@ def _merge(_spec: MergeSpec, groups: Groups, chosen: Flags) -> Outcome:
 
 def _configure(spec: MergeSpec, _schema: TableSchema) -> MergeSpec:
     if spec.sequence_fields:
-        raise ConfigError("merge-engine = first-row takes no sequence.field")
+        raise ConfigError("merge-engine = first-row does not support sequence.field")
     return spec
 
 
@@ -39,7 +39,9 @@ def _check_retracts(_spec: MergeSpec, _kinds: RowKinds) -> None:
 
 
 def _retract_refused() -> RetractRefused:
-    return RetractRefused("a first-row table takes no -U and no -D rows", hint="set ignore-delete = true")
+    return RetractRefused(
+        "a table with merge-engine = first-row cannot store -U and -D rows", hint="set ignore-delete = true"
+    )
 
 
 def _check_options(options: TableOptions) -> None:
@@ -49,7 +51,7 @@ def _check_options(options: TableOptions) -> None:
             f"merge-engine = first-row cannot have changelog-producer = {producer}", hint="use lookup or none"
         )
     if options[DELETION_VECTORS_ENABLED]:
-        raise ConfigError("merge-engine = first-row needs no deletion vectors: it never replaces a row")
+        raise ConfigError("merge-engine = first-row cannot have deletion vectors: it never replaces a row")
 
 
 FIRST_ROW = MergeEngine(

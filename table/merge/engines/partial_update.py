@@ -69,7 +69,7 @@ def _groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
     _check_groups(schema, groups)
     stray = removing - {name for group in groups for name in group.fields}
     if stray:
-        raise ConfigError(f"{removal.key} names a column that is no group's sequence", column=min(stray))
+        raise ConfigError(f"{removal.key} names a column that is not the sequence field of a group", column=min(stray))
     return tuple(groups)
 
 
@@ -89,7 +89,8 @@ def _check_aggregates(groups: tuple[SequenceGroup, ...], aggregates: dict[str, A
     for column, aggregate in aggregates.items():
         if column not in grouped and aggregate.function != LAST_NON_NULL:
             raise ConfigError(
-                "Must use sequence group for aggregation functions",
+                "a column of a partial-update table has an aggregate function, but no sequence group",
+                paimon_message="Must use sequence group for aggregation functions",
                 column=column,
                 function=aggregate.function.name,
                 hint=f"name {column} in a fields.<sequence>.sequence-group option",
@@ -112,7 +113,7 @@ def _check_removal(spec: MergeSpec, groups: tuple[SequenceGroup, ...]) -> None:
 def _check_retracts(spec: MergeSpec, _kinds: RowKinds) -> None:
     if not (spec.remove_on_delete or spec.groups):
         raise RetractRefused(
-            "a partial-update table takes no -U and no -D rows",
+            "a table with merge-engine = partial-update cannot apply -U and -D rows",
             hint="set ignore-delete, partial-update.remove-record-on-delete, or define sequence groups",
         )
     for column, aggregate in spec.aggregates.items():

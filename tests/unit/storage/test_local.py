@@ -56,7 +56,7 @@ def test_a_store_that_replaces_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         return True
 
     monkeypatch.setattr(LocalStorage, "create", replaces)
-    with pytest.raises(StoreUnsafe, match="only where none is"):
+    with pytest.raises(StoreUnsafe, match="only if it does not exist"):
         probe(LocalStorage(), str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
@@ -86,7 +86,7 @@ def test_a_relative_path_starts_here() -> None:
 
 
 def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="known are file, s3"):
+    with pytest.raises(ConfigError, match="choices are file, s3"):
         open_storage("ftp://host/x", {})
 
 

@@ -105,7 +105,7 @@ def test_the_store_itself_is_asked_to_refuse_and_one_that_does_not_is_unsafe() -
             options = {"s3.endpoint": f"http://127.0.0.1:{server.server_port}", "s3.secret-key": "x"}
             options |= {"s3.access-key": "x", "object-store.disable_bulk_delete": "true"}
             storage, path = open_storage("s3://lake/w", options)
-            with pytest.raises(StoreUnsafe, match="only where none is"):
+            with pytest.raises(StoreUnsafe, match="only if it does not exist"):
                 probe(storage, path)
         finally:
             server.shutdown()

@@ -87,7 +87,7 @@ def test_a_url_without_a_bucket_is_refused() -> None:
     ],
 )
 def test_a_misspelt_option_is_refused_with_the_nearest_that_is_taken(misspelt: str, meant: str) -> None:
-    with pytest.raises(ConfigError, match=f"{misspelt!r} is no option of a store") as refused:
+    with pytest.raises(ConfigError, match=f"{misspelt!r} is not a store option") as refused:
         open_storage("s3://lake/a", {misspelt: "x"})
 
     assert refused.value.hint == f"did you mean {meant}?"

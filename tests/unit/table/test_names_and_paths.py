@@ -123,5 +123,5 @@ def test_what_a_table_names_outside_is_neither_read_nor_deleted(catalog: Catalog
     assert (swept.deleted, swept.failed, file.exists()) == (0, 1, True)
     for name in ("../snapshot/snapshot-1", "/etc/passwd", "..", ""):
         for path in (store.paths.manifest, store.paths.statistics, lambda one: store.paths.index_file(one, "", 0)):
-            with pytest.raises(TableCorrupt, match="outside of its folder"):
+            with pytest.raises(TableCorrupt, match="outside of the folder of the table"):
                 path(name)

@@ -84,5 +84,5 @@ def test_options_of_a_catalog_without_effect_are_logged_once(tmp_path: Path, cap
         penstock.Catalog(str(tmp_path), {"metastore": "filesystem", "lock.enabled": "true"})
     assert [record.getMessage() for record in caplog.records] == [
         "catalog option has no effect option=lock.enabled"
-        ' instead="no lock is taken: a commit creates its snapshot file only where there is none"'
+        ' instead="commits need no lock: a snapshot file is created only if it does not exist"'
     ]

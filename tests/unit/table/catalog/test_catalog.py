@@ -123,8 +123,8 @@ def test_columns_may_have_arrow_types_and_options_may_be_numbers(tmp_path: Path)
     [
         (lambda c: c.create_table("d.t", 5), "columns of a table cannot be a int"),
         (lambda c: c.create_table("d.t", "id"), "columns of a table cannot be a str"),
-        (lambda c: c.create_table("d.t", [("id",)]), "is no column"),
-        (lambda c: c.create_table("d.t", [("id", 5)]), "5 is no type"),
+        (lambda c: c.create_table("d.t", [("id",)]), "is not a column"),
+        (lambda c: c.create_table("d.t", [("id", 5)]), "5 is not a type"),
         (lambda c: c.alter_table("d.there", penstock.AddColumn("c", "INT")), "a list of changes"),
         (lambda c: c.alter_table("d.there", ["c INT"]), "a list of changes"),
         (lambda c: penstock.Catalog(None), "a path or a URL"),
@@ -143,7 +143,7 @@ def test_what_is_no_table_and_no_change_is_refused(
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"file.compression": "zst"}, "'zst' is no codec of parquet"),
+        ({"file.compression": "zst"}, "'zst' is not a codec of parquet"),
         ({"target-file-size": "12 qb"}, "'12 qb' is not a size"),
         ({"snapshot.time-retained": "soon"}, "'soon' is not a duration"),
     ],
@@ -164,7 +164,7 @@ def test_a_codec_that_avro_lacks_is_refused_where_rows_wait_for_their_bucket(
     catalog: penstock.Catalog, codec: str
 ) -> None:
     columns, postponed = [("id", "INT NOT NULL")], {"bucket": "-2"}
-    refused = pytest.raises(ConfigError, match=r"no codec of avro.*\(bucket = -2\) are Avro files")
+    refused = pytest.raises(ConfigError, match=r"not a codec of avro.*\(bucket = -2\) are stored in Avro files")
     with refused as error:
         catalog.create_table("shop.t", columns, ["id"], options={**postponed, "file.compression": codec})
     assert "zstd" in str(error.value.hint)

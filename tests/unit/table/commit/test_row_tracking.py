@@ -58,9 +58,9 @@ def test_what_would_lose_ids_is_refused(tracked: penstock.Table) -> None:
     for number in range(8):
         append(tracked, number, number + 100)
     assert tracked.compact(full=False) == []
-    with pytest.raises(ConfigError, match="cannot be compacted here"):
+    with pytest.raises(ConfigError, match="cannot be compacted by Penstock"):
         tracked.compact()
-    with pytest.raises(ConfigError, match="cannot be compacted here"):
+    with pytest.raises(ConfigError, match="cannot be compacted by Penstock"):
         tracked.sort(["id"])
     with pytest.raises(ConfigError, match="cannot be deleted by rewriting"):
         tracked.delete("id = 3")

@@ -332,5 +332,5 @@ def test_a_table_that_looks_up_refuses_to_do_without() -> None:
     bucket.flush([(0, row(1))])
     bucket.compact(full=True)
     bucket.flush([(0, row(1))])
-    with pytest.raises(ConfigError, match="no lookup"):
+    with pytest.raises(ConfigError, match="needs a lookup"):
         compact(bucket.spec, replace(bucket.bucket_files(), lookup=None), Pick(bucket.levels.level0, 4))

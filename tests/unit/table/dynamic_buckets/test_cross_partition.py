@@ -94,7 +94,7 @@ def test_a_deleted_key_comes_back_where_it_wants(tmp_path: Path) -> None:
 def test_no_row_moves_where_its_delete_would_be_ignored(tmp_path: Path) -> None:
     table = moving_table(tmp_path, ignore_delete="true")
     write(table, ("1", "a", 1), ("2", "a", 2))
-    with pytest.raises(RowRefused, match="their old rows would stay: deletes are ignored"):
+    with pytest.raises(RowRefused, match="because the table ignores deletes"):
         write(table, ("1", "a", 3), ("2", "b", 3))
     write(table, ("1", "a", 4), ("3", "b", 4))
     assert content(table) == [("1", "a", 4), ("2", "a", 2), ("3", "b", 4)]
@@ -204,7 +204,7 @@ def test_an_overwrite_is_refused_whose_keys_lie_in_partitions_that_stay(
     before = content(table)
     with table.overwrite(partition=given) as writer:
         writer.write(rows(table, ("1", "b", 3), ("2", "b", 4)))
-        with pytest.raises(RowRefused, match="lies in a partition that is not overwritten"):
+        with pytest.raises(RowRefused, match="is in a partition that is not overwritten"):
             writer.commit()
     assert content(table) == before
     assert table.remove_orphan_files(dry_run=True, older_than=1 << 60) == []
@@ -314,7 +314,7 @@ def test_two_writers_at_once_are_one_too_many(tmp_path: Path) -> None:
     with table.writer() as slow:
         slow.write(rows(table, ("2", "c", 3)))
         write(table, ("1", "b", 2))
-        with pytest.raises(ForeignWriter, match="keys this job moves"):
+        with pytest.raises(ForeignWriter, match="this job moves keys"):
             slow.commit()
     assert content(table) == [("1", "b", 2)]
 

@@ -90,5 +90,5 @@ def test_hashes_are_big_endian_and_counted() -> None:
 
     assert data.hex() == "ee18d2a55759f99e"
     assert decode_hashes(data, 2, "index-2").tolist() == hashes.tolist()
-    with pytest.raises(TableCorrupt, match="cannot hold 3"):
+    with pytest.raises(TableCorrupt, match="cannot contain 3"):
         decode_hashes(data, 3, "index-2")

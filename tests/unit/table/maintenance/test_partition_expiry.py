@@ -91,7 +91,7 @@ def test_times_are_read_as_javas_formatter_reads_them(formatter: str | None, tex
 
 @pytest.mark.parametrize("formatter", ["yyyyMM", "HH:mm", "yyyy-MMM-dd", "QQ", "yyyyMMddyyyy", "yyyyMMdd["])
 def test_formatters_that_tell_no_day_are_refused(formatter: str) -> None:
-    with pytest.raises(ConfigError, match=r"formatter|tell no day"):
+    with pytest.raises(ConfigError, match=r"formatter|contain no day"):
         TimeForm.of(formatter)
 
 
@@ -119,7 +119,7 @@ def test_a_round_drops_the_oldest_first_and_is_bounded(tmp_path: Path) -> None:
 
 def test_options_of_the_call_win_and_none_are_refused(tmp_path: Path) -> None:
     table = filled(tmp_path, "2026-01-01")
-    with pytest.raises(ConfigError, match="how long"):
+    with pytest.raises(ConfigError, match="the time after which partitions expire is not set"):
         table.expire_partitions()
     with pytest.raises(ConfigError, match="formatter"):
         table.expire_partitions({"partition.expiration-time": "1 d", "partition.timestamp-formatter": "QQ"})

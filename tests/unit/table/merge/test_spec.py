@@ -59,10 +59,10 @@ def test_first_not_null_value_is_another_name() -> None:
     ("options", "message"),
     [
         ({"merge-engine": "dedupe"}, "not a choice"),
-        ({"sequence.field": "z"}, "no column"),
-        ({"rowkind.field": "z"}, "no column"),
-        ({"merge-engine": "first-row", "sequence.field": "a"}, "takes no sequence.field"),
-        ({**PARTIAL, "fields.g.sequence-group": "a,z"}, "no column"),
+        ({"sequence.field": "z"}, "not a column"),
+        ({"rowkind.field": "z"}, "not a column"),
+        ({"merge-engine": "first-row", "sequence.field": "a"}, "does not support sequence.field"),
+        ({**PARTIAL, "fields.g.sequence-group": "a,z"}, "not a column"),
         ({**PARTIAL, "fields.g.sequence-group": "a", "fields.h.sequence-group": "a"}, "two sequence groups"),
         ({**PARTIAL, "fields.g.sequence-group": "k"}, "primary key"),
         ({**PARTIAL, "fields.a.aggregate-function": "sum"}, "Must use sequence group"),
@@ -77,10 +77,10 @@ def test_first_not_null_value_is_another_name() -> None:
             },
             "contradicts",
         ),
-        ({**PARTIAL, "partial-update.remove-record-on-sequence-group": "g"}, "no group's sequence"),
-        ({**AGGREGATION, "fields.a.aggregate-function": "summ"}, "no aggregate function"),
-        ({**AGGREGATION, "fields.s.aggregate-function": "sum"}, "does not take"),
-        ({**AGGREGATION, "fields.s.aggregate-function": "hll_sketch"}, "does not take"),
+        ({**PARTIAL, "partial-update.remove-record-on-sequence-group": "g"}, "not the sequence field of a group"),
+        ({**AGGREGATION, "fields.a.aggregate-function": "summ"}, "not an aggregate function"),
+        ({**AGGREGATION, "fields.s.aggregate-function": "sum"}, "does not support"),
+        ({**AGGREGATION, "fields.s.aggregate-function": "hll_sketch"}, "does not support"),
         ({**AGGREGATION, "fields.a.aggregate-function": "max", "sequence.field": "a"}, "sequence field"),
         (
             {
@@ -153,7 +153,7 @@ def test_row_kinds_come_from_the_rowkind_field() -> None:
     spec = spec_of(COLUMNS, {"rowkind.field": "s"})
     rows = rows_table(spec, [(0, 0, {"k": 1, "s": "+U"}), (1, 0, {"k": 2, "s": "-D"})])
     assert row_kinds(spec, rows, kinds(0, 0)).tolist() == [2, 3]
-    with pytest.raises(ConfigError, match="no row kind"):
+    with pytest.raises(ConfigError, match="not a row kind"):
         row_kinds(spec, rows_table(spec, [(0, 0, {"k": 1, "s": "U"})]), kinds(0))
 
 

@@ -42,7 +42,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(codec: str, monkeypatch: p
     monkeypatch.setattr(avro_blocks, "_LEAST_ROOM", 1 << 20)
     monkeypatch.setattr(avro_blocks, "_MOST_RATIO", 4)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(TableCorrupt, match="not whole") as refused:
+    with pytest.raises(TableCorrupt, match="is incomplete") as refused:
         read_records(data, SHAPE, "manifest/m", {})
     assert refused.value.facts["file"] == "manifest/m"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 << 10

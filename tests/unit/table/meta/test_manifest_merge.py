@@ -50,12 +50,12 @@ def test_an_upgrade_is_another_file() -> None:
 
 
 def test_adding_what_is_there_is_corrupt() -> None:
-    with pytest.raises(TableCorrupt, match=r"already holds[\s\S]*file: a[\s\S]*snapshot: 7"):
+    with pytest.raises(TableCorrupt, match=r"already contains[\s\S]*file: a[\s\S]*snapshot: 7"):
         merge_entries([entry(ADD, "a"), entry(ADD, "a")], snapshot=7)
 
 
 def test_taking_away_what_is_not_there_is_corrupt() -> None:
-    with pytest.raises(TableCorrupt, match="does not hold"):
+    with pytest.raises(TableCorrupt, match="does not contain"):
         live_files([entry(DELETE, "a")])
 
 

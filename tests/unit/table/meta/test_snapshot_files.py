@@ -98,7 +98,7 @@ def test_a_cut_snapshot_names_its_file(cut: int) -> None:
     ("change", "said"),
     [
         ({"version": 4}, "newer than 3"),
-        ({"commitKind": "TRUNCATE"}, "'TRUNCATE' is no commit kind"),
+        ({"commitKind": "TRUNCATE"}, "'TRUNCATE' is not a commit kind"),
         ({"baseManifestList": None}, "no 'baseManifestList'"),
         ({"id": True}, "'id' should be a whole number"),
         ({"timeMillis": 2**63}, "'timeMillis' should be a number of 64 bits"),
@@ -178,7 +178,7 @@ def test_a_missing_snapshot_is_told_from_an_expired_one() -> None:
         files.get(2)
     with pytest.raises(SnapshotMissing, match="snapshot 5 does not exist"):
         files.get(5)
-    with pytest.raises(SnapshotMissing, match="has none"):
+    with pytest.raises(SnapshotMissing, match="has no snapshots"):
         table_with()[1].get(1)
 
 

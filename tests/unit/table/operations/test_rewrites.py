@@ -207,7 +207,7 @@ def test_a_rescale_gives_way_to_rows_that_came_meanwhile(tmp_path: Path, monkeyp
 def test_a_rescale_refuses_rows_no_scan_shows_yet(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"merge-engine": "first-row", "write-only": "true"})
     add(table, (1, "a", None))
-    with pytest.raises(ConfigError, match="wait for a compaction"):
+    with pytest.raises(ConfigError, match="only after a compaction"):
         table.rescale(4)
 
 
@@ -292,10 +292,10 @@ def test_a_merge_that_changes_nothing_makes_no_snapshot(shop: penstock.Catalog) 
         ([Clause("matched-upsert", "id = 3")], "cannot be changed"),
         ([Clause("matched-upsert", "nowhere = 3")], "sets no column"),
         ([Clause("not-matched-insert", "s.id")], "1 values are inserted into 3 columns"),
-        ([Clause("not-matched-by-source-upsert", "*")], "no source row"),
+        ([Clause("not-matched-by-source-upsert", "*")], "needs a source row"),
         ([Clause("matched-upsert", "*"), Clause("matched-delete", condition="true")], "a condition each"),
-        ([Clause("not-matched-insert", "s.id, t.v, 1")], "not understood"),
-        ([], "what should the merge do"),
+        ([Clause("not-matched-insert", "s.id, t.v, 1")], "cannot be parsed"),
+        ([], "the merge has no actions"),
     ],
 )
 def test_a_merge_that_makes_no_sense_is_refused(shop: penstock.Catalog, clauses: list[Clause], refusal: str) -> None:

@@ -87,7 +87,7 @@ def test_a_compacted_read_takes_full_compactions_where_they_come_at_certain_comm
 
 @pytest.mark.parametrize("mode", ["from-timestamp", "from-snapshot", "from-snapshot-full", "incremental"])
 def test_a_mode_without_its_point_is_refused(table: Table, mode: str) -> None:
-    with pytest.raises(ConfigError, match="needs a point to start from"):
+    with pytest.raises(ConfigError, match="needs a snapshot, tag or time to start from"):
         seen(table, mode=mode)
 
 
@@ -121,7 +121,7 @@ def test_changes_between_ids_tags_and_times(table: Table) -> None:
 
 @pytest.mark.parametrize(
     ("between", "reason"),
-    [("1", "two ends"), ("3,1", "before the start"), ("1,99", "does not exist"), ("first,2", "neither")],
+    [("1", "not a start and an end"), ("3,1", "before the start"), ("1,99", "does not exist"), ("first,2", "neither")],
 )
 def test_ends_that_make_no_sense_are_refused(table: Table, between: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):

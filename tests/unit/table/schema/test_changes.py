@@ -177,7 +177,7 @@ def test_defaults_can_be_read_as_their_type() -> None:
     [
         (AddColumn("v", "INT"), "a column 'v' already"),
         (AddColumn("c", "INT NOT NULL"), "cannot be NOT NULL"),
-        (AddColumn("c", "INT", first=True, after="v"), "one place"),
+        (AddColumn("c", "INT", first=True, after="v"), "one position"),
         (AddColumn("c", "INT", after="w"), "no column 'w'"),
         (AddColumn("_KEY_c", "INT"), "reserved"),
         (AddColumn("v.x", "INT"), "'v' has no members"),
@@ -188,15 +188,15 @@ def test_defaults_can_be_read_as_their_type() -> None:
         (DropColumn("k"), "primary key column cannot be dropped"),
         (DropColumn("dt"), "partition column cannot be dropped"),
         (DropColumn("v"), "sequence.field names 'v'"),
-        (DropColumn("r.y.element.z"), "the last of its columns"),
+        (DropColumn("r.y.element.z"), "the only column"),
         (RenameColumn("dt", "day"), "partition column cannot be renamed"),
         (RenameColumn("v", "n"), "a column 'n' already"),
         (RenameColumn("v", "rowkind"), "reserved"),
         (UpdateColumnType("k", "BIGINT"), "primary key column cannot be given another type"),
         (UpdateColumnType("dt", "INT"), "partition column cannot be given another type"),
         (UpdateColumnNullability("k", nullable=True), "cannot be made nullable"),
-        (UpdateColumnPosition("v", after="v"), "beside itself"),
-        (UpdateColumnPosition("v"), "where is the column to move"),
+        (UpdateColumnPosition("v", after="v"), "before or after itself"),
+        (UpdateColumnPosition("v"), "the new position of the column is not set"),
         (UpdateColumnPosition("w", first=True), "no column 'w'"),
         (SetOption("merge-engin", "first-row"), "did you mean merge-engine"),
         (SetOption("merge-engine", "first-row"), "cannot change on a table with snapshots"),
@@ -314,7 +314,7 @@ def test_higher_floors_may_refuse() -> None:
 
 
 def test_there_must_be_a_table() -> None:
-    with pytest.raises(ConfigError, match="no table"):
+    with pytest.raises(ConfigError, match="the table does not exist"):
         evolve(SchemaFiles(MemoryStore(), "/t"), [], has_snapshots=False, now=9)
 
 

@@ -187,4 +187,4 @@ def test_a_text_that_is_no_number_names_itself_and_the_type() -> None:
     with pytest.raises(CastFailed, match="'abc' cannot be read as INT") as caught:
         cast_array(pa.array(["1", "abc"]), STRING, INT)
     assert caught.value.facts["value"] == "abc"
-    assert "STRING again" in str(caught.value)
+    assert "back to STRING" in str(caught.value)

@@ -111,7 +111,7 @@ def column_of(kind: pa.DataType) -> Field:
 def test_a_text_that_is_no_utf8_makes_no_folder() -> None:
     odd = pa.Array.from_buffers(pa.string(), 2, pa.array([b"ok", b"\xed\xa0\x80"]).buffers())
     rows, reason = no_folder(odd, column("p", "STRING"), 255) or (None, "")
-    assert (list(rows), "no UTF-8" in reason) == ([1], True)
+    assert (list(rows), "not UTF-8" in reason) == ([1], True)
     # Bytes have a text all the same, as Java gives them one.
     assert no_folder(pa.array([b"\xed\xa0\x80"]), column("p", "BYTES"), 255) is None
 

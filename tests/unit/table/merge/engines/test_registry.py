@@ -83,8 +83,8 @@ def test_deletes_are_accepted_by_the_engine_or_by_its_option(
     [
         ({"changelog-producer": "input"}, "cannot have changelog-producer = input"),
         ({"changelog-producer": "full-compaction"}, "cannot have changelog-producer = full-compaction"),
-        ({"deletion-vectors.enabled": "true"}, "needs no deletion vectors"),
-        ({"sequence.field": "a"}, "takes no sequence.field"),
+        ({"deletion-vectors.enabled": "true"}, "cannot have deletion vectors"),
+        ({"sequence.field": "a"}, "does not support sequence.field"),
     ],
 )
 def test_first_row_refuses_options_that_contradict_it(tmp_path: Path, options: dict[str, str], said: str) -> None:

@@ -187,6 +187,14 @@ class ImageRule:
     watch: frozenset[str] = frozenset()
 
 
+class ImagePolicy(Protocol):
+    """Decides which rows an update of a source table yields. It goes to tasks, so it must pickle."""
+
+    def rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:
+        """Return the image rule of a source table with these primary keys."""
+        ...
+
+
 class RegisteredSchemas(Protocol):
     """A schema registry: the writer's schema of a message, by the number that the message starts with."""
 
@@ -198,6 +206,7 @@ class RegisteredSchemas(Protocol):
 class DecodeOptions:
     """The options of decoding.
 
+    `images` decides which row images of an update are needed. Without it, `before_images` does for all tables, and
     `watch_columns` is added to the primary keys that the messages declare; an entry in `tables` replaces both.
     `name_from` selects the member of Debezium's `source` that is the database. `ogg_name_parts=2` makes only the first
     dot of a GoldenGate name a separator. `zone` is the time zone of event times without one. `registry` is for
@@ -207,6 +216,7 @@ class DecodeOptions:
     before_images: Literal["all", "key-changes"] = "all"
     watch_columns: frozenset[str] = frozenset()
     tables: Mapping[TableName, ImageRule] = field(default_factory=dict)
+    images: ImagePolicy | None = None
     name_from: Literal["db", "schema"] = "db"
     ogg_name_parts: int | None = None
     zone: str = "UTC"
@@ -217,5 +227,7 @@ class DecodeOptions:
 
     def rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:
         """Return the image rule of a source table."""
+        if self.images is not None:
+            return self.images.rule(database, table, primary_keys)
         own = self.tables.get((database, table))
         return own or ImageRule(self.before_images, self.watch_columns.union(primary_keys))

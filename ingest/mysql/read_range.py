@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.change import ChangeBatch, Decoded, ImageRule, Int64s, SourceSchema
-from penstock.formats.change import DecodeOptions as Wanted
+from penstock.formats.change import ChangeBatch, Decoded, ImagePolicy, Int64s, SourceSchema
 from penstock.ingest.decoded_source import Chunk
 from penstock.ingest.mysql.binlog.options import DecodeOptions
 from penstock.ingest.mysql.binlog.read import read_range
 from penstock.ingest.mysql.ddl.history import HistoryPart, Version
-from penstock.ingest.mysql.definition import TableDefinition, schema_of
+from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.offsets import barrier_from, chunk_from, range_from
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.settings import FollowSettings
@@ -29,23 +28,12 @@ CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", 
 
 
 @dataclass(frozen=True, slots=True)
-class ImagesOfTargets(DecodeOptions):
-    """Decode options in which the target table decides which row images of an update are needed."""
-
-    wanted: Wanted = field(default_factory=Wanted)
-
-    def image_rule(self, definition: TableDefinition) -> ImageRule:
-        known = self.images.get(definition.name)
-        return known or self.wanted.rule(definition.database, definition.table, definition.primary_key)
-
-
-@dataclass(frozen=True, slots=True)
 class RangeReading:
     """The reading of one range; `start` is the range as the planner made it."""
 
     settings: FollowSettings
     start: Mapping[str, Any]
-    wanted: Wanted
+    wanted: ImagePolicy  # of the target tables
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the decoded changes of the range."""
@@ -79,14 +67,14 @@ class RangeReading:
             part = range_from(start[LOG])
             yield from read_range(settings.server, part, self._log_options(), server_id, oddities=oddities)
 
-    def _log_options(self) -> ImagesOfTargets:
+    def _log_options(self) -> DecodeOptions:
         versions: dict[tuple[str, str], tuple[Version, ...]] = {}
         for record in self.start["history"]:
             version = Version.from_json(record)
             versions[version.name] = (*versions.get(version.name, ()), version)
         part = HistoryPart(versions)
-        return ImagesOfTargets(
-            choice=self.settings.tables, definitions=part, rules=self.settings.rules, wanted=self.wanted
+        return DecodeOptions(
+            choice=self.settings.tables, definitions=part, rules=self.settings.rules, policy=self.wanted
         )
 
     def _finished(self, batch: ChangeBatch) -> ChangeBatch | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError, SchemaConflict, did_you_mean
 from penstock.formats.canal.encode import canal_message
-from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, ImageRule, RowBatch, SourceSchema
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.fetched_chunk import Fetched
 from penstock.pipelines.mapping import partial_images
 from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
@@ -21,6 +21,7 @@ from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.table_options import set_options
+from penstock.pipelines.mapping.target_images import TargetImages
 from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
@@ -28,10 +29,9 @@ from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.target_names import Naming
 from penstock.schema_evolution.types.source import is_known
 from penstock.table.catalog.settings import CatalogSettings
-from penstock.table.merge.engines.registry import merge_engine, merge_spec
+from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import MergeSpec
-from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.schema.changes import apply_changes
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_usable
@@ -66,7 +66,8 @@ class PipelineMapping:
         return self.new_tables.rules
 
     def decode_options(self, known: Mapping[str, TableSchema]) -> DecodeOptions:
-        return ShapedOptions(zone=self.zone, shape=self, known=known)
+        images = TargetImages(self.target, self.table is None, self.table_rules, self.new_tables, known)
+        return DecodeOptions(zone=self.zone, images=images)
 
     def target(self, database: str | None, table: str | None) -> str | None:
         if self.table is not None:
@@ -304,33 +305,6 @@ def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> Sche
         " or drop the old one, and --resnapshot; changes that come without their key are of a server whose"
         " binlog_row_image is not FULL",
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShapedOptions(DecodeOptions):
-    """Decode options that derive the row images needed for an update from the target table of its row."""
-
-    shape: PipelineMapping
-    known: Mapping[str, TableSchema]
-
-    def rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:
-        transform = self.shape.table_rules.transform(database, table)
-        if transform is not None and transform.needs_before:
-            return ImageRule("all", frozenset(primary_keys))
-        # rows without a name are not written to any table
-        nameless = self.shape.table is None and (database is None or table is None)
-        name = None if nameless else self.shape.target(database, table)
-        schema = self.known.get(name) if name else None
-        if schema is None:
-            return ImageRule("key-changes", frozenset(primary_keys))
-        keys = self.shape.new_tables.sources_of({*schema.primary_keys, *schema.partition_keys})
-        # A source may spell column names with other case than a catalog that folds case.
-        watch = frozenset({*keys, *map(str.upper, keys), *primary_keys})
-        return ImageRule("all" if _needs_before(schema) else "key-changes", watch)
-
-
-def _needs_before(schema: TableSchema) -> bool:
-    return schema.typed[CHANGELOG_PRODUCER].copies_input or merge_engine(schema.typed).needs_before_images
 
 
 def _metadata_values(metadata: Metadata, fetched: Fetched | None, change: ChangeBatch) -> pa.Array:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.formats.change import ImageRule, TableName
+from penstock.formats.change import ImagePolicy, ImageRule, TableName
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.values.rules import ValueRules
 
@@ -65,7 +65,8 @@ class NoDefinitions:
 class DecodeOptions:
     """The options of decoding: captured tables, definitions, rules for odd values, row images.
 
-    `images` selects the row images of an update by table; `partial_images` lets absent columns be null.
+    `images` selects the row images of an update by table, `policy` those of the other tables; without it,
+    `default_images` and the primary key do. `partial_images` lets absent columns be null.
     """
 
     choice: TableChoice = EveryTable()
@@ -73,10 +74,15 @@ class DecodeOptions:
     rules: ValueRules = field(default_factory=ValueRules)
     default_images: ImageRule = field(default_factory=ImageRule)
     images: Mapping[TableName, ImageRule] = field(default_factory=dict)
+    policy: ImagePolicy | None = None
     partial_images: bool = False
 
     def image_rule(self, definition: TableDefinition) -> ImageRule:
         """Return the image rule of a table; by default its primary key is watched."""
         known = self.images.get(definition.name)
+        if known is not None:
+            return known
+        if self.policy is not None:
+            return self.policy.rule(definition.database, definition.table, definition.primary_key)
         default = self.default_images
-        return known or ImageRule(default.before_images, default.watch.union(definition.primary_key))
+        return ImageRule(default.before_images, default.watch.union(definition.primary_key))

@@ -22,10 +22,10 @@ def _new_uuid() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ambient:
+class Environment:
     """The sources of everything that differs from run to run.
 
-    With a seeded ambient, a whole table is reproducible to the byte.
+    With a seeded environment, a whole table is reproducible to the byte.
     """
 
     now_millis: Callable[[], int] = _now_millis
@@ -40,8 +40,8 @@ class Ambient:
         return now + self.zone_offset_millis(now)
 
 
-def seeded(seed: int, start_millis: int = 1_700_000_000_000, step_millis: int = 1) -> Ambient:
-    """Return a reproducible ambient: its clock advances by one step per call, and the seed determines its UUIDs."""
+def seeded(seed: int, start_millis: int = 1_700_000_000_000, step_millis: int = 1) -> Environment:
+    """Return a reproducible environment: its clock advances by one step per call, and the seed determines its UUIDs."""
     rng = random.Random(seed)  # noqa: S311 -- names of files, not secrets
     clock = [start_millis]
 
@@ -49,7 +49,7 @@ def seeded(seed: int, start_millis: int = 1_700_000_000_000, step_millis: int = 
         clock[0] += step_millis
         return clock[0]
 
-    return Ambient(
+    return Environment(
         now_millis=now,
         zone_offset_millis=lambda _now: 0,
         new_uuid=lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)),

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import CommitConflict
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
 from penstock.table.catalog import registry
 from penstock.table.catalog.base import CatalogBackend
@@ -90,7 +90,7 @@ class LockedCommits(FileCommits):
 class LockedCatalog(CatalogBackend):
     """The catalog of the server at an address; new tables are created below the folder `place`."""
 
-    def __init__(self, address: str, place: str, ambient: Ambient) -> None:
+    def __init__(self, address: str, place: str, ambient: Environment) -> None:
         self._server, self._address, self._place, self._ambient = METASTORES[address], address, place, ambient
         self._storage = OverwritingStorage(sync=False)
 
@@ -153,7 +153,7 @@ class LockedCatalog(CatalogBackend):
         self._server.folders[new_name] = self._server.folders.pop(name)
 
 
-def open_locked(warehouse: str, options: Mapping[str, str], ambient: Ambient) -> LockedCatalog:
+def open_locked(warehouse: str, options: Mapping[str, str], ambient: Environment) -> LockedCatalog:
     """Open the catalog, as the registry calls it."""
     return LockedCatalog(warehouse, options["place"], ambient)
 

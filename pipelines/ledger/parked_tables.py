@@ -13,7 +13,7 @@ from penstock.ingest.source import Offsets
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable, TablesParked
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.commit.conflicts import ForeignWriter
 
 
@@ -65,7 +65,7 @@ class Parking:
     def park(self, table: str, batch: int, error: PenstockError) -> None:
         """Park a table. Called again for a parked table, it keeps the batch since which the table is parked."""
         before = self.tables.get(table)
-        first, since = (before.batch, before.since_millis) if before else (batch, Ambient().now_millis())
+        first, since = (before.batch, before.since_millis) if before else (batch, Environment().now_millis())
         self.tables[table] = Parked(table, first, since, type(error).__name__, error.message)
         self._save()
 

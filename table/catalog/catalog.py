@@ -11,7 +11,7 @@ from typing import cast
 import pyarrow as pa
 
 from penstock.errors import ConfigError, nearest
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.catalog.base import CatalogBackend, parse_name, split_name
 from penstock.table.catalog.registry import open_backend
 from penstock.table.handle import Table
@@ -39,14 +39,14 @@ class Catalog:
         warehouse: str | PathLike[str],
         options: Mapping[str, str] | None = None,
         *,
-        ambient: Ambient | None = None,
+        ambient: Environment | None = None,
         backend: CatalogBackend | None = None,
     ) -> None:
         """Open a catalog; `backend` is one that is open already, in place of the one that the options name."""
         if not isinstance(warehouse, str | PathLike):
             raise ConfigError(f"a warehouse is a path or a URL, not {warehouse!r}")
         self.warehouse = str(warehouse)
-        self._ambient = ambient or Ambient()
+        self._ambient = ambient or Environment()
         self.backend = backend or open_backend(self.warehouse, options or {}, self._ambient)
 
     def __repr__(self) -> str:

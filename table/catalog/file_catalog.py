@@ -8,7 +8,7 @@ from pathlib import Path
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
 from penstock.storage.catalog_options import check_names
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
 from penstock.storage.open import open_storage, probe
 from penstock.table.catalog.base import CatalogBackend, split_name
@@ -27,12 +27,12 @@ class FileCatalog(CatalogBackend):
     """
 
     def __init__(
-        self, storage: Storage, root: str, ambient: Ambient | None = None, *, warehouse: str | None = None
+        self, storage: Storage, root: str, ambient: Environment | None = None, *, warehouse: str | None = None
     ) -> None:
         """Open the warehouse at a path within a store; messages call it `warehouse`."""
         self._storage, self._root = storage, root.rstrip("/")
         self._warehouse = warehouse or self._root
-        self._ambient = ambient or Ambient()
+        self._ambient = ambient or Environment()
         self._probed = False
 
     @property
@@ -128,7 +128,7 @@ class FileCatalog(CatalogBackend):
             self._probed = True
 
 
-def open_warehouse(warehouse: str, options: Mapping[str, str], ambient: Ambient) -> FileCatalog:
+def open_warehouse(warehouse: str, options: Mapping[str, str], ambient: Environment) -> FileCatalog:
     """Open the warehouse at a path or URL; `options` configure its store."""
     check_names(options)
     return FileCatalog(*open_storage(warehouse, options), ambient, warehouse=warehouse)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.storage.open import open_storage, probe
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableStore
@@ -45,7 +45,7 @@ def create_table(path: str, schema: Any, storage_options: Mapping[str, str] | No
         described.get("partition_keys", ()),
         described.get("options"),
         described.get("comment"),
-        Ambient(),
+        Environment(),
     )
     if not made:
         raise ConfigError("there is a table already", path=path)
@@ -60,7 +60,7 @@ def create_table_at(
     partition_keys: Sequence[str],
     options: Mapping[str, str] | None,
     comment: str | None,
-    ambient: Ambient,
+    ambient: Environment,
 ) -> bool:
     """Create a table; return False, and do nothing, when one exists at `path` already."""
     files = SchemaFiles(storage, path)

@@ -1,7 +1,7 @@
 """The kinds of catalogs, by the value of the catalog option `metastore`.
 
 Other packages add kinds by entry points of the group `penstock.catalogs`: the name of the entry point is the value of
-`metastore`, and it refers to a function that is called with the warehouse, the catalog options and an Ambient, and
+`metastore`, and it refers to a function that is called with the warehouse, the catalog options and an Environment, and
 returns a CatalogBackend.
 """
 
@@ -16,7 +16,7 @@ from penstock.storage.catalog_options import metastore_unknown
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
-    from penstock.storage.environment import Ambient
+    from penstock.storage.environment import Environment
     from penstock.table.catalog.base import CatalogBackend
 
 GROUP = "penstock.catalogs"
@@ -29,7 +29,7 @@ _OWN = {DEFAULT: ("penstock.table.catalog.file_catalog", "open_warehouse")}
 class OpenCatalog(Protocol):
     """A function that opens the catalog of one kind."""
 
-    def __call__(self, warehouse: str, options: Mapping[str, str], ambient: Ambient) -> CatalogBackend: ...
+    def __call__(self, warehouse: str, options: Mapping[str, str], ambient: Environment) -> CatalogBackend: ...
 
 
 def metastores() -> list[str]:
@@ -37,7 +37,7 @@ def metastores() -> list[str]:
     return sorted({*_OWN, *_installed().names})
 
 
-def open_backend(warehouse: str, options: Mapping[str, str], ambient: Ambient) -> CatalogBackend:
+def open_backend(warehouse: str, options: Mapping[str, str], ambient: Environment) -> CatalogBackend:
     """Open a catalog of the kind that the options name. ConfigError when no such kind is installed."""
     return _kind(options.get(OPTION, DEFAULT).strip().lower())(warehouse, options, ambient)
 

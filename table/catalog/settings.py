@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from penstock.references import resolve
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import CatalogBackend
 from penstock.table.catalog.registry import OPTION, open_backend
@@ -70,7 +70,7 @@ class CatalogSettings:
 
     def now_millis(self) -> int:
         """Return the time of this process's clock, with which new schema versions are dated."""
-        return Ambient().now_millis()
+        return Environment().now_millis()
 
     def databases(self) -> list[str]:
         """Return the databases that exist now."""
@@ -90,7 +90,7 @@ class CatalogSettings:
 @lru_cache(maxsize=8)
 def _backend(settings: CatalogSettings) -> CatalogBackend:
     options = {name: resolve(value) for name, value in settings.options}
-    return open_backend(settings.warehouse, options, Ambient())
+    return open_backend(settings.warehouse, options, Environment())
 
 
 @lru_cache(maxsize=2048)

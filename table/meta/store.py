@@ -10,7 +10,7 @@ from typing import Protocol
 
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.paths import TablePaths, name_in_warehouse
 from penstock.table.meta.snapshot import Snapshot
@@ -104,7 +104,7 @@ class TableStore:
     paths: TablePaths
     schemas: SchemaFiles
     snapshots: SnapshotFiles
-    ambient: Ambient = field(default_factory=Ambient)
+    ambient: Environment = field(default_factory=Environment)
     cache: EntryCache = field(default_factory=EntryCache)
     commits: TableCommits = field(default_factory=FileCommits)
     catalog_name: str | None = None
@@ -115,7 +115,7 @@ class TableStore:
         storage: Storage,
         root: str,
         branch: str | None = None,
-        ambient: Ambient | None = None,
+        ambient: Environment | None = None,
         commits: TableCommits | None = None,
         catalog_name: str | None = None,
     ) -> TableStore:
@@ -127,7 +127,7 @@ class TableStore:
             raise TableMissing(what, path=root)
         paths = TablePaths.of(root, schema.options, branch)
         snapshots = SnapshotFiles(storage, root, branch)
-        known = ambient or Ambient()
+        known = ambient or Environment()
         return cls(storage, paths, schemas, snapshots, known, EntryCache(), commits or FileCommits(), catalog_name)
 
     def new_commit_user(self) -> str:

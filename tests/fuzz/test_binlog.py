@@ -14,7 +14,7 @@ import pytest
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.log_files import file_segments
 from penstock.ingest.mysql.binlog.options import DecodeOptions
-from penstock.ingest.mysql.binlog.plan import PlanLimits, Planner
+from penstock.ingest.mysql.binlog.plan import PlanLimits, RangePlanner
 from penstock.ingest.mysql.binlog.segment import CHECKSUM, HEADER
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import SchemaHistory
@@ -70,7 +70,7 @@ def _read(path: Path, *, mariadb: bool) -> None:
 
 def _plan(path: Path, *, mariadb: bool) -> None:
     start = LogPosition(path.name, 4)
-    planner = Planner(start, PlanLimits(range_bytes=1 << 12), SchemaHistory(mariadb=mariadb))
+    planner = RangePlanner(start, PlanLimits(range_bytes=1 << 12), SchemaHistory(mariadb=mariadb))
     planner.plan(file_segments(path))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
 from penstock.table.maintenance.automatic_tags import AutomaticTags
 from penstock.table.meta.store import TableStore
@@ -18,7 +18,7 @@ from tests.interop.oracle.client import Oracle
 COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
 START = datetime(2026, 3, 1, 7, 31, tzinfo=UTC)
 STEPS = (0, 20, 29, 60, 61, 200, 201, 202, 1400, 1441, 2900, 2901, 2961)  # minutes
-UTC_HERE = Ambient(zone_offset_millis=lambda _now: 0)
+UTC_HERE = Environment(zone_offset_millis=lambda _now: 0)
 OPTIONS = {
     "daily": {},
     "daily, late": {"tag.creation-delay": "90 min"},

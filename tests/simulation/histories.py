@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.storage.environment import Ambient, seeded
+from penstock.storage.environment import Environment, seeded
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.clone import copy_table
 from penstock.table.catalog.file_catalog import FileCatalog
@@ -124,7 +124,7 @@ class History:
     def table(self, branch: str) -> Table:
         return Table(self.store(branch))
 
-    def _ambient(self) -> Ambient:
+    def _ambient(self) -> Environment:
         self._count += 1
         return seeded(self._count, start_millis=self.disk.clock())
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import CommitConflict, ConfigError
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.buckets.layout import Layout
 from penstock.table.handle import Table
 from penstock.table.maintenance.orphans import remove_orphans
@@ -112,9 +112,9 @@ class Play:
         self._processes += 1
         return SimStore(self.disk, self._faults, self.story.seed, self.log)
 
-    def _ambient(self) -> Ambient:
+    def _ambient(self) -> Environment:
         draw = random.Random(f"{self.story.seed} {self._processes} {len(self.log)}")
-        return Ambient(
+        return Environment(
             now_millis=self.disk.clock,
             zone_offset_millis=lambda _: 0,
             new_uuid=lambda: str(uuid.UUID(int=draw.getrandbits(128), version=4)),

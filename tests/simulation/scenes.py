@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import CommitConflict, StoreError
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.handle import Table
 from penstock.table.meta.errors import ManifestMissing
@@ -245,9 +245,9 @@ class Performance:
         return Relation(names, tuple(type_json(field.type) for field in fields), found)
 
 
-def ambient(disk: Disk, name: str) -> Ambient:
+def ambient(disk: Disk, name: str) -> Environment:
     draw = random.Random(name)
-    return Ambient(
+    return Environment(
         now_millis=disk.clock,
         zone_offset_millis=lambda _: 0,
         new_uuid=lambda: str(uuid.UUID(int=draw.getrandbits(128), version=4)),

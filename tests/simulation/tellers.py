@@ -11,7 +11,7 @@ from typing import Any
 
 import penstock
 from penstock.storage.base import Storage
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch
@@ -36,10 +36,10 @@ class NotTold(NotImplementedError):
     """A step that our table does not support yet."""
 
 
-def create_ours(story: Story, storage: Storage, path: str, ambient: Ambient | None = None) -> None:
+def create_ours(story: Story, storage: Storage, path: str, ambient: Environment | None = None) -> None:
     columns = [(name, parse_type(with_ids(kind))) for name, kind in story.columns]
     create_table_at(
-        storage, path, columns, story.primary_keys, story.partition_keys, story.options, None, ambient or Ambient()
+        storage, path, columns, story.primary_keys, story.partition_keys, story.options, None, ambient or Environment()
     )
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 import penstock
 from penstock.errors import CommitConflict, ConfigError
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.clone import clone_table
 from penstock.table.catalog.file_catalog import FileCatalog
@@ -150,9 +150,9 @@ def _write(store: SimStore, branch: str | None, values: list[tuple[object, ...]]
         writer.commit(identifier)
 
 
-def _ambient(disk: Disk, seed: str) -> Ambient:
+def _ambient(disk: Disk, seed: str) -> Environment:
     draw = random.Random(seed)
-    return Ambient(
+    return Environment(
         now_millis=disk.clock,
         zone_offset_millis=lambda _: 0,
         new_uuid=lambda: str(uuid.UUID(int=draw.getrandbits(128), version=4)),

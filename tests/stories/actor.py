@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pyarrow.compute as pc
 
 from penstock.errors import CommitConflict
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.handle import Table
 from penstock.table.maintenance.orphans import remove_orphans
@@ -30,7 +30,7 @@ ATTEMPTS = 8
 IsDone = Callable[[Step], bool]
 
 
-def ambient(disk: Disk, seed: str, drawn: Callable[[str], None] = lambda _: None) -> Ambient:
+def ambient(disk: Disk, seed: str, drawn: Callable[[str], None] = lambda _: None) -> Environment:
     """Return the time and randomness of one process.
 
     `drawn` is called with every unique name that the process generates.
@@ -42,7 +42,7 @@ def ambient(disk: Disk, seed: str, drawn: Callable[[str], None] = lambda _: None
         drawn(made)
         return made
 
-    return Ambient(
+    return Environment(
         now_millis=disk.clock,
         zone_offset_millis=lambda _: 0,
         new_uuid=new_uuid,

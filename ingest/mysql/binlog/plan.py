@@ -97,7 +97,7 @@ def plan_log(
         verify=False,
         block_bytes=min(limits.range_bytes, 8 << 20),
     )
-    planner = Planner(start, limits, history, is_barrier)
+    planner = RangePlanner(start, limits, history, is_barrier)
     before = _end_of_log(server) if limits.by_gtid else start
     with dumping(server, request) as segments:
         plan = planner.plan(segments)
@@ -110,7 +110,7 @@ def _end_of_log(server: ServerAddress) -> LogPosition:
         return latest(connection, server_facts(connection))
 
 
-class Planner:
+class RangePlanner:
     """The planning itself, independent of where the segments come from."""
 
     def __init__(

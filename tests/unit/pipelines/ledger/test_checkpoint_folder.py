@@ -18,7 +18,7 @@ from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder, CheckpointProgress
 from penstock.pipelines.ledger.filled_tables import FilledTables, Mark
 from penstock.pipelines.ledger.parked_tables import MissedBatch, Parked, Parking
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.catalog.settings import CatalogSettings
 
 RECORDED = json.loads(Path(__file__).with_name("recorded_checkpoint.json").read_text())
@@ -93,7 +93,7 @@ def test_a_recorded_checkpoint_is_read_by_sources(tmp_path: Path) -> None:
 
 def test_the_same_checkpoint_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Byte for byte, so that the version before can continue as well."""
-    monkeypatch.setattr(parked_tables, "Ambient", lambda: Ambient(now_millis=lambda: MILLIS))
+    monkeypatch.setattr(parked_tables, "Environment", lambda: Environment(now_millis=lambda: MILLIS))
     put_recorded(tmp_path, OF_SPARK)
     checkpoint = CheckpointFolder(str(tmp_path))
     checkpoint.put_status({"state": "running", "pid": 4711, "host": "h"})

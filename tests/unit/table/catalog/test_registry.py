@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.catalog import registry
 from penstock.table.catalog.base import CatalogBackend
 from penstock.table.catalog.file_catalog import FileCatalog, open_warehouse
@@ -17,7 +17,7 @@ from penstock.table.catalog.file_catalog import FileCatalog, open_warehouse
 OPENED: list[dict[str, str]] = []
 
 
-def nested(warehouse: str, options: Mapping[str, str], ambient: Ambient) -> CatalogBackend:
+def nested(warehouse: str, options: Mapping[str, str], ambient: Environment) -> CatalogBackend:
     """Open the warehouse in a folder of the given one."""
     OPENED.append(dict(options))
     return open_warehouse(f"{warehouse}/{options['folder']}", {}, ambient)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.storage.environment import Ambient
+from penstock.storage.environment import Environment
 from penstock.table.meta.store import FileCommits, TableStore
 from penstock.table.schema.changes import AddColumn, Check, RenameColumn, SchemaChange, SetOption
 from penstock.table.schema.table_schema import TableSchema
@@ -74,5 +74,5 @@ def test_a_branch_commits_as_its_table_does(tmp_path: Path) -> None:
 
 
 def test_a_pickled_store_keeps_its_commits(tmp_path: Path) -> None:
-    store = replace(new_table(tmp_path).store, ambient=Ambient(), commits=Reporting((["t"],)))
+    store = replace(new_table(tmp_path).store, ambient=Environment(), commits=Reporting((["t"],)))
     assert pickle.loads(pickle.dumps(store)).commits == Reporting((["t"],))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.ingest.mysql.binlog.log_files import file_segments
 from penstock.ingest.mysql.binlog.options import DecodeOptions, EveryTable
-from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, Planner
+from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, RangePlanner
 from penstock.ingest.mysql.binlog.range_cutter import LogRange
 from penstock.ingest.mysql.binlog.read import range_batches
 from penstock.ingest.mysql.ddl.history import SchemaHistory
@@ -28,7 +28,7 @@ LOG_NAMES = [
 
 def plan(log: str, start: LogPosition, limits: PlanLimits, history: SchemaHistory, block: int, **more) -> LogPlan:
     segments = file_segments(LOGS / f"{log}.000001", start.pos, block_bytes=block)
-    return Planner(start, limits, history, **more).plan(segments)
+    return RangePlanner(start, limits, history, **more).plan(segments)
 
 
 def read(log: str, part: LogRange, options: DecodeOptions, block: int = 1 << 20) -> list:

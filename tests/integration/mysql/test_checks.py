@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from penstock.ingest.mysql.errors import BinlogDisabled, BinlogFormatError, MissingGrant, SourceNotReady
-from penstock.ingest.mysql.server import checks
+from penstock.ingest.mysql.server import checks, table_checks
 from penstock.ingest.mysql.server.address import Secret, Tls
 from penstock.ingest.mysql.server.charsets import Charset, charset_named
 from penstock.ingest.mysql.server.checks import check_source
@@ -176,7 +176,7 @@ def test_an_unknown_character_set_is_reported_with_its_columns(
         return None if name == "gbk" else charset_named(name)
 
     server.run("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9) CHARACTER SET gbk, b TEXT CHARACTER SET latin1)")
-    monkeypatch.setattr(checks, "charset_named", forgetful)
+    monkeypatch.setattr(table_checks, "charset_named", forgetful)
     with connected(server.address) as connection:
         [found] = check_source(connection, Wanted([(DATABASE, "t")]))
     assert (found.level, found.seen) == ("error", "gbk")

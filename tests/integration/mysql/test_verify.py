@@ -131,7 +131,7 @@ def test_a_table_that_cannot_be_compared_does_not_keep_others_from_it(
     assert main(words) == 0
     told = capsys.readouterr().out
     assert "equal    ods.one: 1 rows" in told
-    assert "skipped  ods.total: rows of this table are not rows of its source" in told
+    assert "skipped  ods.total: rows of this table do not correspond to rows of its source" in told
     assert main([*words, "--tables", "total"]) == 2
     assert "cannot be compared" in capsys.readouterr().err
 
@@ -180,7 +180,7 @@ def test_values_changed_by_type_rules_are_counted_separately(
     assert verdict.is_equal
     assert dict(verdict.lossy) == {BOOLEANS: 2, TIMES: 1, NULLS: 2}
     assert main(["verify", "mysql-sync-database", *sync.words]) == 0
-    assert "2 TINYINT(1) other than 0 and 1 as true" in capsys.readouterr().out
+    assert "2 TINYINT(1) other than 0 and 1 read as true" in capsys.readouterr().out
 
 
 def test_a_renamed_column_and_a_parked_table_hide_no_other(
@@ -199,7 +199,7 @@ def test_a_renamed_column_and_a_parked_table_hide_no_other(
     assert main(["verify", "mysql-sync-database", *sync.words, "--wait", "1"]) == 0
     said = capsys.readouterr().out
     assert "equal    ods.a: 2 rows" in said
-    assert "skipped  ods.b: it is parked" in said
+    assert "skipped  ods.b: the table is parked" in said
 
 
 def test_a_table_whose_source_was_just_altered_hides_no_other(
@@ -213,4 +213,4 @@ def test_a_table_whose_source_was_just_altered_hides_no_other(
     assert main(["verify", "mysql-sync-database", *sync.words, "--wait", "1"]) == 3
     said = capsys.readouterr().out
     assert "equal    ods.a: 0 rows" in said
-    assert "skipped  ods.b: the source was altered" in said
+    assert "skipped  ods.b: the source table was altered" in said

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -54,6 +56,8 @@ class Extensions(Generic[T]):
 
 @cache
 def _entries(group: str) -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # slow to import, and built-in objects do not need it
+
     return {entry.name: entry for entry in entry_points(group=group)}
 
 

@@ -41,7 +41,7 @@ def values_of_flags(
     command: str, words: Sequence[str], flags: Sequence[Flag], does: str
 ) -> tuple[dict[str, Any], Given]:
     """The same by the keys of a file."""
-    from penstock.pipelines.config.sync_pipeline import kafka_values, mysql_values
+    from penstock.pipelines.config.sync_pipeline import action_values
 
     action = action_of(words)
     if action is None:
@@ -49,7 +49,7 @@ def values_of_flags(
     own = {flag.name for flag in flags}
     all_flags = (*(flag for flag in ACTIONS[action] if flag.name not in own), *flags)
     given = parse(f"{command} {action}", all_flags, list(words[1:]), does)
-    return (mysql_values if action.startswith("mysql") else kafka_values)(given), given
+    return action_values(action, given), given
 
 
 def file_of(values: dict[str, Any]) -> tuple[str, tuple[str, ...]]:

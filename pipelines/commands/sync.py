@@ -21,9 +21,10 @@ def command(name: str, words: list[str]) -> int:
     flags, description = _ACTIONS[name]
     given = parse(name, flags, words, description)
     _check_mode(given)
-    from penstock.pipelines.config.sync_pipeline import kafka_pipeline, mysql_pipeline
+    from penstock.pipelines.config.load import parsed
+    from penstock.pipelines.config.sync_pipeline import action_values
 
-    spec = mysql_pipeline(given) if name.startswith("mysql") else kafka_pipeline(given)
+    spec = parsed(action_values(name, given))
     if "from" in given:
         from penstock.pipelines.config.startup_modes import started_at
 

@@ -53,7 +53,7 @@ def command(name: str, words: list[str]) -> int:
 
 
 def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
-    if (action_of(words) or "").startswith("mysql"):
+    if action_of(words) is not None:
         return spec_of_flags(name, words, FLAGS, _DOES)
     file, given = parse_with_file(name, FLAGS, words, _DOES)
     from penstock.pipelines.config import yaml_file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import ConfigError
@@ -63,6 +63,14 @@ def mysql_values(given: Given) -> dict[str, Any]:
         "sink": _sink(given),
         "errors": _errors(given),
     }
+
+
+_VALUES: dict[str, Callable[[Given], dict[str, Any]]] = {"kafka": kafka_values, "mysql": mysql_values}
+
+
+def action_values(action: str, given: Given) -> dict[str, Any]:
+    """Return the pipeline of a sync action, such as mysql-sync-table, under the keys of a pipeline file."""
+    return _VALUES[action.partition("-")[0]](given)
 
 
 def _pipeline(given: Given) -> dict[str, Any]:

@@ -1,0 +1,110 @@
+"""The connector contract: what each connector declares, and that pipelines know no kind of source or format by name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.formats import FORMATS
+from penstock.ingest.connector import Connector, SourceConfig, SourceRequest
+from penstock.ingest.connectors import CONNECTORS, connector_named, only_types
+from penstock.storage.state_folder import StateFolder
+
+ROOT = Path(__file__).resolve().parents[3]
+# Where the name of a source or a format is not a test for it.
+NAMED = {
+    "pipelines/commands/drafts.py": "`penstock init mysql://...`: schemes of URLs, and servers asked for their tables",
+    "pipelines/config/flink_cdc.py": "the types of sources in files of another product",
+    "pipelines/spark/worker_daemon.py": "modules imported once for all workers, whichever source is read",
+}
+TYPES = set(CONNECTORS.built_in)
+CLASSES = {type(CONNECTORS.find(name)).__name__.replace("Connector", "Config") for name in TYPES}
+PATHS = [path for path in ROOT.glob("pipelines/**/*.py") if str(path.relative_to(ROOT)) not in NAMED]
+
+
+def kinds_named(tree: ast.AST) -> Iterator[str]:
+    """Yield each import of one kind's modules, and each comparison with the name of a source type or a format."""
+    names = TYPES | set(FORMATS.built_in) - {"json"}  # the name of a format of logs and of output too
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module)) if module.startswith("penstock.ingest."):
+                if module.split(".")[2] in TYPES:
+                    yield f"line {node.lineno}: import of {module}"
+            case ast.Compare() | ast.MatchValue() | ast.Set():
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.Constant) and inner.value in names:
+                        yield f"line {node.lineno}: comparison with {inner.value!r}"
+            case ast.Call(func=ast.Attribute(attr="startswith"), args=[ast.Constant(value=str(start))]):
+                if start.strip() and any(name.startswith(start) for name in names):
+                    yield f"line {node.lineno}: startswith({start!r})"
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, kind]):
+                if {one.id for one in ast.walk(kind) if isinstance(one, ast.Name)} & CLASSES:
+                    yield f"line {node.lineno}: isinstance of a kind of source"
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pipelines_ask_the_connector_instead_of_testing_for_a_kind(path: Path) -> None:
+    assert list(kinds_named(ast.parse(path.read_text(encoding="utf-8")))) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from penstock.ingest.mysql.source import MySqlSource",
+        "if spec.source.type != 'kafka': ...",
+        "x = spec.source.type in {'kafka', 'files'}",
+        "isinstance(spec.source, MySqlConfig)",
+        "value_format.startswith('debezium')",
+        "match kind:\n    case 'canal-json': ...",
+    ],
+)
+def test_a_test_for_a_kind_is_found(code: str) -> None:
+    assert list(kinds_named(ast.parse(code)))
+
+
+def test_places_that_name_kinds_exist() -> None:
+    assert [place for place in NAMED if not list(kinds_named(ast.parse((ROOT / place).read_text())))] == []
+
+
+@pytest.mark.parametrize("name", CONNECTORS.built_in)
+def test_connector_declares_what_its_section_has(name: str) -> None:
+    connector = connector_named(name)
+    assert connector.name == name
+    assert get_args(connector.config.model_fields["type"].annotation) == (name,)
+    keys = {field.alias for field in connector.config.model_fields.values()}
+    assert connector.references <= keys
+
+
+def test_unknown_type_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="unknown source type 'kafak'") as caught:
+        connector_named("kafak")
+    assert caught.value.hint == "did you mean kafka? the types are kafka, files and mysql"
+
+
+def test_hint_names_the_types_with_a_capability() -> None:
+    assert only_types("rereads_tables") == "sources of type mysql can"
+
+
+class _Silent(Connector[SourceConfig]):
+    name = "silent"
+    config = SourceConfig
+
+    def open(self, config: SourceConfig, request: SourceRequest) -> Any:
+        raise AssertionError("none of the defaults opens the source")
+
+
+def test_defaults_suit_a_source_of_messages() -> None:
+    silent, config = _Silent(), SourceConfig(type="silent")
+    request = SourceRequest(state=StateFolder("/state"), snapshot_requests=StateFolder("/requests"))
+    assert silent.sampler(config, request) is None
+    assert silent.resume_point(config, request, {"next": 1}) is None
+    assert silent.comparable(config, request) is None
+    assert (silent.warnings(config), silent.estimates(config, request), silent.readers(config)) == ([], {}, None)
+    assert silent.keyless(config) == "append"
+    with pytest.raises(ConfigError, match="a source of type silent always starts with the existing data"):
+        silent.starting_at(config, "latest")

@@ -105,7 +105,7 @@ class KafkaCluster:
         return self._offsets(places, OffsetSpec.latest())
 
     def at_time(self, places: Iterable[Place], millis: int) -> dict[Place, int]:
-        """Return the first offset with this time or later; -1 if there is none yet."""
+        """Return the first offset with this time or later; -1 if no such record exists yet."""
         return self._offsets(places, OffsetSpec.for_timestamp(millis), lowest=-1)
 
     def _offsets(self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0) -> dict[Place, int]:

@@ -35,7 +35,7 @@ def _parser(command: str, description: str, usage: str | None = None) -> _Parser
 
 
 def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description: str = "") -> Given:
-    """What was written, by flag name with hyphens; flags that were not given are absent. --help prints and exits."""
+    """Return the values by flag name with hyphens; flags that were not used are absent. --help prints and exits."""
     given = _parsed(_parser(command, description), flags, words)
     missing = [flag.name for flag in flags if flag.required and flag.name not in given]
     if missing:

@@ -104,7 +104,7 @@ def clear_consumers(given: Given) -> int:
 
 
 def remove_orphan_files(given: Given) -> int:
-    """Of one table, or of all tables of the database when none is named."""
+    """Remove orphan files of one table, or of all tables of the database if no table is named."""
     catalog, database = catalog_of(given), needed(given, "database")
     named = text(given, "table")
     names = catalog.tables(database) if named in {None, "*"} else [str(named)]
@@ -130,7 +130,7 @@ def drop_partition(given: Given) -> int:
 
 
 def expire_partitions(given: Given) -> int:
-    """Flags stand for the table's options of these names, where they are given."""
+    """Expire snapshots; flags override the table's options of the same names."""
     options = pairs(given.get("table-conf", ()))
     options |= {option: given[flag][-1] for flag, option in _EXPIRY.items() if flag in given}
     gone = table_of(given).expire_partitions(options)

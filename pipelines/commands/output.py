@@ -16,7 +16,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udf
 
 
 def answer(given: Given, facts: Mapping[str, object], said: str | None = None) -> int:
-    """The facts, or for people the sentence that tells them."""
+    """Print the facts as JSON if requested, otherwise the sentence."""
     if wants_json(given):
         print(json_text(dict(facts)))
     elif said is not None:
@@ -100,7 +100,7 @@ def shown(value: object) -> str:
 
 
 def plain(value: object) -> object:
-    """What JSON has no form for, as text that loses nothing."""
+    """Return a value that JSON cannot represent as text, without loss."""
     match value:
         case datetime() | date() | time():
             return value.isoformat()

@@ -95,7 +95,7 @@ def _with_differences(state: PipelineState, pipeline: Named) -> PipelineState:
 
 
 def _with_lag(state: PipelineState, pipeline: Named, position: dict[str, Any]) -> PipelineState:
-    """What the source still has; where it does not answer, that is a warning."""
+    """Return the state with the lag of the source, or with a warning if the source cannot be reached."""
     from dataclasses import replace
 
     from penstock.pipelines.job.source_request import connector, open_source

@@ -76,7 +76,7 @@ class CheckpointFolder:
 
     @property
     def last_planned(self) -> int | None:
-        """Return the newest batch that was planned, None if there is none."""
+        """Return the newest batch that was planned, None before the first."""
         return max(_numbers(self._folder.below(OFFSETS)), default=None)
 
     def progress(self) -> CheckpointProgress:

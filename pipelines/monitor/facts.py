@@ -1,4 +1,4 @@
-"""What observers hear of: batches that are in the tables, and how a run ended."""
+"""The facts that observers receive: committed batches, and how a run ended."""
 
 from __future__ import annotations
 

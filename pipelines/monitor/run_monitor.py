@@ -38,7 +38,7 @@ RECENT = 50  # schema changes and errors that are remembered
 class Obeys(Protocol):
     @property
     def is_resting(self) -> bool:
-        """Whether it was told to pause and no batch runs any more."""
+        """Return whether the run has a signal to pause and no batch is running."""
         ...
 
     def stop(self) -> None: ...
@@ -153,7 +153,7 @@ class Watch:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is written down, as it is now."""
+        """Return the present status, as it is written to the checkpoint."""
         with self._lock:
             return {**self._facts, "tables": {name: dict(one) for name, one in self._facts["tables"].items()}}
 

@@ -106,7 +106,7 @@ class PipelineState:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the newest batch is too old for its rates to be those of now."""
+        """Return whether the newest batch is too old for its rates to be current."""
         if self.driver is None or self.state != "running":
             return True
         quiet = self.now_millis - int(self.driver.get("committed_millis") or 0)
@@ -229,7 +229,7 @@ def _described(store: TableStore, table: str, schema: int, last: Snapshot | None
 
 
 def position_of(state: PipelineState, warehouse: CatalogSettings) -> Mapping[str, Any] | None:
-    """Where the tables are: by Spark's log, else by the snapshot that came furthest."""
+    """Return the position of the tables: from Spark's log, otherwise from the most advanced snapshot."""
     if state.progress.offsets is not None:
         return state.progress.offsets
     for table in sorted(state.tables, key=lambda one: one.batch or -1, reverse=True):

@@ -41,7 +41,7 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
 
 
 def page_facts(state: PipelineState) -> dict[str, Any]:
-    """What the status page shows: no place in the source, no checkpoint, nothing that could hold a secret."""
+    """Return the content of the status page, without positions, checkpoint or anything that may contain a secret."""
     facts, driver = as_facts(state), state.driver or {}
     kept = {
         name: facts[name]

@@ -1,4 +1,4 @@
-"""What Spark's JVM and its Python processes write to stderr, as log lines of this process."""
+"""The stderr of Spark's JVM and its Python processes, as log lines of this process."""
 
 from __future__ import annotations
 

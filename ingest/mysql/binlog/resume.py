@@ -236,7 +236,7 @@ def _set_at_start(connection: Connection, facts: ServerFacts, file: str) -> str:
 def at_time(
     server: ServerAddress, connection: Connection, facts: ServerFacts, millis: int, server_id: int
 ) -> LogPosition:
-    """Return the position of the first transaction at or after this time; the end of the binlog if there is none."""
+    """Return the position of the first transaction at or after this time; or the end of the binlog."""
     files = [name for name, _ in log_files(connection)]
     low, high = 0, len(files) - 1
     while low < high:  # finds the last file that begins before that time

@@ -180,7 +180,7 @@ def test_an_unknown_character_set_is_reported_with_its_columns(
     with connected(server.address) as connection:
         [found] = check_source(connection, Wanted([(DATABASE, "t")]))
     assert (found.level, found.seen) == ("error", "gbk")
-    assert found.message.endswith("from the log: a")
+    assert found.message.endswith("from the binlog: a")
     server.run(found.fix)
     with connected(server.address) as connection:
         assert check_source(connection, Wanted([(DATABASE, "t")])) == []

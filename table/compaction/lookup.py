@@ -20,7 +20,7 @@ from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.values.arrays import Ints
 from penstock.table.values.buffers import fixed_values
-from penstock.table.values.ordering import comparable_keys
+from penstock.table.values.sort_keys import comparable_keys
 
 # Up to this many keys do not justify a lookup file of the whole data file at the first lookup; at the second they do.
 FEW_KEYS = 1_024

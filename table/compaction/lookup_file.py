@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.table.values.arrays import Ints, Words
 from penstock.table.values.buffers import fixed_values, rows_at
-from penstock.table.values.ordering import ColumnLayout, KeyLayout, Keys, comparable_keys, key_layout, sort_keys
+from penstock.table.values.sort_keys import ColumnLayout, KeyLayout, Keys, comparable_keys, key_layout, sort_keys
 from penstock.table.values.types import DataType, parse_atomic, type_text
 
 VERSION = 2

@@ -22,7 +22,7 @@ from penstock.table.merge.key_values import KeyRows
 from penstock.table.merge.merge_rows import merge_rows
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.values.arrays import Ints
-from penstock.table.values.ordering import sort_keys
+from penstock.table.values.sort_keys import sort_keys
 from penstock.table.values.types import AtomicType
 
 # An open file costs about 10 MB of decoder state. With more runs than this, level 0 is merged in two rounds.

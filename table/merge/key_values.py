@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.internal import internal_values
-from penstock.table.values.ordering import OrderValue, order_values
+from penstock.table.values.order_values import OrderValue, order_values
 from penstock.table.values.types import DataType
 
 KeyValue: TypeAlias = tuple[OrderValue, ...]

@@ -22,7 +22,7 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.values.arrays import Flags
 from penstock.table.values.fingerprints import fingerprints
 from penstock.table.values.internal import entry_types, internal_values
-from penstock.table.values.ordering import comparable_keys
+from penstock.table.values.sort_keys import comparable_keys
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 Marks = npt.NDArray[np.void]

@@ -13,7 +13,7 @@ from penstock.table.values.cast_numbers import cast_number
 from penstock.table.values.cast_times import cast_time
 from penstock.table.values.errors import CastFailed
 from penstock.table.values.internal import entry_types
-from penstock.table.values.parsing import parse_texts
+from penstock.table.values.text_parser import parse_texts
 from penstock.table.values.texts import fit_bytes, fit_text, to_text
 from penstock.table.values.types import (
     ArrayType,

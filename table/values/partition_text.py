@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.values.internal import from_internal
-from penstock.table.values.parsing import parse_text
+from penstock.table.values.text_parser import parse_text
 from penstock.table.values.texts import float_text, to_text
 from penstock.table.values.types import AtomicType, DataType, Field
 

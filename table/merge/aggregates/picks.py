@@ -7,7 +7,7 @@ import numpy as np
 from penstock.table.merge.aggregates.function import Inputs, restarted
 from penstock.table.merge.key_groups import dense_ranks
 from penstock.table.values.arrays import Flags, Ints
-from penstock.table.values.ordering import sort_keys
+from penstock.table.values.sort_keys import sort_keys
 
 
 def last_value(inputs: Inputs) -> Ints:

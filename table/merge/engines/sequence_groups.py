@@ -18,7 +18,7 @@ from penstock.table.merge.key_groups import KIND, Work, dense_ranks, valid_rows
 from penstock.table.merge.outcome import Merged
 from penstock.table.merge.spec import MergeSpec, SequenceGroup
 from penstock.table.values.arrays import Flags, Ints
-from penstock.table.values.ordering import sort_keys
+from penstock.table.values.sort_keys import sort_keys
 
 
 @dataclass(frozen=True, slots=True)

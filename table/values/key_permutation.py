@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.table.values.arrays import Ints, Words
-from penstock.table.values.ordering import Keys
+from penstock.table.values.sort_keys import Keys
 
 
 def stable_order(keys: Keys, sorted_runs: bool) -> Ints:

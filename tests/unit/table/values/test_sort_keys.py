@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError
-from penstock.table.values import ordering
+from penstock.table.values import sort_keys as sort_key_module
 from penstock.table.values.internal import from_internal
-from penstock.table.values.ordering import comparable_keys, key_layout, order_value, order_values, sort_keys
+from penstock.table.values.order_values import order_value, order_values
+from penstock.table.values.sort_keys import comparable_keys, key_layout, sort_keys
 from penstock.table.values.types import BIGINT, INT, STRING, parse_type
 from tests.unit.table.values.samples import ATOMIC_TYPES, values_of
 
@@ -127,7 +128,7 @@ def test_order_value_is_double_compare_with_null_first() -> None:
 
 
 def test_one_very_long_text_does_not_widen_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_WIDE_MATRIX", 1000)
+    monkeypatch.setattr(sort_key_module, "_WIDE_MATRIX", 1000)
     left = pa.array(["b", None, "x" * 5000])
     right = pa.array(["a", "b"])
     mine, theirs = comparable_keys([[left], [right]], [STRING])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.table.values.ordering import sort_keys
-from penstock.table.values.sorting import argsort_flush, argsort_runs, stable_order
+from penstock.table.values.key_permutation import argsort_flush, argsort_runs, stable_order
+from penstock.table.values.sort_keys import sort_keys
 from penstock.table.values.types import STRING
 
 INTS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), max_size=200).map(

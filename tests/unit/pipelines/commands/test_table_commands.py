@@ -211,7 +211,7 @@ def test_compaction_chooses_by_condition_bucket_and_idle_time(shop: Shop) -> Non
     for command, flag in (("compact", "table-conf"), ("expire-snapshots", "options"), ("compact-manifest", "options")):
         assert "did you mean num-levels" in shop.run(command, f"--{flag}", "num-level=3", expect=2)
     assert shop.run("compact", "--order-strategy", "zorder", "--order-by", "v", expect=2).startswith(
-        "error: Sort Compact"
+        "error: only append tables with bucket = -1"
     )
     files = shop.orders.system("files").to_pylist()
     assert {entry["level"] for entry in files if entry["partition"] == "{a}"} == {2}
@@ -407,7 +407,7 @@ def test_sql_travels_in_time_as_flink_and_spark_write_it(shop: Shop) -> None:
         (["sql", "select * from a.b", "--warehouse", "nowhere"], "check the path of the warehouse"),
         (["compact-database", "--warehouse", "nowhere"], "the warehouse does not exist"),
         (["tables", "nowhere"], "the warehouse does not exist"),
-        (["show", "a.b", "--warehouse", "nowhere"], "check the path of the warehouse"),
+        (["show", "a.b", "--warehouse", "nowhere"], "is the warehouse's path right?"),
     ],
 )
 def test_showing_something_missing_reports_what_exists(

@@ -23,7 +23,7 @@ def check_usable(schema: TableSchema) -> None:
     Checks the bucket layout, file format and compression, merge engine, scan options, partition times and tag periods.
     """
     layout = Layout.of(schema)
-    encoding_of(schema.options)
+    encoding_of(schema.typed)
     if layout.mode is BucketMode.POSTPONE:
         _check_postponed_files(layout)
     if schema.primary_keys:
@@ -37,7 +37,7 @@ def check_usable(schema: TableSchema) -> None:
 
 def _check_postponed_files(layout: Layout) -> None:
     try:
-        encoding_of(postponed_layout(layout, ALONE).schema.options)
+        encoding_of(postponed_layout(layout, ALONE).schema.typed)
     except FormatUnknown as reason:
         raise FormatUnknown(
             f"{reason.message}: rows of postponed buckets (bucket = -2) are stored in Avro files",

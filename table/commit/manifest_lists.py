@@ -125,7 +125,7 @@ class ManifestListWriter:
     def _manifest(self, entries: Sequence[ManifestEntry], schema: TableSchema, made: list[str]) -> ManifestFile:
         if schema.typed[MANIFEST_DELETE_FILE_DROP_STATS]:
             entries = [_without_stats(entry) if entry.kind is FileKind.DELETE else entry for entry in entries]
-        written = self._put("manifest", write_manifest(entries, manifest_codec(schema.options)), made)
+        written = self._put("manifest", write_manifest(entries, manifest_codec(schema.typed)), made)
         self._store.cache.put(written.name, list(entries))
         added = sum(entry.kind is FileKind.ADD for entry in entries)
         types = Layout.of(schema).partition_types
@@ -143,14 +143,14 @@ class ManifestListWriter:
         )
 
     def _list(self, manifests: Sequence[ManifestFile], made: list[str]) -> WrittenManifest:
-        codec = manifest_codec(self._store.schema().options)
+        codec = manifest_codec(self._store.schema().typed)
         return self._put("manifest-list", write_manifest_list(manifests, codec), made)
 
     def _index(self, latest: Snapshot | None, changes: Sequence[IndexEntry]) -> str | None:
         if not changes:
             return latest.index_manifest if latest else None
         entries = index_entries(self._store, latest) if latest else []
-        data = write_index_manifest(with_changes(entries, changes), manifest_codec(self._store.schema().options))
+        data = write_index_manifest(with_changes(entries, changes), manifest_codec(self._store.schema().typed))
         return self._put("index-manifest", data, self._of_attempt).name
 
     def _put(self, what: str, data: bytes, made: list[str]) -> WrittenManifest:

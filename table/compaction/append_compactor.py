@@ -74,7 +74,7 @@ class AppendCompactor:
 
     @cached_property
     def _policy(self) -> AppendPolicy:
-        return AppendPolicy.of(self.files.layout.schema.options)
+        return AppendPolicy.of(self.files.layout.schema.typed)
 
     @cached_property
     def _vectors(self) -> Vectors:

@@ -26,9 +26,8 @@ class AppendPolicy:
     delete_ratio: float = 0.2  # a large file is rewritten too once this share of its rows is deleted
 
     @classmethod
-    def of(cls, values: Mapping[str, str]) -> AppendPolicy:
+    def of(cls, options: TableOptions) -> AppendPolicy:
         """Return the policy that a table's options set."""
-        options = TableOptions(values)
         return cls(
             target_size=options.get(TARGET_FILE_SIZE, 256 * MB),
             min_files=options[COMPACTION_MIN_FILE_NUM],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,9 +35,8 @@ class ChangelogSpec:
     ignored: tuple[str, ...] = ()  # apart from these columns
 
     @classmethod
-    def of(cls, values: Mapping[str, str]) -> ChangelogSpec:
+    def of(cls, options: TableOptions) -> ChangelogSpec:
         """Return the changelog options among a table's options."""
-        options = TableOptions(values)
         return cls(
             options[CHANGELOG_PRODUCER],
             options[CHANGELOG_PRODUCER_ROW_DEDUPLICATE],

@@ -67,5 +67,5 @@ class FullCompaction:
 
     def _not_compacted(self, snapshot: Snapshot | None) -> set[Bucket]:
         entries = live_entries(self.store, snapshot) if snapshot is not None else []
-        highest = Policy.of(self.store.schema().options).num_levels - 1
+        highest = Policy.of(self.store.schema().typed).num_levels - 1
         return {(one.partition, one.bucket) for one in entries if one.bucket >= 0 and one.file.level < highest}

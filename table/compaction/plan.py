@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.table.compaction.changelog import ChangelogSpec
@@ -30,7 +30,7 @@ class CompactionSpec:
     changelog: ChangelogSpec
     vectors: bool  # deletion vectors: readers see one row per key on levels above 0
     target_size: int
-    options: Mapping[str, str]
+    options: TableOptions
     expiry: RecordExpiry | None = None
     rewrites_all: bool = False  # files are never upgraded without a rewrite
 
@@ -40,10 +40,10 @@ class CompactionSpec:
         options = schema.typed
         return cls(
             merge=merge_spec(schema),
-            changelog=ChangelogSpec.of(schema.options),
+            changelog=ChangelogSpec.of(schema.typed),
             vectors=options[DELETION_VECTORS_ENABLED],
             target_size=options.get(TARGET_FILE_SIZE, 128 * MB),
-            options=schema.options,
+            options=options,
             expiry=expiry,
             rewrites_all=options[COMPACTION_FORCE_REWRITE_ALL_FILES],
         )
@@ -71,7 +71,7 @@ class CompactionSpec:
 
         New files are then compacted after the commit that adds them.
         """
-        options = TableOptions(self.options)
+        options = self.options
         waits = options[LOOKUP_WAIT]
         return self.shows_by_compaction and not waits and not options[COMMIT_FORCE_COMPACT]
 

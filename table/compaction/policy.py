@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from penstock.table.merge.sorted_runs import Levels
@@ -62,13 +62,12 @@ class Policy:
     gentle_interval: int | None = None  # level 0 is compacted only at every n-th pick; None: at each
 
     @classmethod
-    def of(cls, values: Mapping[str, str], *, needs_lookup: bool = False, hour: int | None = None) -> Policy:
+    def of(cls, options: TableOptions, *, needs_lookup: bool = False, hour: int | None = None) -> Policy:
         """Return the policy that a table's options set.
 
         `needs_lookup`: the table's reads, changelog or deletion vectors require that every commit compacts level 0.
         `hour` is the hour of the day: during off-peak hours more is compacted, by `compaction.offpeak-ratio`.
         """
-        options = TableOptions(values)
         trigger = options[NUM_SORTED_RUN_COMPACTION_TRIGGER]
         gentle = options[LOOKUP_COMPACT] == "GENTLE"
         interval = options.get(LOOKUP_COMPACT_MAX_INTERVAL, 2 * trigger)

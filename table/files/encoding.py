@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
@@ -56,26 +55,25 @@ class Encoding:
         return f".{self.codec}.{self.format}" if self.codec_in_name and self.codec != "none" else f".{self.format}"
 
 
-def encoding_of(options: Mapping[str, str], level: int = 0, *, changelog: bool = False) -> Encoding:
+def encoding_of(options: TableOptions, level: int = 0, *, changelog: bool = False) -> Encoding:
     """Return how a data file of a level, or a changelog file, is written."""
-    known = TableOptions(options)
-    text = known[FILE_FORMAT_PER_LEVEL].get(level) or known.text(FILE_FORMAT)
+    text = options[FILE_FORMAT_PER_LEVEL].get(level) or options.text(FILE_FORMAT)
     if changelog:
-        text = known.text(CHANGELOG_FILE_FORMAT) or text
+        text = options.text(CHANGELOG_FILE_FORMAT) or text
     file_format = _choice(text or "", FORMATS, "file format")
-    codec = known[FILE_COMPRESSION_PER_LEVEL].get(level) or known.given(FILE_COMPRESSION)
+    codec = options[FILE_COMPRESSION_PER_LEVEL].get(level) or options.given(FILE_COMPRESSION)
     if changelog:
-        codec = known[CHANGELOG_FILE_COMPRESSION] or codec
-    codec = codec or known[_CODEC_OPTIONS[file_format]] or known[FILE_COMPRESSION]
+        codec = options[CHANGELOG_FILE_COMPRESSION] or codec
+    codec = codec or options[_CODEC_OPTIONS[file_format]] or options[FILE_COMPRESSION]
     codec = _SAME_CODEC.get(codec.strip().lower(), codec)
     return Encoding(
         format=file_format,
         codec=_choice(codec, _CODECS[file_format], f"codec of {file_format}"),
-        zstd_level=known[FILE_COMPRESSION_ZSTD_LEVEL],
-        dictionary=known.given(PARQUET_ENABLE_DICTIONARY),
-        page_bytes=known[PARQUET_PAGE_SIZE],
-        dictionary_bytes=known[PARQUET_DICTIONARY_PAGE_SIZE],
-        codec_in_name=known[FILE_SUFFIX_INCLUDE_COMPRESSION],
+        zstd_level=options[FILE_COMPRESSION_ZSTD_LEVEL],
+        dictionary=options.given(PARQUET_ENABLE_DICTIONARY),
+        page_bytes=options[PARQUET_PAGE_SIZE],
+        dictionary_bytes=options[PARQUET_DICTIONARY_PAGE_SIZE],
+        codec_in_name=options[FILE_SUFFIX_INCLUDE_COMPRESSION],
     )
 
 

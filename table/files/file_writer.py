@@ -104,7 +104,7 @@ class RollingWriter:
         default = options.get(TARGET_FILE_SIZE, _TARGET_KEYED if keyed else _TARGET_APPEND)
         self._storage, self._folder, self._schema, self._names = storage, folder, schema, names
         self._clock, self._level, self._source = clock, level, source
-        self._encoding = encoding_of(schema.options, level, changelog=changelog)
+        self._encoding = encoding_of(schema.typed, level, changelog=changelog)
         self._changelog = changelog
         self._prefix = options[CHANGELOG_FILE_PREFIX if changelog else DATA_FILE_PREFIX]
         self._target = default if target_size is None else target_size
@@ -173,7 +173,7 @@ class RollingWriter:
         name = self._names.next(self._prefix, self._encoding.extension)
         path = f"{self._folder}/{name}"
         self._made.append(path)
-        modes = stats_modes(self._schema.options, self._schema.fields, self._level, changelog=self._changelog)
+        modes = stats_modes(self._schema.typed, self._schema.fields, self._level, changelog=self._changelog)
         return _OpenFile(self._storage.open_output(path), name, self._schema, self._encoding, sample, modes)
 
     def _close(self) -> None:

@@ -7,7 +7,7 @@ and minima and maxima of columns that a footer does not cover.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -61,20 +61,15 @@ def parse_mode(text: str, option: str) -> StatsMode:
 
 
 def stats_modes(
-    options: Mapping[str, str], fields: Sequence[Field], level: int, *, changelog: bool = False
+    options: TableOptions, fields: Sequence[Field], level: int, *, changelog: bool = False
 ) -> list[StatsMode]:
     """Return for each column which statistics a data file, or a changelog file, records."""
-    typed = TableOptions(options)
-    general = _general_mode(typed, level, changelog=changelog)
-    first = typed[METADATA_STATS_KEEP_FIRST_N_COLUMNS]
-    modes = []
-    for place, field in enumerate(fields):
-        own = typed[FIELD_STATS_MODE.of(field.name)]
-        if own is not None:
-            modes.append(parse_mode(own, FIELD_STATS_MODE.of(field.name).key))
-        else:
-            modes.append(general if first < 0 or place < first else NONE)
-    return modes
+    general = _general_mode(options, level, changelog=changelog)
+    first = options[METADATA_STATS_KEEP_FIRST_N_COLUMNS]
+    own = {name: parse_mode(options[mode] or "", mode.key) for name, mode in options.matching(FIELD_STATS_MODE)}
+    return [
+        own.get(field.name) or (general if first < 0 or place < first else NONE) for place, field in enumerate(fields)
+    ]
 
 
 def _general_mode(options: TableOptions, level: int, *, changelog: bool) -> StatsMode:

@@ -88,10 +88,9 @@ _UNREADABLE = (
 )
 
 
-def manifest_codec(options: Mapping[str, str]) -> str:
+def manifest_codec(options: TableOptions) -> str:
     """Return the codec for manifests: an Avro codec, with the prefix `orc:` or `parquet:` for those formats."""
-    typed = TableOptions(options)
-    format_, name = typed[MANIFEST_FORMAT], typed[MANIFEST_COMPRESSION].strip().lower()
+    format_, name = options[MANIFEST_FORMAT], options[MANIFEST_COMPRESSION].strip().lower()
     if name not in CODECS:
         known = ", ".join(CODECS)
         raise ConfigError(f"{name!r} is not a codec for manifests", option=MANIFEST_COMPRESSION.key, known=known)

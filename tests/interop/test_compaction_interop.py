@@ -16,6 +16,7 @@ from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.compact import compact_table, sort_table
+from penstock.table.options.table_options import TableOptions
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.curves import value_codes, z_codes
 from penstock.table.values.types import parse_type
@@ -61,7 +62,7 @@ def random_policy(rng: random.Random) -> tuple[Policy, list[int] | None]:
     if resting:
         names = ("offpeak.start.hour", "offpeak.end.hour", "offpeak-ratio")
         options |= {f"compaction.{name}": value for name, value in zip(names, rest, strict=False)}
-    policy = Policy.of({name: str(value) for name, value in options.items()}, hour=rest[3])
+    policy = Policy.of(TableOptions({name: str(value) for name, value in options.items()}), hour=rest[3])
     return policy, rest if resting else None
 
 
@@ -72,7 +73,7 @@ def rested(rest: list[int] | None) -> int:
     start, end, ratio, hour = rest
     options = {"compaction.offpeak.start.hour": start, "compaction.offpeak.end.hour": end}
     options |= {"compaction.offpeak-ratio": ratio, "compaction.size-ratio": 0}
-    return Policy.of({name: str(value) for name, value in options.items()}, hour=hour).size_ratio
+    return Policy.of(TableOptions({name: str(value) for name, value in options.items()}), hour=hour).size_ratio
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.table.compaction.changelog import ChangelogSpec, diff
+from penstock.table.options.table_options import TableOptions
 from tests.unit.table.compaction.memory_bucket import records_of
 from tests.unit.table.merge.tables import rows_table, spec_of
 
@@ -86,4 +87,6 @@ def test_options_of_the_changelog() -> None:
         "changelog-producer.row-deduplicate": "true",
         "changelog-producer.row-deduplicate-ignore-fields": "a, b",
     }
-    assert ChangelogSpec.of(options) == ChangelogSpec("full-compaction", deduplicate=True, ignored=("a", "b"))
+    assert ChangelogSpec.of(TableOptions(options)) == ChangelogSpec(
+        "full-compaction", deduplicate=True, ignored=("a", "b")
+    )

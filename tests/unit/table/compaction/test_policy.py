@@ -10,6 +10,7 @@ from penstock.table.compaction.append_policy import AppendPolicy, pick_bins, pic
 from penstock.table.compaction.policy import Pick, Policy, must_wait, pick, pick_all
 from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile
+from penstock.table.options.table_options import TableOptions
 from tests.unit.table.merge.test_sorted_runs import data_file
 
 MB = 1 << 20
@@ -123,12 +124,12 @@ def test_writer_waits_when_more_runs_than_the_stop_trigger_lie_there() -> None:
 
 
 def test_options_set_the_policy() -> None:
-    policy = Policy.of({"num-sorted-run.compaction-trigger": "3", "compaction.size-ratio": "7"})
+    policy = Policy.of(TableOptions({"num-sorted-run.compaction-trigger": "3", "compaction.size-ratio": "7"}))
     assert (policy.trigger, policy.stop_trigger, policy.num_levels, policy.size_ratio) == (3, 6, 4, 7)
     assert not policy.up_level0
-    gentle = Policy.of({"lookup-compact": "gentle"}, needs_lookup=True)
+    gentle = Policy.of(TableOptions({"lookup-compact": "gentle"}), needs_lookup=True)
     assert (gentle.up_level0, gentle.gentle_interval) == (True, 10)
-    assert Policy.of({"compaction.force-up-level-0": "true"}).up_level0
+    assert Policy.of(TableOptions({"compaction.force-up-level-0": "true"})).up_level0
 
 
 # ---------------------------------------------------------------------------------------------- append tables

@@ -16,6 +16,7 @@ from penstock.table.files.file_writer import FileNames, RollingWriter
 from penstock.table.files.statistics import greatest_prefix
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.wall_clock import wall_millis
+from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.binary_row import decode_row, encode_row
@@ -259,18 +260,25 @@ def test_a_cut_maximum_is_raised_by_one_character(text: str, length: int, greate
 
 
 def test_formats_and_codecs_may_differ_by_level() -> None:
-    options = {"file.format.per.level": "0:avro,5:parquet", "file.compression.per.level": "0:snappy,5:zstd"}
+    texts = {"file.format.per.level": "0:avro,5:parquet", "file.compression.per.level": "0:snappy,5:zstd"}
+    options = TableOptions(texts)
 
-    assert (encoding_of(options, 0).format, encoding_of(options, 0).codec) == ("avro", "snappy")
-    assert (encoding_of(options, 5).format, encoding_of(options, 3).format) == ("parquet", "parquet")
+    assert (encoding_of(options, 0).format, encoding_of(options, 0).codec) == (
+        "avro",
+        "snappy",
+    )
+    assert (encoding_of(options, 5).format, encoding_of(options, 3).format) == (
+        "parquet",
+        "parquet",
+    )
 
 
 def test_unknown_formats_codecs_and_modes_are_refused_with_the_nearest_known() -> None:
     with pytest.raises(FormatUnknown, match="parket") as caught:
-        encoding_of({"file.format": "parket"})
+        encoding_of(TableOptions({"file.format": "parket"}))
     assert caught.value.hint is not None
     assert "parquet" in caught.value.hint
     with pytest.raises(FormatUnknown, match="lzo"):
-        encoding_of({"file.compression": "lzo"})
+        encoding_of(TableOptions({"file.compression": "lzo"}))
     with pytest.raises(ConfigError, match="truncate"):
         written(rows(1), replace(KEYED, options={"metadata.stats-mode": "truncate"}))

@@ -37,6 +37,7 @@ from penstock.table.meta.manifest import (
     write_manifest_list,
 )
 from penstock.table.meta.manifest_format import ENTRY_SCHEMA, INDEX_SCHEMA, LIST_SCHEMA
+from penstock.table.options.table_options import TableOptions
 from tests.golden.cases import case_names, unpacked
 
 READERS = {"manifest-list": read_manifest_list, "index-manifest": read_index_manifest, "manifest": read_manifest}
@@ -242,10 +243,10 @@ def test_what_is_no_manifest_is_named(data: bytes) -> None:
 
 
 def test_codec_follows_the_option() -> None:
-    assert manifest_codec({}) == "zstandard"
-    assert manifest_codec({"manifest.compression": "none", "manifest.format": "avro"}) == "null"
+    assert manifest_codec(TableOptions({})) == "zstandard"
+    assert manifest_codec(TableOptions({"manifest.compression": "none", "manifest.format": "avro"})) == "null"
     with pytest.raises(ConfigError, match="lzo"):
-        manifest_codec({"manifest.compression": "lzo"})
+        manifest_codec(TableOptions({"manifest.compression": "lzo"}))
     with pytest.raises(ConfigError, match="csv"):
-        manifest_codec({"manifest.format": "csv"})
-    assert manifest_codec({"manifest.format": "orc"}) == "orc:zstandard"
+        manifest_codec(TableOptions({"manifest.format": "csv"}))
+    assert manifest_codec(TableOptions({"manifest.format": "orc"})) == "orc:zstandard"

@@ -19,6 +19,7 @@ from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.entries import FileKind
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import CommitKind
+from penstock.table.options.table_options import TableOptions
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 
@@ -212,10 +213,10 @@ def test_more_is_absorbed_in_the_hours_of_rest() -> None:
         "compaction.offpeak.end.hour": "6",
         "compaction.offpeak-ratio": "50",
     }
-    ratios = {hour: Policy.of(hours, hour=hour).size_ratio for hour in (21, 22, 0, 5, 6)}
+    ratios = {hour: Policy.of(TableOptions(hours), hour=hour).size_ratio for hour in (21, 22, 0, 5, 6)}
     assert ratios == {21: 1, 22: 51, 0: 51, 5: 51, 6: 1}
-    assert Policy.of({**hours, "compaction.offpeak.start.hour": "2"}, hour=4).size_ratio == 51
-    assert Policy.of({"compaction.offpeak-ratio": "50"}, hour=4).size_ratio == 1
+    assert Policy.of(TableOptions({**hours, "compaction.offpeak.start.hour": "2"}), hour=4).size_ratio == 51
+    assert Policy.of(TableOptions({"compaction.offpeak-ratio": "50"}), hour=4).size_ratio == 1
 
 
 def compactor_of(table: Table, target_bytes: int) -> BucketCompactor:

@@ -246,7 +246,7 @@ class Batch:
                     messages,
                     run.compact,
                     whole=table not in uncompacted,
-                    in_background=run.reader.compacts_in_background,
+                    compacts_in_background=run.reader.compacts_in_background,
                 )
             except PenstockError as error:
                 if not self.policy.parks(table, error, self.number + 1):

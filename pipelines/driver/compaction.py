@@ -177,7 +177,9 @@ def _next(store: TableStore, user: str) -> int:
     return last + 1
 
 
-def owes_compaction(warehouse: CatalogSettings, table: str, schema: int, *, whole: bool, in_background: bool) -> bool:
+def owes_compaction(
+    warehouse: CatalogSettings, table: str, schema: int, *, whole: bool, compacts_in_background: bool
+) -> bool:
     """Return whether a committed batch leaves compaction to be done right away.
 
     Where rows or changelogs become visible only by compaction, none may stay undone. A table that may lag (lookup-wait)
@@ -187,7 +189,7 @@ def owes_compaction(warehouse: CatalogSettings, table: str, schema: int, *, whol
     if not layout.has_keys or layout.schema.typed[WRITE_ONLY]:
         return False
     spec = CompactionSpec.of(layout.schema)
-    return not in_background if spec.lags else spec.shows_by_compaction and not whole
+    return not compacts_in_background if spec.lags else spec.shows_by_compaction and not whole
 
 
 def compact_owed(
@@ -199,11 +201,11 @@ def compact_owed(
     compact: Compact,
     *,
     whole: bool,
-    in_background: bool,
+    compacts_in_background: bool,
 ) -> None:
     """Do the compaction that a committed batch leaves to be done right away. `messages` are those of the batch."""
     due = due_in_full(warehouse, table, schema, identity.number, messages, whole=whole)
-    if owes_compaction(warehouse, table, schema, whole=whole, in_background=in_background):
+    if owes_compaction(warehouse, table, schema, whole=whole, compacts_in_background=compacts_in_background):
         places = {(bucket.partition, bucket.bucket) for bucket in due}
         lagging = due_buckets(warehouse, table)
         due += [bucket for bucket in lagging if (bucket.partition, bucket.bucket) not in places]

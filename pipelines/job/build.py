@@ -63,7 +63,7 @@ def job(spec: PipelineSpec) -> Job:
         resume_from_tables=pipeline.resume_from_tables,
         ignore_incompatible=spec.sink.ignore_incompatible,
         eager_init=spec.sink.eager_init,
-        compaction="background" if spec.sink.compaction.mode == "background" else "inline",
+        compacts_in_background=spec.sink.compaction.mode == "background",
         compaction_tasks=spec.sink.compaction.max_parallel,
         readers=connector(spec).readers(spec.source),
         maintenance_seconds=spec.sink.compaction.maintenance_interval,
@@ -71,7 +71,7 @@ def job(spec: PipelineSpec) -> Job:
         retries=pipeline.on_error.retries,
         backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
         # with a single table there would be nothing to continue with
-        isolate=spec.errors.isolate and spec.sink.table is None,
+        isolates=spec.errors.isolate and spec.sink.table is None,
         leaves_out=spec.sink.table is None,
         retry_parked=pipeline.retry_parked,
         forget_parked=pipeline.resnapshot,

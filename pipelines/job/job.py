@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import NO_LIMIT, Limit
@@ -42,14 +41,14 @@ class Job:
     resume_from_tables: bool = False
     ignore_incompatible: bool = False
     eager_init: bool = False
-    compaction: Literal["inline", "background"] = "inline"
+    compacts_in_background: bool = False
     readers: int | None = None  # tasks reading at once, to limit the load on the source
     compaction_tasks: int | None = None  # of a compaction in the background; None: a quarter of the slots
     maintenance_seconds: float = 60.0
     first_look: FirstLook | None = None
     retries: int = 0
     backoff_seconds: tuple[float, float] = (1.0, 300.0)
-    isolate: bool = False
+    isolates: bool = False  # a table that fails is parked, and the others continue
     retry_parked: bool = False
     forget_parked: bool = False  # all tables are read again
     reset: tuple[str, ...] = ()  # these tables are read again
@@ -96,13 +95,13 @@ class Job:
             on_bad=self.on_bad,
             resumes=resumes,
             ignore_incompatible=self.ignore_incompatible,
-            compacts_in_background=self.compaction == "background",
-            isolates=self.isolate,
+            compacts_in_background=self.compacts_in_background,
+            isolates=self.isolates,
             leaves_out=self.leaves_out,
         )
         if self.first_look is not None and resumes is None and self._own_checkpoint.is_new:
             self.first_look.make_tables(reader, targets, stopped)
-        commits = Commits(self.warehouse, self.accept_replay, follows, self.isolate)
+        commits = Commits(self.warehouse, self.accept_replay, follows, self.isolates)
         own = Lineage.of(self.warehouse, targets.schemas, self.name).newest if self.eager_init else {}
         eager = set(own) if self.eager_init else None
         if self.filled is not None:
@@ -113,7 +112,7 @@ class Job:
 
     def parking(self) -> Parking:
         """Return the tables that are parked now."""
-        return Parking.of(self._own_checkpoint, isolates=self.isolate)
+        return Parking.of(self._own_checkpoint, isolates=self.isolates)
 
     @property
     def is_new(self) -> bool:

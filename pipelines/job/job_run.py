@@ -155,7 +155,7 @@ class JobRun:
     def _maintenance(self, driver: BatchDriver) -> Maintenance:
         job = self.job
         by_spark = compacted_by_spark(self.session, job.warehouse, driver.reader.mark, job.compaction_tasks)
-        compact = by_spark if job.compaction == "background" else None
+        compact = by_spark if job.compacts_in_background else None
         driver.compact = by_spark
         before = Lineage.of(job.warehouse, driver.targets.schemas, job.name, LOOKED_AT).newest
         return Maintenance(

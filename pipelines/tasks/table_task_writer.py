@@ -37,7 +37,7 @@ class CompactionTiming:
     """
 
     number: int = 0
-    in_background: bool = False
+    compacts_in_background: bool = False
 
     def full(self, store: TableStore, layout: Layout) -> bool:
         return FullCompaction.of(store, layout).is_due(self.number)
@@ -50,7 +50,7 @@ class CompactionTiming:
         layout = writer.files.layout
         if self.full(writer.files.store, layout):
             return False
-        if not (writer.lags or (self.in_background and layout.has_keys and may_wait(layout))):
+        if not (writer.lags or (self.compacts_in_background and layout.has_keys and may_wait(layout))):
             return False
         return not BucketCompactor(writer.files, writer.state).is_behind()
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.pipelines.driver.batch_driver import BatchDriver
-from penstock.pipelines.job.foreach_batch import Sink
+from penstock.pipelines.job.foreach_batch import BatchSink
 from penstock.table.commit import committer
 from penstock.table.maintenance import snapshot_expiry as expire
 
@@ -96,7 +96,7 @@ def between_two_tables(nth: int) -> None:
 
 POINTS: dict[str, Callable[[int], None]] = {
     "none": lambda nth: None,
-    "offsets logged": before(Sink, "__call__"),
+    "offsets logged": before(BatchSink, "__call__"),
     "files written": before(BatchDriver, "take"),
     "between two tables": between_two_tables,
     # The rows of the batch are committed, the result of its compaction is not: `second` marks the COMPACT half.

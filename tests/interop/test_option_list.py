@@ -27,7 +27,7 @@ KINDS = {
     "Long": {"integer"},
     "Map": {"per level"},
     "MemorySize": {"size"},
-    "String": {"text", "choice", "choices", "statistics"},
+    "String": {"text", "choice", "choices", "statistics", "names", "column"},
 }
 # Java declares these with a type that their values do not have.
 MISTYPED = {"orc.column.encoding.direct", "parquet.enable.dictionary"}
@@ -82,8 +82,8 @@ def test_defaults_are_the_same(declared: list[dict[str, Any]]) -> None:
         option, given = ours(one), one["default"] or None
         if one["key"] in MISTYPED | UNLIMITED or (option.kind.name == "per level" and given == "{}"):
             continue
-        if given is None or option.default is None:
-            assert given == option.default, one
+        if given is None or not option.default:
+            assert given == (option.default or None), one
             continue
         value = option.kind.parse(_seconds(given) if option.kind.name == "duration" else given)
         assert value == option.kind.parse(option.default), one

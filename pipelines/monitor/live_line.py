@@ -48,7 +48,7 @@ class LiveProgress:
         copying = f"   {found.line()}" if isinstance(found, SnapshotProgress) and found.tables else ""
         self._show(
             f"{self._pipeline}  batch {facts.number:,}  {facts.total_rows:,} records in {len(facts.rows)} tables"
-            f"  {rate:,.0f} records/s{copying}{lag}{fresh}{bad}"
+            f"  {rate:,.0f}/s{copying}{lag}{fresh}{bad}"
         )
 
     def looked(self, look: Look) -> None:

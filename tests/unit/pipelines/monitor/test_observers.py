@@ -253,7 +253,7 @@ def test_the_live_line_is_rewritten_and_log_lines_come_above_it(monkeypatch: pyt
     live.ended(None)
     keep_above(None)
     shown = stream.getvalue().split("\r\033[2K")
-    assert "batch 8  10 records in 2 tables  5 records/s   caught up   fresh 6 s" in shown[0]
+    assert "batch 8  10 records in 2 tables  5/s   caught up   fresh 6 s" in shown[0]
     assert shown[1].endswith("event=hello\n" + shown[0] + "\n")
 
 

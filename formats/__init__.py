@@ -14,7 +14,7 @@ from penstock.extensions import Extensions
 from penstock.formats import aliyun, aws_dms, maxwell, ogg, plain_json
 from penstock.formats.canal import decode as canal_json
 from penstock.formats.canal.message import row_columns
-from penstock.formats.change import Decoded, DecodeOptions, Messages
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 from penstock.formats.debezium import avro as debezium_avro
 from penstock.formats.debezium import bson as debezium_bson
 from penstock.formats.debezium import decode as debezium_json
@@ -53,11 +53,11 @@ def format_named(name: str) -> Format:
     return found
 
 
-def decode(name: str, messages: Messages, options: DecodeOptions | None = None) -> Decoded:
+def decode(name: str, messages: Messages, options: DecodeOptions | None = None) -> DecodeResult:
     """Decode all messages in chunks. Never raises for a bad record; ConfigError if the format is unknown."""
     read = format_named(name).decode
     options = options or DecodeOptions()
-    decoded = Decoded()
+    decoded = DecodeResult()
     with _without_cycle_collection():
         for start, stop in _chunks(messages):
             decoded.extend(read(messages.slice(start, stop), options))

@@ -13,10 +13,10 @@ import msgspec
 import pyarrow as pa
 
 from penstock.errors import DecodeError
-from penstock.formats.change import BAD_VALUE, Decoded, DecodeOptions, Messages, SourceField, SourceSchema
+from penstock.formats.change import BAD_VALUE, DecodeOptions, DecodeResult, Messages, SourceField, SourceSchema
 from penstock.formats.json_envelope import NULL, UNREADABLE, missing, take_each, unknown_operation
 from penstock.formats.json_text import exact, text_of
-from penstock.formats.row_builder import Read, Rows, each, texts
+from penstock.formats.row_builder import Read, RowBuilder, each, texts
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 NAME = "aliyun-json"
@@ -33,7 +33,7 @@ class Timestamp(msgspec.Struct, gc=False):
     system_time: int | float | str | None = msgspec.field(default=None, name="systemTime")
 
 
-class Payload(msgspec.Struct, gc=False):
+class AliyunPayload(msgspec.Struct, gc=False):
     op: str | None = None
     before: Image | None = None
     after: Image | None = None
@@ -45,41 +45,41 @@ class Payload(msgspec.Struct, gc=False):
         return moment if isinstance(moment, int) and 0 <= moment < 1 << 63 else -1
 
 
-class Envelope(msgspec.Struct, gc=False):
+class AliyunEnvelope(msgspec.Struct, gc=False):
     schema: msgspec.Raw = NULL
-    payload: Payload | None = None
+    payload: AliyunPayload | None = None
     ddl: bool | None = None
 
 
-class Column(msgspec.Struct):
+class AliyunColumn(msgspec.Struct):
     name: str
     type: str | None = None
 
 
-class Source(msgspec.Struct):
+class AliyunSource(msgspec.Struct):
     db: str | None = msgspec.field(default=None, name="dbName")
     table: str | None = msgspec.field(default=None, name="tableName")
 
 
 class Declaration(msgspec.Struct):
-    columns: list[Column] = msgspec.field(default_factory=list, name="dataColumn")
+    columns: list[AliyunColumn] = msgspec.field(default_factory=list, name="dataColumn")
     primary_key: list[str] | None = msgspec.field(default=None, name="primaryKey")
-    source: Source | None = None
+    source: AliyunSource | None = None
 
 
-_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+_read_envelope = msgspec.json.Decoder(AliyunEnvelope, float_hook=exact).decode
 _read_declaration = msgspec.json.Decoder(Declaration | None).decode
 
 
-class Group:
+class AliyunGroup:
     """The rows of one declared schema, and the before image whose after image may be in the next message."""
 
     def __init__(self, declaration: Declaration, options: DecodeOptions) -> None:
-        source = declaration.source or Source()
+        source = declaration.source or AliyunSource()
         self.name = source.db, source.table
         self.keys = tuple(declaration.primary_key or ())
         self.declared = {column.name: column.type for column in declaration.columns}
-        self.rows = Rows(options.rule(*self.name, self.keys))
+        self.rows = RowBuilder(options.rule(*self.name, self.keys))
         self.waiting: tuple[int, int, Row] | None = None
 
     def before(self, number: int, time: int, row: Row) -> None:
@@ -105,7 +105,7 @@ class Group:
             self.rows.put(number, time, UPDATE_BEFORE, row)
             self.waiting = None
 
-    def finish(self, messages: Messages, decoded: Decoded) -> None:
+    def finish(self, messages: Messages, decoded: DecodeResult) -> None:
         """Append the ChangeBatches of the collected rows."""
         self.flush()
         declared = tuple(SourceField(name, kind) for name, kind in self.declared.items())
@@ -115,12 +115,12 @@ class Group:
             part.batch(schema, [_reader(field) for field in schema.fields], messages, decoded)
 
 
-def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode aliyun-json messages."""
-    decoded = Decoded()
-    groups: dict[bytes, Group] = {}
+    decoded = DecodeResult()
+    groups: dict[bytes, AliyunGroup] = {}
 
-    def take(envelope: Envelope, number: int) -> None:
+    def take(envelope: AliyunEnvelope, number: int) -> None:
         if envelope.ddl or (envelope.payload is not None and envelope.payload.ddl != NULL):
             decoded.skipped["DDL"] += 1
         else:
@@ -132,7 +132,7 @@ def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     return decoded
 
 
-def _take(envelope: Envelope, number: int, groups: dict[bytes, Group], options: DecodeOptions) -> None:
+def _take(envelope: AliyunEnvelope, number: int, groups: dict[bytes, AliyunGroup], options: DecodeOptions) -> None:
     payload = envelope.payload
     if payload is None:
         raise missing(NAME, "payload")
@@ -154,14 +154,14 @@ def _take(envelope: Envelope, number: int, groups: dict[bytes, Group], options: 
         group.rows.put(number, time, INSERT if side == "after" else DELETE, row)
 
 
-def _group(schema: msgspec.Raw, groups: dict[bytes, Group], options: DecodeOptions) -> Group:
+def _group(schema: msgspec.Raw, groups: dict[bytes, AliyunGroup], options: DecodeOptions) -> AliyunGroup:
     identity = bytes(schema)
     if identity not in groups:
         try:
             declaration = _read_declaration(identity)
         except UNREADABLE as error:
             raise DecodeError(f"the schema in the record cannot be parsed: {error}", reason=BAD_VALUE) from error
-        groups[identity] = Group(declaration or Declaration(), options)
+        groups[identity] = AliyunGroup(declaration or Declaration(), options)
     return groups[identity]
 
 

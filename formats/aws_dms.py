@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.formats.change import Decoded, DecodeOptions, Messages
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 from penstock.formats.json_envelope import missing, take_each, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.row_builder import TextTables
@@ -19,7 +19,7 @@ OPERATIONS = frozenset({"load", "insert", "update", "delete"})
 Row = dict[str, Any]
 
 
-class Metadata(msgspec.Struct, gc=False, rename="kebab"):
+class AwsDmsMetadata(msgspec.Struct, gc=False, rename="kebab"):
     record_type: str | None = None
     operation: str | None = None
     schema_name: str | None = None
@@ -35,20 +35,20 @@ class Metadata(msgspec.Struct, gc=False, rename="kebab"):
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-class Envelope(msgspec.Struct, gc=False):
+class AwsDmsEnvelope(msgspec.Struct, gc=False):
     data: Row | None = None
-    metadata: Metadata | None = None
+    metadata: AwsDmsMetadata | None = None
 
 
-_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+_read_envelope = msgspec.json.Decoder(AwsDmsEnvelope, float_hook=exact).decode
 
 
-def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode aws-dms-json messages."""
-    decoded = Decoded()
+    decoded = DecodeResult()
     tables = TextTables(options)
 
-    def take(envelope: Envelope, number: int) -> None:
+    def take(envelope: AwsDmsEnvelope, number: int) -> None:
         metadata = envelope.metadata
         if metadata is not None and metadata.record_type not in {None, "data"}:
             decoded.skipped[metadata.record_type or ""] += 1
@@ -60,7 +60,7 @@ def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     return decoded
 
 
-def _take(envelope: Envelope, number: int, tables: TextTables) -> None:
+def _take(envelope: AwsDmsEnvelope, number: int, tables: TextTables) -> None:
     metadata, data = envelope.metadata, envelope.data
     if metadata is None:
         raise missing(NAME, "metadata")

@@ -1,7 +1,7 @@
 """The common result of all formats: rows of one source schema as Arrow columns, with row kinds and positions.
 
-A format module has one function, `decode(messages, options) -> Decoded`. It never raises for a record it cannot read:
-such a record is returned in `bad` with its offset, its bytes and the reason, and the caller's policy decides.
+A format module has one function, `decode(messages, options) -> DecodeResult`. It never raises for a record it cannot
+read: such a record is returned in `bad` with its offset, its bytes and the reason, and the caller's policy decides.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Truncation:
 
 
 @dataclass(slots=True)
-class Decoded:
+class DecodeResult:
     """The result of decoding.
 
     `skipped` counts messages without rows by operation, `repaired` texts with unpaired surrogates.
@@ -166,7 +166,7 @@ class Decoded:
     truncations: list[Truncation] = field(default_factory=list)
     repaired: int = 0
 
-    def extend(self, other: Decoded) -> None:
+    def extend(self, other: DecodeResult) -> None:
         """Add the result of decoding further messages."""
         self.batches += other.batches
         self.bad += other.bad

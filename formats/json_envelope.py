@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from penstock.errors import DecodeError
-from penstock.formats.change import MISSING_FIELD, NOT_JSON, UNKNOWN_OPERATION, Decoded, Messages
+from penstock.formats.change import MISSING_FIELD, NOT_JSON, UNKNOWN_OPERATION, DecodeResult, Messages
 from penstock.formats.json_text import repair_surrogates
 from penstock.formats.row_builder import bad_record
 
@@ -20,7 +20,9 @@ TOMBSTONE = "tombstone"
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def read_envelopes(messages: Messages, read: Callable[[bytes], Envelope], decoded: Decoded) -> list[Envelope | None]:
+def read_envelopes(
+    messages: Messages, read: Callable[[bytes], Envelope], decoded: DecodeResult
+) -> list[Envelope | None]:
     """Return one envelope per message; None for tombstones (counted) and for unreadable messages (reported as bad)."""
     try:
         return [read(value) for value in messages.values]  # type: ignore[arg-type]
@@ -29,7 +31,7 @@ def read_envelopes(messages: Messages, read: Callable[[bytes], Envelope], decode
 
 
 def take_each(
-    messages: Messages, read: Callable[[bytes], Envelope], decoded: Decoded, take: Callable[[Envelope, int], None]
+    messages: Messages, read: Callable[[bytes], Envelope], decoded: DecodeResult, take: Callable[[Envelope, int], None]
 ) -> None:
     """Call `take` with every envelope and the number of its message.
 
@@ -44,7 +46,9 @@ def take_each(
             decoded.bad.append(bad_record(messages, number, error))
 
 
-def _read_one(messages: Messages, number: int, read: Callable[[bytes], Envelope], decoded: Decoded) -> Envelope | None:
+def _read_one(
+    messages: Messages, number: int, read: Callable[[bytes], Envelope], decoded: DecodeResult
+) -> Envelope | None:
     value = messages.values[number]
     if value is None:
         decoded.skipped[TOMBSTONE] += 1
@@ -56,7 +60,7 @@ def _read_one(messages: Messages, number: int, read: Callable[[bytes], Envelope]
         return None
 
 
-def read_json(value: bytes, read: Callable[[bytes], Envelope], decoded: Decoded) -> Envelope:
+def read_json(value: bytes, read: Callable[[bytes], Envelope], decoded: DecodeResult) -> Envelope:
     """Apply `read`, with unpaired surrogates repaired and every failure raised as DecodeError."""
     try:
         return read(value)

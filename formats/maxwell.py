@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.formats.change import Decoded, DecodeOptions, Messages
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 from penstock.formats.json_envelope import missing, take_each, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.row_builder import TextTables
@@ -18,7 +18,7 @@ _DDL = ("database-create", "database-alter", "database-drop", "table-create", "t
 WITHOUT_ROWS = frozenset({"bootstrap-start", "bootstrap-complete", *_DDL})
 
 
-class Envelope(msgspec.Struct, gc=False):
+class MaxwellEnvelope(msgspec.Struct, gc=False):
     database: str | None = None
     table: str | None = None
     type: str | None = None
@@ -33,15 +33,15 @@ class Envelope(msgspec.Struct, gc=False):
         return self.ts * 1000 if isinstance(self.ts, int) and 0 <= self.ts < 1 << 53 else -1
 
 
-_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+_read_envelope = msgspec.json.Decoder(MaxwellEnvelope, float_hook=exact).decode
 
 
-def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode maxwell-json messages."""
-    decoded = Decoded()
+    decoded = DecodeResult()
     tables = TextTables(options)
 
-    def take(envelope: Envelope, number: int) -> None:
+    def take(envelope: MaxwellEnvelope, number: int) -> None:
         if envelope.type in WITHOUT_ROWS:
             decoded.skipped[envelope.type] += 1
         else:
@@ -52,7 +52,7 @@ def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     return decoded
 
 
-def _take(envelope: Envelope, number: int, tables: TextTables) -> None:
+def _take(envelope: MaxwellEnvelope, number: int, tables: TextTables) -> None:
     operation, data, old = envelope.type, envelope.data, envelope.old
     if operation is None:
         raise missing(NAME, "type")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from penstock.formats.change import Decoded, DecodeOptions, Messages
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 
-Decode: TypeAlias = Callable[[Messages, DecodeOptions], Decoded]
+Decode: TypeAlias = Callable[[Messages, DecodeOptions], DecodeResult]
 RowColumns: TypeAlias = Callable[[bytes], Collection[str] | None]
 
 
@@ -16,7 +16,7 @@ RowColumns: TypeAlias = Callable[[bytes], Collection[str] | None]
 class Format:
     """A message format, registered by its name, which is the value of `value.format`.
 
-    `decode` never raises for a record that it cannot read, but returns it in `Decoded.bad`. With `needs_key` the
+    `decode` never raises for a record that it cannot read, but returns it in `DecodeResult.bad`. With `needs_key` the
     source fetches the keys of messages, where the format finds the primary key; with `needs_registry` a schema
     registry must be configured. `row_columns` is for formats that declare all columns of a table but may send rows
     without some: it returns the columns of a message's first row, or None if the message has none. `typing_hint` says

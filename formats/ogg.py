@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import DecodeError
-from penstock.formats.change import Decoded, DecodeOptions, Int64s, Messages, Truncation
+from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Messages, Truncation
 from penstock.formats.json_envelope import missing, read_envelopes, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.row_builder import TextTables, bad_record
@@ -22,7 +22,7 @@ _MISSING_MARK = "_isMissing"
 Row = dict[str, Any]
 
 
-class Envelope(msgspec.Struct, gc=False):
+class OggEnvelope(msgspec.Struct, gc=False):
     table: str | None = None
     op_type: str | None = None
     op_ts: str | None = None
@@ -31,12 +31,12 @@ class Envelope(msgspec.Struct, gc=False):
     after: Row | None = None
 
 
-_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+_read_envelope = msgspec.json.Decoder(OggEnvelope, float_hook=exact).decode
 
 
-def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode ogg-json messages."""
-    decoded = Decoded()
+    decoded = DecodeResult()
     tables = TextTables(options)
     envelopes = read_envelopes(messages, _read_envelope, decoded)
     times = event_times([None if envelope is None else envelope.op_ts for envelope in envelopes], options.zone)
@@ -92,7 +92,9 @@ def _local(text: str | None) -> datetime | None:
         return None
 
 
-def _take(envelope: Envelope, number: int, time: int, name: tuple[str | None, str | None], tables: TextTables) -> None:
+def _take(
+    envelope: OggEnvelope, number: int, time: int, name: tuple[str | None, str | None], tables: TextTables
+) -> None:
     operation, before, after = envelope.op_type, _without_marks(envelope.before), _without_marks(envelope.after)
     if operation is None:
         raise missing(NAME, "op_type")

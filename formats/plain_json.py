@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.errors import DecodeError
-from penstock.formats.change import Decoded, DecodeOptions, Messages
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 from penstock.formats.json_envelope import read_envelopes
 from penstock.formats.json_text import exact
 from penstock.formats.row_builder import TextTables, bad_record, check_members
@@ -18,9 +18,9 @@ Row = dict[str, Any]
 _read_rows = msgspec.json.Decoder(Row | list[Row], float_hook=exact).decode
 
 
-def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode messages that are rows or arrays of rows, all of them as inserts."""
-    decoded = Decoded()
+    decoded = DecodeResult()
     tables = TextTables(options)
     rows = tables.of(None, None, None)
     for number, message in enumerate(read_envelopes(messages, _read_rows, decoded)):

@@ -1,6 +1,6 @@
 """The per-record path of every format: rows collected by source schema become ChangeBatches.
 
-A format adds each change with `Rows.change`; the image rule of the table decides which rows an update yields.
+A format adds each change with `RowBuilder.change`; the image rule of the table decides which rows an update yields.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from penstock.formats.change import (
     BAD_VALUE,
     BadRecord,
     ChangeBatch,
-    Decoded,
     DecodeOptions,
+    DecodeResult,
     ImageRule,
     Messages,
     SourceField,
@@ -35,7 +35,7 @@ Row = Mapping[str, Any]
 Read = Callable[[Sequence[Any], Faults], pa.Array]
 
 
-class Rows:
+class RowBuilder:
     """The rows of one source schema with their message numbers, in message order."""
 
     def __init__(self, rule: ImageRule, names: Iterable[str] | None = None) -> None:
@@ -94,7 +94,7 @@ class Rows:
             seen.update(dict.fromkeys(names))
         return list(seen)
 
-    def parts(self) -> Iterator[Rows]:
+    def parts(self) -> Iterator[RowBuilder]:
         """Yield the rows in parts that each have at most MAX_CELLS cells; usually a single part.
 
         Rows that have few members in common would otherwise make a table that consists almost only of nulls.
@@ -110,8 +110,8 @@ class Rows:
                 start, seen = end, dict.fromkeys(row)
         yield self._part(start, len(self.rows))
 
-    def _part(self, start: int, end: int) -> Rows:
-        part = Rows(self.rule)
+    def _part(self, start: int, end: int) -> RowBuilder:
+        part = RowBuilder(self.rule)
         part.rows, part.places = self.rows[start:end], self.places[start:end]
         return part
 
@@ -123,7 +123,7 @@ class Rows:
             return list(zip(*[row.values() for row in self.rows], strict=True))
         return [[row.get(name) for row in self.rows] for name in names]
 
-    def batch(self, schema: SourceSchema, reads: Sequence[Read], messages: Messages, decoded: Decoded) -> None:
+    def batch(self, schema: SourceSchema, reads: Sequence[Read], messages: Messages, decoded: DecodeResult) -> None:
         """Append the ChangeBatch.
 
         `reads` has one function per field, which converts the member's values to the column.
@@ -147,17 +147,17 @@ class TextTables:
 
     def __init__(self, options: DecodeOptions) -> None:
         self.options = options
-        self.rows: dict[tuple[str | None, str | None, tuple[str, ...]], Rows] = {}
+        self.rows: dict[tuple[str | None, str | None, tuple[str, ...]], RowBuilder] = {}
 
-    def of(self, database: str | None, table: str | None, keys: Iterable[str] | None) -> Rows:
+    def of(self, database: str | None, table: str | None, keys: Iterable[str] | None) -> RowBuilder:
         """Return the rows collected for this table and key."""
         identity = (database, table, tuple(keys or ()))
         rows = self.rows.get(identity)
         if rows is None:
-            rows = self.rows[identity] = Rows(self.options.rule(*identity))
+            rows = self.rows[identity] = RowBuilder(self.options.rule(*identity))
         return rows
 
-    def finish(self, messages: Messages, decoded: Decoded) -> None:
+    def finish(self, messages: Messages, decoded: DecodeResult) -> None:
         """Append the ChangeBatches of all tables."""
         for (database, table, keys), rows in self.rows.items():
             for part in rows.parts():
@@ -196,7 +196,7 @@ def finish(
     times: np.ndarray,
     faults: Faults,
     messages: Messages,
-    decoded: Decoded,
+    decoded: DecodeResult,
 ) -> None:
     """Reject the messages with faulty rows and append the rest as one ChangeBatch; `at` contains message numbers."""
     names = [field.name for field in schema.fields]

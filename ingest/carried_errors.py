@@ -80,8 +80,8 @@ def _made(fields: Mapping[str, Any]) -> PenstockError | OSError:
 
 def _kinds(kind: type[PenstockError]) -> Iterator[type[PenstockError]]:
     yield kind
-    for one in kind.__subclasses__():
-        yield from _kinds(one)
+    for subclass in kind.__subclasses__():
+        yield from _kinds(subclass)
 
 
 def _name(kind: type[PenstockError]) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.formats import decode
-from penstock.formats.change import Decoded, DecodeOptions
+from penstock.formats.change import DecodeOptions, DecodeResult
 from penstock.formats.debezium.schema_registry import SchemaRegistry
 from penstock.ingest.batch_barrier import Barrier
-from penstock.ingest.fetched_chunk import Fetched, joined
+from penstock.ingest.fetched_chunk import FetchedMessages, joined
 from penstock.ingest.source import Limit, Offsets, Range, Source
 
 # The cost per row falls with the number of rows of the same table in a chunk. If chunks have fewer than FEW rows per
@@ -26,16 +26,16 @@ _rows_together: dict[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class DecodedChunk:
     """Part of a range. `fetched` is the undecoded chunk, None for sources that yield changes themselves.
 
     `barriers` are changes of whole tables, which are alone in their batch.
     """
 
-    decoded: Decoded
+    decoded: DecodeResult
     messages: int
     bytes: int
-    fetched: Fetched | None = None
+    fetched: FetchedMessages | None = None
     barriers: tuple[Barrier, ...] = ()
 
 
@@ -48,13 +48,13 @@ class RegistrySettings(Protocol):
 class MessageSource(Source, Protocol):
     """A source whose ranges yield undecoded messages."""
 
-    def read(self, range_: Range) -> Iterator[Fetched]: ...
+    def read(self, range_: Range) -> Iterator[FetchedMessages]: ...
 
 
 class ChangeSource(Source, Protocol):
     """A source whose ranges are decoded already: the interface from which the job reads."""
 
-    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]: ...
+    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]: ...
 
     def at_barrier(self) -> bool:
         """Return whether the last planned batch ends before a change of a whole table, or applies one.
@@ -85,13 +85,13 @@ class DecodedSource:
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
         return self.source.plan(start, end, tasks)
 
-    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]:
+    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         if self.registry is not None:
             options = replace(options, registry=self.registry.client())
         for fetched in widened(self.source.read(range_)):
             decoded = decode(self.format, fetched.messages, options)
             _remember(fetched.topic, len(fetched.messages) / max(1, len(decoded.batches)))
-            yield Chunk(decoded, len(fetched.messages), fetched.size, replace(fetched, format=self.format))
+            yield DecodedChunk(decoded, len(fetched.messages), fetched.size, replace(fetched, format=self.format))
 
     def at_barrier(self) -> bool:
         return False  # messages are changes of rows
@@ -112,9 +112,9 @@ def _remember(topic: str, together: float) -> None:
     _rows_together[topic] = together
 
 
-def widened(fetches: Iterable[Fetched]) -> Iterator[Fetched]:
+def widened(fetches: Iterable[FetchedMessages]) -> Iterator[FetchedMessages]:
     """Yield the chunks of a range unchanged, or several joined if their topic has few rows per table in a chunk."""
-    held: list[Fetched] = []
+    held: list[FetchedMessages] = []
     for fetched in fetches:
         held.append(fetched)
         rows, size = sum(len(one.messages) for one in held), sum(one.size for one in held)

@@ -15,7 +15,7 @@ Extra: TypeAlias = Literal["key", "timestamp", "headers"]
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedMessages:
     """Messages of one partition in order; `topic` is the file's name if files are read.
 
     Parts that were not requested are None.
@@ -30,24 +30,24 @@ class Fetched:
     format: str | None = None  # the name of the messages' format, once they are decoded
 
 
-def joined(parts: Sequence[Fetched]) -> Fetched:
+def joined(parts: Sequence[FetchedMessages]) -> FetchedMessages:
     """Return consecutive chunks as one; a single chunk is returned unchanged."""
     first = parts[0]
     if len(parts) == 1:
         return first
     messages = [part.messages for part in parts]
-    times = [one.timestamps for one in messages if one.timestamps is not None]
-    return Fetched(
+    times = [message.timestamps for message in messages if message.timestamps is not None]
+    return FetchedMessages(
         first.topic,
         first.partition,
         Messages(
-            values=[value for one in messages for value in one.values],
-            offsets=np.concatenate([one.offsets for one in messages]),
-            keys=None if first.messages.keys is None else [key for one in messages for key in one.keys or ()],
+            values=[value for message in messages for value in message.values],
+            offsets=np.concatenate([message.offsets for message in messages]),
+            keys=None if first.messages.keys is None else [key for message in messages for key in message.keys or ()],
             timestamps=np.concatenate(times) if times else None,
         ),
         sum(part.size for part in parts),
-        headers=None if first.headers is None else [one for part in parts for one in part.headers or ()],
+        headers=None if first.headers is None else [header for part in parts for header in part.headers or ()],
         timestamp_types=None
         if first.timestamp_types is None
         else [one for part in parts for one in part.timestamp_types or ()],

@@ -71,13 +71,13 @@ def changes_source(
         def schema(self) -> str:
             return columns
 
-        def streamReader(self, schema: Any) -> ChangesReader:  # noqa: N802
-            return ChangesReader(stream, mark, interval)
+        def streamReader(self, schema: Any) -> ChangesStreamReader:  # noqa: N802
+            return ChangesStreamReader(stream, mark, interval)
 
     return Changes
 
 
-class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader of Spark, which waits for the trigger interval itself.
 
     A batch that follows a barrier must not wait for the interval, but a trigger of Spark always does. Therefore the

@@ -73,7 +73,9 @@ class ComputedFunction:
         """Return the names of the columns the arguments refer to."""
         if self.no_column or not arguments:
             return ()
-        return tuple(one.column for one in (arguments if self.all_columns else arguments[:1]) if not one.quoted)
+        return tuple(
+            argument.column for argument in (arguments if self.all_columns else arguments[:1]) if not argument.quoted
+        )
 
 
 def column_text(columns: Columns, argument: Argument) -> pa.Array:

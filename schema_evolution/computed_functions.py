@@ -76,7 +76,7 @@ def _of_text(change: Callable[[pa.Array], pa.Array]) -> ComputedFunction:
 
 
 def _concat(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
-    parts = [pa.scalar(one.text) if one.quoted else column_text(columns, one) for one in arguments]
+    parts = [pa.scalar(argument.text) if argument.quoted else column_text(columns, argument) for argument in arguments]
     joined = pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
     return joined if isinstance(joined, pa.Array) else pa.array([joined.as_py()] * rows)
 
@@ -148,7 +148,7 @@ def _bucket(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
 
 def _cast_type(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
     # The comma in a type such as DECIMAL(10, 2) splits it into two arguments.
-    return parse_atomic(",".join(one.text for one in arguments[1:])) if len(arguments) > 1 else STRING
+    return parse_atomic(",".join(argument.text for argument in arguments[1:])) if len(arguments) > 1 else STRING
 
 
 def _cast(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
@@ -172,18 +172,18 @@ def _atomic(type_: DataType) -> AtomicType:
 
 
 def _coalesce(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
-    type_ = columns.types[next(one.column for one in arguments if not one.quoted)]
+    type_ = columns.types[next(argument.column for argument in arguments if not argument.quoted)]
     result = pa.nulls(rows, to_arrow(type_))
-    for one in arguments:
-        given = pa.repeat(pa.scalar(one.text), rows) if one.quoted else columns.arrays[one.column]
+    for argument in arguments:
+        given = pa.repeat(pa.scalar(argument.text), rows) if argument.quoted else columns.arrays[argument.column]
         # Only values that are used need to fit.
         asked = pc.if_else(pc.is_null(result), given, pa.scalar(None, given.type))
-        result = pc.coalesce(result, fit_column(asked, Field(-1, one.text, type_), TypeMapping(), columns.misfits))
+        result = pc.coalesce(result, fit_column(asked, Field(-1, argument.text, type_), TypeMapping(), columns.misfits))
     return result
 
 
 def _first_type(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
-    columns = [one.column for one in arguments if not one.quoted]
+    columns = [argument.column for argument in arguments if not argument.quoted]
     if not columns:
         raise ConfigError("coalesce needs at least one column")
     return types[columns[0]]

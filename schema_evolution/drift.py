@@ -28,7 +28,7 @@ from penstock.table.values.types import ArrayType, DataType, MapType, RowType, t
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DeclaredColumn:
     """A column as a source declares it, under the name it has in the table."""
 
     name: str
@@ -41,9 +41,9 @@ class Drift:
     """Columns that are missing in the table or too narrow there, in the order in which the source lists them."""
 
     table: str
-    added: tuple[Wanted, ...] = ()
-    widened: tuple[Wanted, ...] = ()
-    comments: tuple[Wanted, ...] = ()
+    added: tuple[DeclaredColumn, ...] = ()
+    widened: tuple[DeclaredColumn, ...] = ()
+    comments: tuple[DeclaredColumn, ...] = ()
     relaxed: tuple[str, ...] = ()  # NOT NULL columns that will receive nulls from now on
 
     @property
@@ -97,10 +97,10 @@ class ColumnRules:
         """Return the name that a source column has in the table."""
         return source if self.case_sensitive else source.lower()
 
-    def wanted(self, source: SourceSchema) -> tuple[Wanted, ...]:
+    def wanted(self, source: SourceSchema) -> tuple[DeclaredColumn, ...]:
         """Return the table columns for a source schema. SchemaConflict when two of them have the same name."""
         columns = tuple(
-            Wanted(self.name(one.name), self._type(source, one), one.comment)
+            DeclaredColumn(self.name(one.name), self._type(source, one), one.comment)
             for one in source.fields
             if one.name.strip()  # no table has a column without a name, so a value in it makes its row bad
         )
@@ -176,7 +176,7 @@ def _relaxed(source: SourceSchema, schema: TableSchema, rules: ColumnRules) -> t
     )
 
 
-def _widens(table: str, schema: TableSchema, wanted: Wanted, rules: ColumnRules) -> bool:
+def _widens(table: str, schema: TableSchema, wanted: DeclaredColumn, rules: ColumnRules) -> bool:
     column = schema.field(wanted.name)
     change = change_of(column.type, wanted.type, rules.mapping)
     fixed = wanted.name in schema.primary_keys or wanted.name in schema.partition_keys
@@ -186,7 +186,7 @@ def _widens(table: str, schema: TableSchema, wanted: Wanted, rules: ColumnRules)
     return change.verdict is Verdict.WIDEN and not fixed
 
 
-def _refused(table: str, wanted: Wanted, old: DataType) -> SchemaConflict:
+def _refused(table: str, wanted: DeclaredColumn, old: DataType) -> SchemaConflict:
     return SchemaConflict(
         f"Cannot convert field {wanted.name} from type {type_json(old)} to {type_json(wanted.type)} of Paimon table "
         f"{table}.",
@@ -202,7 +202,7 @@ def _refused(table: str, wanted: Wanted, old: DataType) -> SchemaConflict:
 def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> list[SchemaChange]:
     """Return the changes, as one schema version, after which all of the drifting source schemas fit."""
     types: dict[str, DataType] = {column.name: column.type for column in schema.fields}
-    added: dict[str, Wanted] = {}
+    added: dict[str, DeclaredColumn] = {}
     relaxed: dict[str, None] = {}
     for drift in drifts:
         relaxed |= dict.fromkeys(drift.relaxed)
@@ -235,7 +235,7 @@ def comment_changes(sources: Sequence[SourceSchema], schema: TableSchema, rules:
     said: set[str] = set()
     table = [source.comment for source in sources if source.comment is not None and source.comments_follow]
     for source in sources:
-        differing = {one.name for one in drift_of(source, "", schema, rules).comments}
+        differing = {comment.name for comment in drift_of(source, "", schema, rules).comments}
         for one in rules.wanted(source):
             if one.name in differing:
                 wanted[one.name] = one.comment or ""

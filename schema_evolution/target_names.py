@@ -10,7 +10,7 @@ from penstock.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
+class TargetNames:
     """The rules that select source tables and name their target tables.
 
     Filters are regular expressions that must match the full source name; exclusion wins over inclusion. A null name

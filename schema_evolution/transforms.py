@@ -18,7 +18,7 @@ from penstock.errors import ConfigError
 from penstock.formats.change import BadRecord, ChangeBatch, SourceField
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, kind_texts
 from penstock.schema_evolution.expressions.evaluate import evaluated
-from penstock.schema_evolution.expressions.nodes import Column, Item, Node, columns_of
+from penstock.schema_evolution.expressions.nodes import ColumnReference, Item, Node, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.expressions.time_functions import Moment
 from penstock.schema_evolution.fit import whole_messages
@@ -128,7 +128,7 @@ class _Work:
                 for one in self._change.schema.fields:
                     if one.name not in named:
                         yield self._masked(one, masks)
-            elif isinstance(item.value, Column) and item.value.name in self._places:
+            elif isinstance(item.value, ColumnReference) and item.value.name in self._places:
                 one = self._change.schema.fields[self._places[item.value.name]]
                 yield self._masked(replace(one, name=item.name), masks, item.value.name)
             else:

@@ -142,7 +142,7 @@ def _as_text(column: pa.Array) -> pa.Array:
     if pa.types.is_nested(column.type):
         pairs = pa.types.is_map(column.type)
         values = (None if one is None else dict(one) if pairs else one for one in column.to_pylist())
-        return pa.array([None if one is None else _json_text(one) for one in values], pa.string())
+        return pa.array([None if value is None else _json_text(value) for value in values], pa.string())
     if pa.types.is_decimal(column.type):
         return to_text(column, AtomicType("DECIMAL", precision=column.type.precision, scale=column.type.scale))
     if pa.types.is_binary(column.type):

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from penstock.errors import DecodeError
-from penstock.formats.canal.message import OPERATIONS, Envelope, Texts, read_old, watched_names
+from penstock.formats.canal.message import OPERATIONS, CanalEnvelope, Texts, read_old, watched_names
 from penstock.formats.canal.values import Convert
-from penstock.formats.change import Decoded, ImageRule, Int64s, Messages, SourceSchema
+from penstock.formats.change import DecodeResult, ImageRule, Int64s, Messages, SourceSchema
 from penstock.formats.faults import Faults
 from penstock.formats.row_builder import finish
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
@@ -87,14 +87,14 @@ class _Befores:
 
 
 def decode_bulk(
-    members: Sequence[Envelope],
+    members: Sequence[CanalEnvelope],
     parsed: ParsedRows,
     numbers: Int64s,
     schema: SourceSchema,
     converts: Sequence[Convert | None],
     rule: ImageRule,
     messages: Messages,
-    decoded: Decoded,
+    decoded: DecodeResult,
 ) -> None:
     """Append one ChangeBatch for the messages `numbers`; `parsed` contains the `data` of the members."""
     names = [field.name for field in schema.fields]
@@ -127,25 +127,27 @@ def decode_bulk(
     )
 
 
-def event_times(members: Sequence[Envelope]) -> Int64s:
+def event_times(members: Sequence[CanalEnvelope]) -> Int64s:
     """Return the event times of the messages in milliseconds, -1 for those without a valid time."""
     try:
         times = np.array([member.ts for member in members])
     except OverflowError:
         times = np.empty(0)
     return (
-        times if times.dtype == np.int64 and times.min() >= 0 else np.array([one.time() for one in members], np.int64)
+        times
+        if times.dtype == np.int64 and times.min() >= 0
+        else np.array([member.time() for member in members], np.int64)
     )
 
 
 def _read_befores(
-    members: Sequence[Envelope],
+    members: Sequence[CanalEnvelope],
     updates: Int64s,
     starts: Int64s,
     rule: ImageRule,
     numbers: Int64s,
     faults: Faults,
-    decoded: Decoded,
+    decoded: DecodeResult,
 ) -> _Befores:
     befores = _Befores()
     everything = rule.before_images == "all"

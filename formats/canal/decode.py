@@ -20,7 +20,7 @@ from penstock.formats.canal.message import (
     NAME,
     OPERATIONS,
     WITHOUT_ROWS,
-    Envelope,
+    CanalEnvelope,
     Texts,
     may_move,
     read_envelope,
@@ -33,8 +33,8 @@ from penstock.formats.canal.same_layout import MOST_BYTES, alike_rows
 from penstock.formats.canal.values import Convert, converter
 from penstock.formats.change import (
     BAD_VALUE,
-    Decoded,
     DecodeOptions,
+    DecodeResult,
     ImageRule,
     Int64s,
     Messages,
@@ -45,7 +45,7 @@ from penstock.formats.change import (
 from penstock.formats.faults import Faults
 from penstock.formats.json_envelope import NULL, UNREADABLE, missing, read_envelopes, unknown_operation
 from penstock.formats.json_text import text_column
-from penstock.formats.row_builder import Read, Rows, bad_record, check_members
+from penstock.formats.row_builder import Read, RowBuilder, bad_record, check_members
 
 # The most bytes and cells in one call of Arrow's JSON reader, whose offsets have 32 bits.
 SPAN_BYTES = 64 << 20
@@ -58,27 +58,27 @@ BLOCK = 200
 ALIKE_SHARE = 0.6
 
 
-class Group:
+class CanalGroup:
     """The messages of one source schema, with their numbers."""
 
-    def __init__(self, first: Envelope) -> None:
+    def __init__(self, first: CanalEnvelope) -> None:
         self.database, self.table = first.database, first.table
         self.types, self.keys = first.mysql_type, first.pk_names
         self.numbers: list[int] = []
-        self.members: list[Envelope] = []
+        self.members: list[CanalEnvelope] = []
 
 
-def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode canal-json messages."""
-    decoded = Decoded()
+    decoded = DecodeResult()
     for group in _groups(messages, decoded):
         _decode_group(group, messages, options, decoded)
     return decoded
 
 
-def _groups(messages: Messages, decoded: Decoded) -> list[Group]:
-    groups: dict[tuple[object, ...], Group] = {}
-    latest: dict[str | None, Group] = {}
+def _groups(messages: Messages, decoded: DecodeResult) -> list[CanalGroup]:
+    groups: dict[tuple[object, ...], CanalGroup] = {}
+    latest: dict[str | None, CanalGroup] = {}
     for number, envelope in _envelopes(messages, decoded):
         operation = envelope.type
         if operation not in OPERATIONS or envelope.is_ddl or envelope.data == NULL:
@@ -96,13 +96,13 @@ def _groups(messages: Messages, decoded: Decoded) -> list[Group]:
             or group.database != envelope.database
         ):
             identity = (envelope.database, envelope.table, bytes(envelope.mysql_type), bytes(envelope.pk_names))
-            group = latest[envelope.table] = groups.setdefault(identity, Group(envelope))
+            group = latest[envelope.table] = groups.setdefault(identity, CanalGroup(envelope))
         group.numbers.append(number)
         group.members.append(envelope)
     return list(groups.values())
 
 
-def _envelopes(messages: Messages, decoded: Decoded) -> Iterator[tuple[int, Envelope]]:
+def _envelopes(messages: Messages, decoded: DecodeResult) -> Iterator[tuple[int, CanalEnvelope]]:
     """Yield the readable messages with their numbers."""
     for start in range(0, len(messages), BLOCK):
         some = messages.slice(start, start + BLOCK)
@@ -111,7 +111,7 @@ def _envelopes(messages: Messages, decoded: Decoded) -> Iterator[tuple[int, Enve
                 yield number, envelope
 
 
-def _set_aside(envelope: Envelope, number: int, messages: Messages, decoded: Decoded) -> None:
+def _set_aside(envelope: CanalEnvelope, number: int, messages: Messages, decoded: DecodeResult) -> None:
     """Handle a message without rows: count it by operation, or report it as bad if the operation is unknown."""
     operation = envelope.type
     if envelope.is_ddl or operation in WITHOUT_ROWS:
@@ -144,7 +144,7 @@ def _converters(fields: tuple[SourceField, ...]) -> tuple[Convert | None, ...]:
     return tuple(None if field.type is None else converter(field.name, field.type) for field in fields)
 
 
-def _decode_group(group: Group, messages: Messages, options: DecodeOptions, decoded: Decoded) -> None:
+def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> None:
     try:
         fields, keys = _declared(bytes(group.types), bytes(group.keys))
     except (*UNREADABLE, DecodeError) as error:
@@ -215,7 +215,7 @@ def _overflowing(documents: Sequence[msgspec.Raw], sizes: Int64s, width: int) ->
 
 
 def _refuse_hollow(
-    group: Group, cells: Int64s, sizes: Int64s, width: int, messages: Messages, decoded: Decoded
+    group: CanalGroup, cells: Int64s, sizes: Int64s, width: int, messages: Messages, decoded: DecodeResult
 ) -> list[int]:
     """Report members with almost empty rows of very many columns as bad; return the places of the others.
 
@@ -231,7 +231,7 @@ def _refuse_hollow(
 
 
 def _decode_undeclared(
-    group: Group, keys: tuple[str, ...], rule: ImageRule, messages: Messages, decoded: Decoded
+    group: CanalGroup, keys: tuple[str, ...], rule: ImageRule, messages: Messages, decoded: DecodeResult
 ) -> None:
     rows = _read_records(group.members, group.numbers, None, rule, messages, decoded)
     for part in rows.parts():
@@ -249,14 +249,14 @@ def _reader(convert: Convert | None) -> Read:
 
 
 def _read_records(
-    members: Sequence[Envelope],
+    members: Sequence[CanalEnvelope],
     numbers: Sequence[int],
     names: Sequence[str] | None,
     rule: ImageRule,
     messages: Messages,
-    decoded: Decoded,
-) -> Rows:
-    rows, moves = Rows(rule, names), may_move(rule)
+    decoded: DecodeResult,
+) -> RowBuilder:
+    rows, moves = RowBuilder(rule, names), may_move(rule)
     for number, member in zip(numbers, members, strict=True):
         try:
             after = read_rows(member.data, decoded)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.formats.change import Decoded, ImageRule
+from penstock.formats.change import DecodeResult, ImageRule
 from penstock.formats.json_envelope import NULL, UNREADABLE, read_json
 from penstock.formats.json_text import exact, text_of
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
@@ -34,7 +34,7 @@ WITHOUT_ROWS = frozenset(
 Texts = dict[str, str | None]
 
 
-class Envelope(msgspec.Struct, gc=False):
+class CanalEnvelope(msgspec.Struct, gc=False):
     """The members that are needed; msgspec skips all others without parsing them."""
 
     database: str | None = None
@@ -56,7 +56,7 @@ class _Rows(msgspec.Struct):
     data: list[dict[str, msgspec.Raw]] = []
 
 
-read_envelope = msgspec.json.Decoder(Envelope).decode
+read_envelope = msgspec.json.Decoder(CanalEnvelope).decode
 read_types = msgspec.json.Decoder(dict[str, str] | None).decode
 read_names = msgspec.json.Decoder(list[str] | None).decode
 _texts = msgspec.json.Decoder(list[Texts]).decode
@@ -66,7 +66,7 @@ _rows = msgspec.json.Decoder(_Rows).decode
 _old_values = msgspec.json.Decoder(list[dict[str, Any] | None], float_hook=exact).decode
 
 
-def read_rows(data: msgspec.Raw, decoded: Decoded) -> list[Texts]:
+def read_rows(data: msgspec.Raw, decoded: DecodeResult) -> list[Texts]:
     """Return the rows of a message as texts; producers other than canal also send numbers and nested values."""
     try:
         return _texts(data)
@@ -74,7 +74,7 @@ def read_rows(data: msgspec.Raw, decoded: Decoded) -> list[Texts]:
         return read_json(bytes(data), lambda raw: [_as_texts(row) for row in _values(raw)], decoded)
 
 
-def read_old(old: msgspec.Raw, decoded: Decoded) -> list[Texts | None]:
+def read_old(old: msgspec.Raw, decoded: DecodeResult) -> list[Texts | None]:
     """Return the changed columns of each row. None, or a missing element, means that nothing changed in that row."""
     try:
         return _old_texts(old)

@@ -40,7 +40,7 @@ _MEANT[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class CellPositions:
     """The positions of the values of all rows in the text, as arrays [rows, columns], without the quotation marks."""
 
     starts: Int64s
@@ -121,7 +121,7 @@ def _quotes(data: Bytes, escapes: Int64s) -> Int64s:
     return np.flatnonzero(is_quote)
 
 
-def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> Cells | None:
+def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> CellPositions | None:
     """Return the positions of all values, None if the layout of the rows differs.
 
     Every row must have the members of the first row in the same order, no blanks, and only texts or nulls as values.
@@ -149,7 +149,7 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> Cells | None
     whole = len(keys) + nulls.size - int(np.count_nonzero(nulls)) == len(closing)
     if not (whole and np.array_equal(data.take(ends - 1) != _QUOTE, nulls) and _are_nulls(data, starts, ends, nulls)):
         return None
-    return Cells(starts + ~nulls, ends - ~nulls, nulls, np.flatnonzero(begins_document))
+    return CellPositions(starts + ~nulls, ends - ~nulls, nulls, np.flatnonzero(begins_document))
 
 
 def _same_members(text: bytes, data: Bytes, opens: Int64s, starts: Int64s) -> bool:
@@ -186,7 +186,7 @@ def _are(data: Bytes, places: Int64s, model: bytes) -> bool:
     return bool(windows[places].tobytes() == model * len(places))
 
 
-def _values(text: bytes, cells: Cells, *, escaped: bool) -> list[pa.Array] | None:
+def _values(text: bytes, cells: CellPositions, *, escaped: bool) -> list[pa.Array] | None:
     """Return the values of each column, None if an escape cannot be resolved.
 
     One text array contains all values and the text between them; a single Arrow `take` sorts the values by column.

@@ -13,15 +13,15 @@ from penstock.errors import ConfigError, DecodeError
 from penstock.formats.change import (
     BAD_VALUE,
     NOT_AVRO,
-    Decoded,
     DecodeOptions,
+    DecodeResult,
     Messages,
     RegisteredSchemas,
     SourceSchema,
     TableName,
 )
 from penstock.formats.debezium.avro_schema import (
-    Column,
+    AvroColumn,
     RecordSchema,
     arrow_type,
     arrow_value,
@@ -32,7 +32,7 @@ from penstock.formats.debezium.avro_schema import (
 from penstock.formats.debezium.connect_values import reader
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, skip_without_rows, take_rows, without_operation
 from penstock.formats.json_envelope import TOMBSTONE
-from penstock.formats.row_builder import Read, Rows, bad_record, each
+from penstock.formats.row_builder import Read, RowBuilder, bad_record, each
 
 NAME = "debezium-avro"
 _HEADER = struct.Struct(">bI")
@@ -45,7 +45,7 @@ class Schema:
 
     number: int
     record: RecordSchema
-    columns: tuple[Column, ...]
+    columns: tuple[AvroColumn, ...]
     renamed: Mapping[str, str]
 
     def named(self, row: Row | None) -> Row | None:
@@ -55,13 +55,13 @@ class Schema:
         return {self.renamed.get(member, member): value for member, value in row.items()}
 
 
-class Reading:
+class AvroRows:
     """The schemas met so far and the rows collected by value schema, table and key."""
 
     def __init__(self, registry: RegisteredSchemas, options: DecodeOptions) -> None:
         self.registry, self.options = registry, options
         self.schemas: dict[int, Schema | DecodeError] = {}
-        self.groups: dict[tuple[int, str | None, str | None, tuple[str, ...]], Rows] = {}
+        self.groups: dict[tuple[int, str | None, str | None, tuple[str, ...]], RowBuilder] = {}
 
     def schema(self, number: int) -> Schema:
         """Return a registered schema; DecodeError, also on every later call, if it cannot be used."""
@@ -94,11 +94,13 @@ class Reading:
             raise DecodeError(f"schema {schema.number} is not a record type", reason=NOT_AVRO)
         return schema, record
 
-    def rows(self, schema: Schema, name: TableName, keys: tuple[str, ...]) -> Rows:
+    def rows(self, schema: Schema, name: TableName, keys: tuple[str, ...]) -> RowBuilder:
         """Return the rows collected for this schema, table and key."""
         identity = (schema.number, *name, keys)
         if identity not in self.groups:
-            self.groups[identity] = Rows(self.options.rule(*name, keys), [column.name for column in schema.columns])
+            self.groups[identity] = RowBuilder(
+                self.options.rule(*name, keys), [column.name for column in schema.columns]
+            )
         return self.groups[identity]
 
 
@@ -109,15 +111,15 @@ def _schema(number: int, record: RecordSchema) -> Schema:
     return Schema(number, record, columns, renamed)
 
 
-def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode debezium-avro messages.
 
     Raises SourceError (retryable) if the registry does not answer: then nothing is known about the records.
     """
-    decoded = Decoded()
+    decoded = DecodeResult()
     if options.registry is None:
         raise ConfigError("debezium-avro needs a schema registry", hint="set schema.registry.url")
-    reading = Reading(options.registry, options)
+    reading = AvroRows(options.registry, options)
     for number, value in enumerate(messages.values):
         if value is None:
             decoded.skipped[TOMBSTONE] += 1
@@ -133,7 +135,7 @@ def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     return decoded
 
 
-def _take(value: bytes, number: int, messages: Messages, reading: Reading, decoded: Decoded) -> None:
+def _take(value: bytes, number: int, messages: Messages, reading: AvroRows, decoded: DecodeResult) -> None:
     schema, record = reading.record(value)
     operation = record.get("op")
     if not isinstance(operation, str):
@@ -166,7 +168,7 @@ def _row(record: Row, side: str) -> Row | None:
     return row
 
 
-def _key(messages: Messages, number: int, reading: Reading) -> Row | None:
+def _key(messages: Messages, number: int, reading: AvroRows) -> Row | None:
     value = messages.keys[number] if messages.keys is not None else None
     if value is None:
         return None
@@ -174,7 +176,7 @@ def _key(messages: Messages, number: int, reading: Reading) -> Row | None:
     return schema.named(record)
 
 
-def _reader(column: Column) -> Read:
+def _reader(column: AvroColumn) -> Read:
     kind = connect_type_of(column.schema)
     if kind is not None:
         return reader(column.name, str(kind))

@@ -67,7 +67,7 @@ _NO_SCHEMA = (
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class AvroColumn:
     """One column: its member in the record, its name, and its schema without null and with named types written out."""
 
     member: str
@@ -87,14 +87,14 @@ class RecordSchema:
     reading: Any
     whole: Mapping[str, Any]
 
-    def row_columns(self) -> tuple[Column, ...]:
+    def row_columns(self) -> tuple[AvroColumn, ...]:
         """Return the columns of the row that this envelope contains in `after`, else in `before`."""
         members = {one["name"]: one["type"] for one in self.whole.get("fields", ())}
         rows = [members[name] for name in ("after", "before") if name in members]
         return columns_of(rows[0]) if rows else ()
 
 
-def columns_of(record: Mapping[str, Any]) -> tuple[Column, ...]:
+def columns_of(record: Mapping[str, Any]) -> tuple[AvroColumn, ...]:
     """Return the columns of a resolved record schema."""
     return tuple(_column(one) for one in record.get("fields", ()))
 
@@ -190,7 +190,7 @@ def _resolved_name(
     return found
 
 
-def _column(member: Mapping[str, Any]) -> Column:
+def _column(member: Mapping[str, Any]) -> AvroColumn:
     schema = dict(member["type"])
     parameters = dict(schema.get("connect.parameters", {}))
     # Avro allows fewer names than databases; the original name is among the parameters.
@@ -200,7 +200,7 @@ def _column(member: Mapping[str, Any]) -> Column:
     schema.pop("connect.parameters", None)
     if parameters:
         schema["connect.parameters"] = parameters
-    return Column(member["name"], name, schema, member.get("doc"))
+    return AvroColumn(member["name"], name, schema, member.get("doc"))
 
 
 def connect_type_of(declared: str | Mapping[str, Any]) -> ConnectType | None:

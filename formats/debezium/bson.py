@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.errors import DecodeError
-from penstock.formats.change import BAD_VALUE, MISSING_FIELD, Decoded, DecodeOptions, Messages
+from penstock.formats.change import BAD_VALUE, MISSING_FIELD, DecodeOptions, DecodeResult, Messages
 from penstock.formats.debezium.decode import message_key
 from penstock.formats.debezium.extended_json import plain_value
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, skip_without_rows, without_operation
@@ -20,16 +20,16 @@ KEY = ("_id",)
 _KINDS = {dict: "OBJECT", list: "ARRAY", bool: "BOOLEAN"}
 
 
-class Source(msgspec.Struct, gc=False):
+class BsonSource(msgspec.Struct, gc=False):
     db: str | None = None
     collection: str | None = None
 
 
-class Payload(msgspec.Struct, gc=False):
+class BsonPayload(msgspec.Struct, gc=False):
     op: str | None = None
     before: Any = None
     after: Any = None
-    source: Source | None = None
+    source: BsonSource | None = None
     ts_ms: int | float | str | None = None
     status: Any = None
 
@@ -37,20 +37,20 @@ class Payload(msgspec.Struct, gc=False):
         return self.ts_ms if isinstance(self.ts_ms, int) and 0 <= self.ts_ms < 1 << 63 else -1
 
 
-class Envelope(Payload, gc=False):
+class BsonEnvelope(BsonPayload, gc=False):
     schema: msgspec.Raw = NULL
-    payload: Payload | None = None
+    payload: BsonPayload | None = None
 
 
-_read_envelope = msgspec.json.Decoder(Envelope).decode
+_read_envelope = msgspec.json.Decoder(BsonEnvelope).decode
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_document = msgspec.json.Decoder(dict[str, Any], float_hook=exact).decode
 _read_value = msgspec.json.Decoder(Any, float_hook=exact).decode
 
 
-def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode debezium-bson messages."""
-    decoded = Decoded()
+    decoded = DecodeResult()
     tables = TextTables(options)
     take_each(
         messages,
@@ -62,9 +62,9 @@ def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     return decoded
 
 
-def _take(envelope: Envelope, number: int, messages: Messages, tables: TextTables, decoded: Decoded) -> None:
+def _take(envelope: BsonEnvelope, number: int, messages: Messages, tables: TextTables, decoded: DecodeResult) -> None:
     payload = envelope.payload or envelope
-    operation, source = payload.op, payload.source or Source()
+    operation, source = payload.op, payload.source or BsonSource()
     if operation is None:
         decoded.skipped[without_operation(NAME, _member_names(messages.values[number] or b""), payload.status)] += 1
         return
@@ -94,7 +94,7 @@ def _member_names(value: bytes) -> set[str]:
         raise missing(NAME, "op") from error
 
 
-def _document(text: object, decoded: Decoded) -> Row | None:
+def _document(text: object, decoded: DecodeResult) -> Row | None:
     if text is None:
         return None
     if not isinstance(text, str):
@@ -110,7 +110,7 @@ def _texts(document: Row) -> Row:
         raise DecodeError(f"the document is not MongoDB extended JSON: {error}", reason=BAD_VALUE) from error
 
 
-def _key_row(messages: Messages, number: int, operation: str, decoded: Decoded) -> Row:
+def _key_row(messages: Messages, number: int, operation: str, decoded: DecodeResult) -> Row:
     key = message_key(messages, number) or {}
     if "id" not in key:
         text = f"Invalid {NAME} format: missing 'id' field in key when 'op' is '{operation}'."

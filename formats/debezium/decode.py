@@ -10,29 +10,29 @@ from collections.abc import Mapping
 
 import msgspec
 
-from penstock.formats.change import Decoded, DecodeOptions, Messages, SourceField, SourceSchema, TableName
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages, SourceField, SourceSchema, TableName
 from penstock.formats.debezium.connect import row_fields
 from penstock.formats.debezium.connect_values import reader
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, skip_without_rows, take_rows, without_operation
 from penstock.formats.json_envelope import NULL, UNREADABLE, missing, take_each
 from penstock.formats.json_text import exact
-from penstock.formats.row_builder import Rows
+from penstock.formats.row_builder import RowBuilder
 
 NAME = "debezium-json"
 ABSENT = msgspec.Raw(b"")
 
 
-class Source(msgspec.Struct, gc=False):
+class DebeziumSource(msgspec.Struct, gc=False):
     db: str | None = None
     schema: str | None = None
     table: str | None = None
 
 
-class Payload(msgspec.Struct, gc=False):
+class DebeziumPayload(msgspec.Struct, gc=False):
     op: str | None = None
     before: Row | None = None
     after: Row | None = None
-    source: Source | None = None
+    source: DebeziumSource | None = None
     ts_ms: int | float | str | None = None
     pk_names: list[str] | None = msgspec.field(default=None, name="pkNames")
 
@@ -40,33 +40,33 @@ class Payload(msgspec.Struct, gc=False):
         return self.ts_ms if isinstance(self.ts_ms, int) and 0 <= self.ts_ms < 1 << 63 else -1
 
 
-class Envelope(Payload, gc=False):
+class DebeziumEnvelope(DebeziumPayload, gc=False):
     """A message of either shape. If it has a member `schema`, null or not, the change is in `payload`."""
 
     schema: msgspec.Raw = ABSENT
-    payload: Payload | None = None
+    payload: DebeziumPayload | None = None
 
-    def change(self) -> Payload | None:
+    def change(self) -> DebeziumPayload | None:
         """Return the payload of either shape, None if it is missing."""
         return self if self.schema == ABSENT else self.payload
 
 
-_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+_read_envelope = msgspec.json.Decoder(DebeziumEnvelope, float_hook=exact).decode
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_row = msgspec.json.Decoder(Row, float_hook=exact).decode
 
 
-class Group:
+class DebeziumGroup:
     """The rows of one table, key and declared schema."""
 
-    def __init__(self, schema: msgspec.Raw, name: TableName, keys: tuple[str, ...], rows: Rows):
+    def __init__(self, schema: msgspec.Raw, name: TableName, keys: tuple[str, ...], rows: RowBuilder):
         self.schema, self.name, self.keys, self.rows = schema, name, keys, rows
 
 
-def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode debezium-json messages."""
-    decoded = Decoded()
-    groups = Groups(options)
+    decoded = DecodeResult()
+    groups = DebeziumGroups(options)
     take_each(
         messages,
         _read_envelope,
@@ -78,15 +78,15 @@ def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     return decoded
 
 
-class Groups:
+class DebeziumGroups:
     """The groups of rows by table, key and declared schema."""
 
     def __init__(self, options: DecodeOptions) -> None:
         self.options = options
-        self.latest: dict[tuple[object, ...], Group] = {}
-        self.found: dict[tuple[object, ...], Group] = {}
+        self.latest: dict[tuple[object, ...], DebeziumGroup] = {}
+        self.found: dict[tuple[object, ...], DebeziumGroup] = {}
 
-    def of(self, payload: Payload, schema: msgspec.Raw, keys: tuple[str, ...]) -> Group:
+    def of(self, payload: DebeziumPayload, schema: msgspec.Raw, keys: tuple[str, ...]) -> DebeziumGroup:
         """Return the group of a message; DecodeError if its schema declares no row."""
         database, table = self.name(payload)
         identity = (database, table, keys)
@@ -97,22 +97,24 @@ class Groups:
             group = self.found.get(whole)
             if group is None:
                 row_fields(bytes(schema or NULL))  # rejects a schema without rows before any row is accepted
-                rows = Rows(self.options.rule(database, table, keys))
-                group = self.found[whole] = Group(schema, (database, table), keys, rows)
+                rows = RowBuilder(self.options.rule(database, table, keys))
+                group = self.found[whole] = DebeziumGroup(schema, (database, table), keys, rows)
             self.latest[identity] = group
         return group
 
-    def name(self, payload: Payload) -> TableName:
+    def name(self, payload: DebeziumPayload) -> TableName:
         """Return the database and table of a message."""
-        source = payload.source or Source()
+        source = payload.source or DebeziumSource()
         return source.schema if self.options.name_from == "schema" else source.db, source.table
 
-    def all(self) -> list[Group]:
+    def all(self) -> list[DebeziumGroup]:
         """Return the groups that have rows."""
         return [group for group in self.found.values() if group.rows.rows]
 
 
-def _take(envelope: Envelope, number: int, messages: Messages, groups: Groups, decoded: Decoded) -> None:
+def _take(
+    envelope: DebeziumEnvelope, number: int, messages: Messages, groups: DebeziumGroups, decoded: DecodeResult
+) -> None:
     payload = envelope.change()
     if payload is None:
         raise missing(NAME, "payload")
@@ -129,7 +131,7 @@ def _take(envelope: Envelope, number: int, messages: Messages, groups: Groups, d
     take_rows(NAME, rows, number, payload.time(), payload.op, payload.before, payload.after, lambda: _key_row(key))
 
 
-def _other_members(value: bytes, envelope: Envelope) -> tuple[dict[str, msgspec.Raw], object]:
+def _other_members(value: bytes, envelope: DebeziumEnvelope) -> tuple[dict[str, msgspec.Raw], object]:
     """Return the members of a message without operation, and its `status`."""
     try:
         members = _read_members(value)
@@ -161,7 +163,7 @@ def _key_row(key: Mapping[str, msgspec.Raw] | None) -> Row | None:
         return None
 
 
-def _finish(group: Group, messages: Messages, decoded: Decoded) -> None:
+def _finish(group: DebeziumGroup, messages: Messages, decoded: DecodeResult) -> None:
     declared = row_fields(bytes(group.schema or NULL))
     for part in group.rows.parts():
         names = part.names()

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from penstock.errors import DecodeError
-from penstock.formats.change import BAD_VALUE, MISSING_FIELD, Decoded, Messages, TableName, Truncation
+from penstock.formats.change import BAD_VALUE, MISSING_FIELD, DecodeResult, Messages, TableName, Truncation
 from penstock.formats.json_envelope import missing, unknown_operation
-from penstock.formats.row_builder import Rows
+from penstock.formats.row_builder import RowBuilder
 from penstock.row_kinds import UPDATE_AFTER
 
 # The placeholder that Debezium writes for a large PostgreSQL value that an update did not touch.
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 KeyRow = Callable[[], Row | None]
 
 
-def skip_without_rows(operation: str, number: int, name: TableName, messages: Messages, decoded: Decoded) -> None:
+def skip_without_rows(operation: str, number: int, name: TableName, messages: Messages, decoded: DecodeResult) -> None:
     """Count a truncate or a logical decoding message."""
     if operation == "m":
         decoded.skipped["message"] += 1
@@ -44,7 +44,7 @@ def without_operation(format_name: str, members: Collection[str], status: object
 
 def take_rows(
     format_name: str,
-    rows: Rows,
+    rows: RowBuilder,
     number: int,
     time: int,
     operation: str,
@@ -71,7 +71,7 @@ def take_rows(
         raise unknown_operation(operation)
 
 
-def _take_update(rows: Rows, number: int, time: int, before: Row | None, after: Row, key_row: KeyRow) -> None:
+def _take_update(rows: RowBuilder, number: int, time: int, before: Row | None, after: Row, key_row: KeyRow) -> None:
     if UNAVAILABLE in after.values():
         after = _with_kept_values(before or {}, after)
     if before is not None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import PositionLost, SourceError, StoreError
 from penstock.formats.change import Messages
-from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.ingest.files.ledger import FoundFile, Ledger
 from penstock.ingest.source import Limit, Offsets, Range, cut, piece_size
 from penstock.storage.base import Storage
@@ -93,7 +93,7 @@ class FilesSource:
             for number, (file, (begin, end)) in enumerate(pieces)
         ]
 
-    def read(self, range_: Range) -> Iterator[Fetched]:
+    def read(self, range_: Range) -> Iterator[FetchedMessages]:
         store, folder = _opened(self.settings.path)
         begin, size = range_.start
         return read_lines(store, folder, range_.place, begin, range_.end, size)
@@ -173,7 +173,7 @@ def _opened(location: str) -> tuple[Storage, str]:
 
 def read_lines(
     store: Storage, folder: str, name: str, begin: int, end: int, size: int, *, chunk: int = CHUNK_BYTES
-) -> Iterator[Fetched]:
+) -> Iterator[FetchedMessages]:
     """Yield the non-empty lines that begin in [begin, end); the offset of a line is the position of its first byte.
 
     Offsets count uncompressed bytes; a compressed file is read as a whole. Holds one chunk and the longest line in
@@ -207,7 +207,7 @@ def read_lines(
         raise SourceError(f"a source file cannot be read: {error}", file=path, retryable=passing) from error
 
 
-def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tuple[Fetched | None, int]:
+def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tuple[FetchedMessages | None, int]:
     ends = np.cumsum(np.fromiter((len(line) + 1 for line in lines), np.int64, len(lines))) + position
     begins = np.concatenate(([position], ends[:-1])).astype(np.int64) if lines else ends
     position = int(ends[-1]) if lines else position
@@ -216,7 +216,7 @@ def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tu
     if not kept:
         return None, position
     values = [lines[number].rstrip(b"\r") for number in kept]
-    return Fetched(name, 0, Messages(values, begins[kept]), sum(map(len, values))), position
+    return FetchedMessages(name, 0, Messages(values, begins[kept]), sum(map(len, values))), position
 
 
 def _after_newline(stream: pa.NativeFile, position: int) -> tuple[int, bytes]:

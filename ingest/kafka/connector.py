@@ -92,10 +92,10 @@ def kafka_source(config: KafkaConfig, request: SourceRequest) -> KafkaSource:
 
 def _settings(config: KafkaConfig, request: SourceRequest) -> KafkaSettings:
     from penstock.formats import format_named
-    from penstock.ingest.kafka.source import KafkaSettings, Startup
+    from penstock.ingest.kafka.source import KafkaSettings, StartOffsets
 
     first_topic = config.topic[0] if config.topic else ""
-    startup = Startup(
+    startup = StartOffsets(
         mode=config.startup.mode,
         offsets=specific_offsets(config.startup.specific_offsets or "", first_topic),
         millis=config.startup.timestamp_millis or 0,

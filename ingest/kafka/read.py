@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from penstock.errors import PositionLost, SourceError
 from penstock.formats.change import Messages
-from penstock.ingest.fetched_chunk import Extra, Fetched
+from penstock.ingest.fetched_chunk import Extra, FetchedMessages
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, broker_error, is_passing, is_unknown_topic, patiently
 from penstock.ingest.kafka.client import REQUEST_SECONDS, consumer
 from penstock.ingest.source import Range
@@ -43,7 +43,7 @@ def read_range(
     size: int = CHUNK_BYTES,
     patience: float = PATIENCE_SECONDS,
     accept_gap: bool = False,
-) -> Iterator[Fetched]:
+) -> Iterator[FetchedMessages]:
     """Yield the records of [start, end) in chunks. Offsets may have gaps, from transactions and log compaction.
 
     If the broker has dropped the beginning of the range, PositionLost is raised; with `accept_gap` the range begins at
@@ -172,11 +172,11 @@ class _Reading:
         )
 
 
-def _fetched(topic: str, partition: int, taken: Sequence[Message], extras: Collection[Extra]) -> Fetched:
+def _fetched(topic: str, partition: int, taken: Sequence[Message], extras: Collection[Extra]) -> FetchedMessages:
     count = len(taken)
     values = list(map(Message.value, taken))
     times = list(map(Message.timestamp, taken)) if "timestamp" in extras else None
-    return Fetched(
+    return FetchedMessages(
         topic,
         partition,
         Messages(

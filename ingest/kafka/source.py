@@ -16,7 +16,7 @@ from typing import Literal
 from confluent_kafka import KafkaException
 
 from penstock.errors import ConfigError, PositionLost
-from penstock.ingest.fetched_chunk import Extra, Fetched
+from penstock.ingest.fetched_chunk import Extra, FetchedMessages
 from penstock.ingest.kafka.cluster import KafkaCluster, Place
 from penstock.ingest.kafka.read import ACCEPT_GAP, read_range
 from penstock.ingest.source import Limit, Offsets, Range, cut, piece_size, shares
@@ -28,7 +28,7 @@ SAMPLE_RECORDS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Startup:
+class StartOffsets:
     """The start of a pipeline without a checkpoint.
 
     Afterwards the checkpoint decides, and new partitions are read from their first record.
@@ -48,7 +48,7 @@ class KafkaSettings:
     properties: Mapping[str, str]
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    startup: Startup = Startup()
+    startup: StartOffsets = StartOffsets()
     extras: frozenset[Extra] = frozenset()
     accept_gap: bool = False  # skip lost records, with a warning in the log
 
@@ -118,11 +118,11 @@ class KafkaSource:
 
         The startup mode of the pipeline does not matter for a sample.
         """
-        first = KafkaSource(replace(self.settings, startup=Startup("earliest-offset")))
+        first = KafkaSource(replace(self.settings, startup=StartOffsets("earliest-offset")))
         end = first.latest_offsets({}, Limit(rows=records))
         return first.plan({}, end, 1)
 
-    def read(self, range_: Range) -> Iterator[Fetched]:
+    def read(self, range_: Range) -> Iterator[FetchedMessages]:
         settings = self.settings
         return read_range(settings.properties, range_, extras=settings.extras, accept_gap=settings.accept_gap)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
-from penstock.ingest.mysql.ddl.history import Version
+from penstock.ingest.mysql.ddl.history import DefinitionVersion
 from penstock.storage.state_folder import StateFolder
 
 
@@ -20,7 +20,7 @@ class Record:
     """A definition, valid in the binlog of one server."""
 
     server: str
-    version: Version
+    version: DefinitionVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class MySqlState:
             # splitlines() would also split inside a comment or a label that contains U+2028, U+2029 or U+0085.
             for line in filter(None, self._text(name).split("\n")):
                 server, version = json.loads(line)
-                found.append(Record(server, Version.from_json(version)))
+                found.append(Record(server, DefinitionVersion.from_json(version)))
         return found
 
-    def add(self, server: str, versions: Sequence[Version]) -> None:
+    def add(self, server: str, versions: Sequence[DefinitionVersion]) -> None:
         """Store definitions in a new file."""
         if versions:
             lines = [json.dumps([server, version.to_json()], ensure_ascii=False) for version in versions]

@@ -13,7 +13,7 @@ from penstock.ingest.comparable_source import ComparisonPoint
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.offsets import Progress, chunk_json
 from penstock.ingest.mysql.planner import Planner
-from penstock.ingest.mysql.read_range import CHUNK, RangeReading
+from penstock.ingest.mysql.read_range import CHUNK, RangeReader
 from penstock.ingest.mysql.server.catalog import definitions
 from penstock.ingest.mysql.server.connection import connected
 from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
@@ -33,7 +33,7 @@ class MySqlComparison:
         settings = self.source.settings
         with connected(settings.server) as connection:
             names = [table.name for table in Planner(settings).captured(connection)]
-            return [schema_of(one) for one in definitions(connection, names).values()]
+            return [schema_of(definition) for definition in definitions(connection, names).values()]
 
     def newest(self, reached: Sequence[Offsets]) -> ComparisonPoint | None:
         found = [(Progress.from_json(one), one) for one in reached if "server" in one]
@@ -68,7 +68,7 @@ class MySqlComparison:
     def _chunk(self, start: Mapping[str, Any]) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
         oddities: Counter[str] = Counter()
         last: ChangeBatch | None = None
-        for part in RangeReading(self.source.settings, start, DecodeOptions()).chunks():
+        for part in RangeReader(self.source.settings, start, DecodeOptions()).chunks():
             oddities.update(part.decoded.skipped)
             for batch in part.decoded.batches:
                 if last is not None:

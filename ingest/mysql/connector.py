@@ -71,13 +71,13 @@ class MySqlConnector(Connector[MySqlConfig]):
         protection = SourceFinding("ok", f"ssl mode {config.ssl.mode}: {_PROTECTION[config.ssl.mode]}")
         with connected(replace(settings.server, patience=0.0)) as connection:
             problems = findings(connection, settings)
-            found = [_finding(one) for one in problems]
+            found = [_finding(problem) for problem in problems]
             try:
                 tables = [schema_of(one) for one in captured(connection, settings, must=must)]
             except ConfigError as error:
                 # Tables that the user may not read are invisible. If grants are missing, their findings explain why
                 # no table was found.
-                if not any(one.error is MissingGrant for one in problems):
+                if not any(problem.error is MissingGrant for problem in problems):
                     raise
                 message, fix = f"{error.message}: none, wanted one at least", error.hint or ""
                 lacking = SourceFinding("error", message, fix, SourceError.exit_code)
@@ -106,7 +106,7 @@ class MySqlConnector(Connector[MySqlConfig]):
 
         def captured_before() -> Collection[TableName]:
             versions = (record.version for record in settings.state.records())
-            return {one.name for one in versions if one.definition is not None and not one.left_out}
+            return {version.name for version in versions if version.definition is not None and not version.left_out}
 
         renames = config.ddl.rename_column == "rename"
         return TableCapture(settings.startup.reads_tables, settings.new_tables, renames, takes, captured_before)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.ingest.batch_barrier import Barrier
-from penstock.ingest.mysql.binlog.plan import DdlSeen
-from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumn
+from penstock.ingest.mysql.binlog.plan import LoggedDdl
+from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumnClause
 from penstock.ingest.mysql.server.catalog import TableName
 from penstock.ingest.mysql.settings import shadowed
 
@@ -27,7 +27,7 @@ _KEPT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
+class IgnoredChange:
     """A change of a whole table that is not applied to the target, because of the settings."""
 
     kind: Literal["truncate", "drop", "rename-column"]
@@ -39,7 +39,7 @@ class Ignored:
 def renames_column(change: object) -> bool:
     """Return whether a clause of ALTER TABLE renames a column."""
     match change:
-        case RenameColumn(old, new):
+        case RenameColumnClause(old, new):
             return old != new
         case ChangeColumn(old, parsed):
             return old != parsed.column.name
@@ -58,7 +58,7 @@ def given_up(pairs: Iterable[tuple[TableName, TableName]]) -> list[TableName]:
     return [old for old, _ in known if old not in kept]
 
 
-def barriers_of(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool], *, drops: bool) -> Iterator[Barrier]:
+def barriers_of(seen: Sequence[LoggedDdl], takes: Callable[[TableName], bool], *, drops: bool) -> Iterator[Barrier]:
     """Yield the barriers of DDL that must be applied between batches, for captured tables only."""
     renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
     yield from (Barrier("drop", *name) for name in given_up(renamed) if drops and takes(name))
@@ -72,21 +72,21 @@ def barriers_of(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool], *, 
             yield Barrier("rename-columns", *change.name, change.renamed_columns)
 
 
-def not_followed(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool]) -> Iterator[Ignored]:
+def not_followed(seen: Sequence[LoggedDdl], takes: Callable[[TableName], bool]) -> Iterator[IgnoredChange]:
     """Yield changes of whole tables that are no barrier by the settings: the target keeps its rows, or its column."""
     renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
-    yield from (Ignored("drop", *name) for name in given_up(renamed) if takes(name))
+    yield from (IgnoredChange("drop", *name) for name in given_up(renamed) if takes(name))
     for one in seen:
         change = one.change
         if not takes(change.name):
             continue
         if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  told apart for the type
-            yield Ignored(change.kind, *change.name)
+            yield IgnoredChange(change.kind, *change.name)
         elif change.renamed_columns:
-            yield Ignored("rename-column", *change.name, change.renamed_columns)
+            yield IgnoredChange("rename-column", *change.name, change.renamed_columns)
 
 
-def tell_of_ignored(ignored: Iterable[Ignored]) -> None:
+def tell_of_ignored(ignored: Iterable[IgnoredChange]) -> None:
     """Log a warning for each change of a whole table that is not applied."""
     for one in ignored:
         table = f"{one.database}.{one.table}"

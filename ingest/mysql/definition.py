@@ -9,7 +9,7 @@ from penstock.ingest.mysql.types import MySqlType
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MySqlColumn:
     """A column. `charset` is None for types without characters; `comment` is None if unknown."""
 
     name: str
@@ -25,7 +25,7 @@ class TableDefinition:
 
     database: str
     table: str
-    columns: tuple[Column, ...]
+    columns: tuple[MySqlColumn, ...]
     primary_key: tuple[str, ...] = ()
     comment: str | None = None
     default_charset: str | None = field(default=None, compare=False)
@@ -38,7 +38,7 @@ class TableDefinition:
     def qualified(self) -> str:
         return f"{self.database}.{self.table}"
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> MySqlColumn | None:
         """Return the column of this name, compared as MySQL does: case-insensitively."""
         wanted = name.lower()
         return next((column for column in self.columns if column.name.lower() == wanted), None)

@@ -16,7 +16,7 @@ from penstock.ingest.mysql.checkpoint_state import MySqlState
 from penstock.ingest.mysql.config import MySqlConfig
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.connection import ask, connected
-from penstock.ingest.mysql.settings import Barriers, CapturedTables, FollowSettings, Startup
+from penstock.ingest.mysql.settings import Barriers, CapturedTables, FollowSettings, MySqlStartup
 from penstock.ingest.mysql.snapshot.chunk import ChunkOptions
 from penstock.ingest.mysql.values.rules import ValueRules
 from penstock.table_pattern import TablePattern
@@ -45,7 +45,7 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         ),
         state=MySqlState(request.state, request.snapshot_requests),
         server_ids=mysql.server_ids or (first, first + _READERS - 1),
-        startup=Startup(
+        startup=MySqlStartup(
             startup.mode, startup.file or "", startup.pos, startup.gtid_set or "", startup.timestamp_millis or 0
         ),
         chunks=ChunkOptions(snapshot.chunk_rows, snapshot.chunk_bytes, snapshot.even_from, snapshot.even_to),
@@ -86,7 +86,7 @@ def _zone_of_server(mysql: MySqlConfig) -> str:
 
 def _pattern(tables: Sequence[str]) -> str | None:
     """Return one regular expression that matches `database.table` for all of the tables."""
-    return "|".join(f"(?:{TablePattern.of(one).regex.pattern})" for one in tables) or None
+    return "|".join(f"(?:{TablePattern.of(table).regex.pattern})" for table in tables) or None
 
 
 def server_address(mysql: MySqlConfig) -> ServerAddress:
@@ -117,7 +117,7 @@ def _is_one_name(patterns: set[str]) -> bool:
 
 def _check_shared(mysql: MySqlConfig, request: SourceRequest) -> None:
     """Raise ConfigError when a table with several sources should follow DDL of only one of them."""
-    parts = [one.partition(".") for one in mysql.tables] or [(mysql.database_name, ".", mysql.table_name)]
+    parts = [table.partition(".") for table in mysql.tables] or [(mysql.database_name, ".", mysql.table_name)]
     literal = _is_one_name({database for database, _, _ in parts})
     if request.single_table:
         literal = literal and _is_one_name({table for _, _, table in parts})

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.ingest.batch_barrier import Barrier
 from penstock.ingest.mysql.binlog.range_cutter import LogRange
-from penstock.ingest.mysql.ddl.history import Version
+from penstock.ingest.mysql.ddl.history import DefinitionVersion
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.catalog import TableName
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor
@@ -24,7 +24,7 @@ class Batch:
 
     chunks: tuple[Chunk, ...] = ()
     log: tuple[LogRange, ...] = ()
-    defined: tuple[Version, ...] = ()  # tables whose definition is new
+    defined: tuple[DefinitionVersion, ...] = ()  # tables whose definition is new
     barriers: tuple[Barrier, ...] = ()
     as_of: LogPosition | None = None  # the binlog position of chunks that are exact as of it
     ignored: tuple[str, ...] = ()  # changes of whole tables that are not applied, by kind
@@ -133,7 +133,7 @@ def _batch_from(value: Mapping[str, Any]) -> Batch:
     return Batch(
         tuple(chunk_from(one) for one in value.get("chunks", ())),
         tuple(range_from(one) for one in value.get("log", ())),
-        tuple(Version.from_json(one) for one in value.get("defined", ())),
+        tuple(DefinitionVersion.from_json(one) for one in value.get("defined", ())),
         tuple(barrier_from(one) for one in value.get("barriers", ())),
         None if as_of is None else LogPosition.from_json(as_of),
         tuple(value.get("ignored", ())),

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PositionLost, SchemaConflict
 from penstock.ingest.batch_barrier import Barrier
-from penstock.ingest.mysql.binlog.plan import DdlSeen, LogPlan, PlanLimits, plan_log
+from penstock.ingest.mysql.binlog.plan import LoggedDdl, LogPlan, PlanLimits, plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, at_time, check_position, earliest, latest, resume, settled
 from penstock.ingest.mysql.ddl import statements as ddl
-from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
+from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl_effects import (
     barriers_of,
     given_up,
@@ -305,7 +305,7 @@ class Planner:
     def _takes(self, name: TableName) -> bool:
         return self.settings.tables.takes(*name)
 
-    def _looked_up(self, connection: Connection, plan: LogPlan, history: SchemaHistory) -> list[Version]:
+    def _looked_up(self, connection: Connection, plan: LogPlan, history: SchemaHistory) -> list[DefinitionVersion]:
         """Look up, in the server's catalog, definitions that the binlog cannot provide.
 
         These are tables renamed from an uncaptured name, or changed by DDL that failed to parse. Valid only when the
@@ -324,7 +324,7 @@ class Planner:
         for name, definition in definitions(connection, there).items():
             seen = unknown[name]
             history.start([definition], LogPosition(seen.file, seen.pos))
-            versions.append(Version(name, seen.file, seen.pos, definition))
+            versions.append(DefinitionVersion(name, seen.file, seen.pos, definition))
         return versions
 
     def _mixed_names(self, progress: Progress, plan: LogPlan) -> list[TableName]:
@@ -345,7 +345,7 @@ class Planner:
         new = {*progress.waiting, *((cursor.database, cursor.table) for cursor in progress.cursors)}
         return [name for name in renamed if name in new]
 
-    def _after_log(self, progress: Progress, plan: LogPlan, looked_up: Sequence[Version]) -> Progress:
+    def _after_log(self, progress: Progress, plan: LogPlan, looked_up: Sequence[DefinitionVersion]) -> Progress:
         defined, moved = list(looked_up), []
         for seen in (*plan.ddl, *plan.barrier):
             version = self._defined(seen)
@@ -366,16 +366,18 @@ class Planner:
         progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)
         return progress.reading(moved) if moved and self.settings.startup.reads_tables else progress
 
-    def _defined(self, seen: DdlSeen) -> Version | None:
+    def _defined(self, seen: LoggedDdl) -> DefinitionVersion | None:
         change = seen.change
         if change.kind not in {"create", "alter", "rename", "swap"} or change.definition is None:
             return None
         keyed = bool(change.definition.primary_key) or self.settings.keyless
         return (
-            Version(change.name, seen.file, seen.pos, change.definition) if keyed and self._takes(change.name) else None
+            DefinitionVersion(change.name, seen.file, seen.pos, change.definition)
+            if keyed and self._takes(change.name)
+            else None
         )
 
-    def _needs_reading(self, seen: DdlSeen) -> bool:
+    def _needs_reading(self, seen: LoggedDdl) -> bool:
         """Return whether a table must be read because rows arrived that the binlog does not contain.
 
         A table renamed to a captured name brings such rows, and so may partitions; the copy of a schema change tool has
@@ -392,12 +394,12 @@ class Planner:
                 return change.brings_rows
         return False
 
-    def _was_keyless(self, seen: DdlSeen) -> bool:
+    def _was_keyless(self, seen: LoggedDdl) -> bool:
         """Return whether the table's rows were left out until now because it had no key."""
         before = self._history.definition_at(seen.change.name, seen.file, seen.pos - 1) if self._history else None
         return before is not None and not before.primary_key
 
-    def _tell_of_key(self, seen: DdlSeen) -> None:
+    def _tell_of_key(self, seen: LoggedDdl) -> None:
         """Warn if the primary key changed: the target keeps its key, and rows equal in it are merged into one."""
         now, name = seen.change.definition, seen.change.name
         if seen.change.kind != "alter" or now is None or not self._takes(name) or self._history is None:
@@ -416,7 +418,7 @@ class Planner:
                 ",".join(now.primary_key),
             )
 
-    def _leave_out(self, seen: DdlSeen) -> None:
+    def _leave_out(self, seen: LoggedDdl) -> None:
         name, change = ".".join(seen.change.name), seen.change
         if change.definition is not None and (change.definition.primary_key or self.settings.keyless):
             raise SchemaConflict(

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.change import ChangeBatch, Decoded, ImagePolicy, Int64s, SourceSchema
-from penstock.ingest.decoded_source import Chunk
-from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy, Int64s, SourceSchema
+from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.read import read_range
-from penstock.ingest.mysql.ddl.history import HistoryPart, Version
+from penstock.ingest.mysql.ddl.history import DefinitionVersion, HistoryPart
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.offsets import barrier_from, chunk_from, range_from
 from penstock.ingest.mysql.position import LogPosition
@@ -28,34 +28,34 @@ CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", 
 
 
 @dataclass(frozen=True, slots=True)
-class RangeReading:
+class RangeReader:
     """The reading of one range; `start` is the range as the planner made it."""
 
     settings: FollowSettings
     start: Mapping[str, Any]
     wanted: ImagePolicy  # of the target tables
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[DecodedChunk]:
         """Yield the decoded changes of the range."""
         oddities: Counter[str] = Counter()
         if BARRIERS in self.start:
-            yield Chunk(Decoded(), 0, 0, barriers=tuple(barrier_from(one) for one in self.start[BARRIERS]))
+            yield DecodedChunk(DecodeResult(), 0, 0, barriers=tuple(barrier_from(one) for one in self.start[BARRIERS]))
             return
         if IGNORED in self.start:
-            yield Chunk(Decoded(skipped=Counter(self.start[IGNORED])), 0, 0)
+            yield DecodedChunk(DecodeResult(skipped=Counter(self.start[IGNORED])), 0, 0)
             return
         for batch in self._batches(oddities):
             change = self._finished(batch)
             if change is not None:
-                yield Chunk(Decoded([change]), len(change), change.rows.nbytes)
+                yield DecodedChunk(DecodeResult([change]), len(change), change.rows.nbytes)
         if oddities:
-            yield Chunk(Decoded(skipped=oddities), 0, 0)
+            yield DecodedChunk(DecodeResult(skipped=oddities), 0, 0)
 
     def _batches(self, oddities: Counter[str]) -> Iterator[ChangeBatch]:
         settings, start = self.settings, self.start
         server_id = settings.server_id(int(start.get("reader", 0)))
         if DEFINED in start:
-            yield from (_empty(Version.from_json(one)) for one in start[DEFINED])
+            yield from (_empty(DefinitionVersion.from_json(one)) for one in start[DEFINED])
         elif CHUNK in start:
             chunk, options = chunk_from(start[CHUNK]), SnapshotOptions(settings.rules)
             if "as_of" in start:
@@ -67,13 +67,13 @@ class RangeReading:
             part = range_from(start[LOG])
             yield from read_range(settings.server, part, self._log_options(), server_id, oddities=oddities)
 
-    def _log_options(self) -> DecodeOptions:
-        versions: dict[tuple[str, str], tuple[Version, ...]] = {}
+    def _log_options(self) -> BinlogOptions:
+        versions: dict[tuple[str, str], tuple[DefinitionVersion, ...]] = {}
         for record in self.start["history"]:
-            version = Version.from_json(record)
+            version = DefinitionVersion.from_json(record)
             versions[version.name] = (*versions.get(version.name, ()), version)
         part = HistoryPart(versions)
-        return DecodeOptions(
+        return BinlogOptions(
             choice=self.settings.tables, definitions=part, rules=self.settings.rules, policy=self.wanted
         )
 
@@ -147,7 +147,7 @@ def _local_texts(column: pa.Array, zone: str) -> pa.Array:
     return pc.if_else(real, pc.utf8_slice_codeunits(local, 0, length), column)
 
 
-def _empty(version: Version) -> ChangeBatch:
+def _empty(version: DefinitionVersion) -> ChangeBatch:
     """Return a batch without rows, which declares the columns that a table has from now on."""
     if version.definition is None:
         raise ValueError("a dropped table has no columns")

@@ -76,7 +76,7 @@ def _matches(pattern: str | None, name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Startup:
+class MySqlStartup:
     """The start of a pipeline without a checkpoint; afterwards the checkpoint decides."""
 
     mode: Mode = "initial"
@@ -113,7 +113,7 @@ class FollowSettings:
     tables: CapturedTables
     state: MySqlState
     server_ids: tuple[int, int]
-    startup: Startup = Startup()
+    startup: MySqlStartup = MySqlStartup()
     snapshot: SnapshotMode = "watermark"
     chunks: ChunkOptions = field(default_factory=ChunkOptions)
     rules: ValueRules = field(default_factory=ValueRules)

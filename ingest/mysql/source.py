@@ -13,13 +13,13 @@ from typing import Any
 
 from penstock.errors import SourceError
 from penstock.formats.change import DecodeOptions
-from penstock.ingest.decoded_source import Chunk
-from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
+from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.offsets import Batch, Progress, barrier_json, chunk_json, range_json
 from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.position import LogPosition, file_number
-from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, IGNORED, LOG, RangeReading
+from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, IGNORED, LOG, RangeReader
 from penstock.ingest.mysql.server.connection import connected, log_files
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.types import NETWORK_BYTES
@@ -127,8 +127,8 @@ class MySqlSource:
         ]
         return {"history": [version.to_json() for version in versions]}
 
-    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]:
-        return RangeReading(self.settings, range_.start, options).chunks()
+    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
+        return RangeReader(self.settings, range_.start, options).chunks()
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         """Return the bytes of binlog after these offsets, and the tables that are still to be read."""
@@ -174,7 +174,7 @@ def _definitions(batch: Batch) -> Iterator[Part]:
     if batch.ignored:
         yield "definitions", {IGNORED: list(batch.ignored)}, 1
     if batch.barriers:
-        yield "barriers", {BARRIERS: [barrier_json(one) for one in batch.barriers]}, 1
+        yield "barriers", {BARRIERS: [barrier_json(barrier) for barrier in batch.barriers]}, 1
 
 
 def _log(batch: Batch) -> Iterator[Part]:
@@ -186,7 +186,7 @@ def _reads_log(content: Mapping[str, Any]) -> bool:
     return LOG in content or "as_of" in content
 
 
-def _has_details(version: Version) -> bool:
+def _has_details(version: DefinitionVersion) -> bool:
     """Return whether the binlog omits details of this table: booleans, addresses, uuids."""
     if version.definition is None:
         return True

@@ -19,7 +19,7 @@ from penstock.pipelines.job.source_request import connector, open_source, reques
 from penstock.pipelines.job.unmet_rules import NoSuchTable, unmet_rules
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import SourceName
-from penstock.pipelines.ledger.holes import COPIES, READS_ON, Lacking, lacking_messages, lacking_rows, refusal
+from penstock.pipelines.ledger.holes import COPIES, READS_ON, IncompleteTables, lacking_messages, lacking_rows, refusal
 from penstock.pipelines.mapping.described_tables import name_of
 
 _LOOK = Limit(rows=200, bytes=8 << 20)
@@ -54,15 +54,15 @@ def _messages(spec: PipelineSpec) -> Iterator[Finding]:
 
 
 def _of_source(checked: SourceCheck) -> Iterator[Finding]:
-    for one in checked.findings:
-        yield Finding("source", one.level, one.message, one.fix, one.code)
+    for finding in checked.findings:
+        yield Finding("source", finding.level, finding.message, finding.fix, finding.code)
 
 
 def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     kind, request, warehouse = connector(spec), request_of(spec), build.job_warehouse(spec)
     shape, filled = build.shape(spec, warehouse), build.filled_tables(spec, warehouse)
     checked = kind.check(spec.source, request, must=filled.is_new)
-    names = [name_of(one) for one in checked.tables]
+    names = [name_of(table) for table in checked.tables]
     shown = ", ".join(map(".".join, names[:5]))
     yield Finding("source", "ok", f"{checked.place}: {len(names)} tables to capture: {shown}")
     yield from _of_source(checked)
@@ -72,7 +72,7 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     if reached is not None:
         yield from _goes_on(spec, reached)
     if not spec.pipeline.accept_gap:
-        left_out = {one.table for one in _plans(spec, checked.tables) if one.action == "leave out"}
+        left_out = {plan.table for plan in _plans(spec, checked.tables) if plan.action == "leave out"}
         lacking = lacking_rows(spec, kind.capture(spec.source, request), names, shape, filled)
         yield from lacking_tables(lacking, COPIES, left_out)
 
@@ -104,7 +104,7 @@ def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema]) -> list[PlannedT
     warehouse = build.job_warehouse(spec)
     shape = build.shape(spec, warehouse)
     try:
-        shaped = [shape.shaped(one) for one in schemas]
+        shaped = [shape.shaped(schema) for schema in schemas]
     except PenstockError:
         return []
     return planned(shape, shaped, now=warehouse.now_millis())
@@ -123,7 +123,7 @@ def _goes_on(spec: PipelineSpec, reached: Offsets) -> Iterator[Finding]:
         yield Finding("source", "ok", f"its binlog still contains the position to continue at: {position}")
 
 
-def lacking_tables(lacking: Lacking, hint: str, left_out: Collection[str] = ()) -> Iterator[Finding]:
+def lacking_tables(lacking: IncompleteTables, hint: str, left_out: Collection[str] = ()) -> Iterator[Finding]:
     """Yield findings for tables that lack rows which the checkpoint counts as read.
 
     Tables that cannot be created are skipped, since they were already reported.
@@ -159,6 +159,6 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
         )
         return
     yield from _tables_planned(spec, seen.given, sampled=True)
-    tables = sorted({f"{one.database}.{one.table}" for one in seen.schemas if one.table})
+    tables = sorted({f"{schema.database}.{schema.table}" for schema in seen.schemas if schema.table})
     of = f" of {', '.join(tables[:5])}" if tables else ""
     yield Finding("source", "ok", f"the first {seen.messages} messages can be read{of}")

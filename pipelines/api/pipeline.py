@@ -115,9 +115,9 @@ class PipelinePlan:
     def _repr_html_(self) -> str:
         names = ("table", "column", "type", "source", "why", "change")
         rows = [
-            (table.heading, one.name, one.type, one.source, one.reason, one.change)
+            (table.heading, column.name, column.type, column.source, column.reason, column.change)
             for table in self.tables
-            for one in table.columns
+            for column in table.columns
         ]
         refused = [(table.heading, "", "", "", table.problem, "") for table in self.tables if table.problem]
         return f"<b>{escape(self.looked)}</b>{rows_html(names, rows + refused)}"
@@ -130,4 +130,4 @@ def _keys(table: PlannedTable) -> str:
 def _columns(table: PlannedTable) -> str:
     if table.problem is not None:
         return table.problem
-    return ", ".join(f"{one.name} {one.type}" for one in table.columns)
+    return ", ".join(f"{column.name} {column.type}" for column in table.columns)

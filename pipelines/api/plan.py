@@ -67,7 +67,7 @@ def planned(shape: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int
 
 
 def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now: int) -> PlannedTable:
-    names = tuple(dict.fromkeys(".".join(filter(None, (one.database, one.table))) for one in sources))
+    names = tuple(dict.fromkeys(".".join(filter(None, (source.database, source.table))) for source in sources))
     try:
         current = _current(shape, target)
         if current is None:
@@ -105,8 +105,8 @@ def _changes(drifts: Sequence[Drift]) -> dict[str, str]:
     for drift in drifts:
         changes |= {one.name: f"add {one.name} {written(one.type)}" for one in drift.added}
         changes |= {one.name: f"widen {one.name} to {written(one.type)}" for one in drift.widened}
-        for one in drift.comments:
-            changes.setdefault(one.name, f"change the change the comment of {one.name}")
+        for comment in drift.comments:
+            changes.setdefault(comment.name, f"change the change the comment of {comment.name}")
     return changes
 
 

@@ -23,7 +23,7 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
         found = kind.check(spec.source, request_of(spec))
         looked = f"{spec.source.type}: {len(found.tables)} tables of {found.place}"
         check_rules(spec, shape, found.tables, build.filled_tables(spec, warehouse).sources)
-        return looked, planned(shape, [shape.shaped(one) for one in found.tables], now=warehouse.now_millis())
+        return looked, planned(shape, [shape.shaped(table) for table in found.tables], now=warehouse.now_millis())
     with patience(0.0):
         seen = sample(spec, Limit(rows=records))
     for error in unmet_rules(spec, shape, seen.given) if seen.given else ():

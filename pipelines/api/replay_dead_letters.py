@@ -17,7 +17,7 @@ from penstock.errors import ConfigError
 from penstock.formats.change import Messages
 from penstock.ingest.connectors import connector_of
 from penstock.ingest.decoded_source import DecodedSource
-from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.ingest.source import Limit, Offsets, Range
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.local_runner import run_tasks, take_batch
@@ -52,7 +52,7 @@ class Letter:
 
 
 @dataclass(slots=True)
-class Replayed:
+class ReplayResult:
     """The result of a replay. `bad` maps source positions to the error of letters that are still bad."""
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class LetterSource:
         return {"letters": 0}
 
     def available(self) -> Offsets:
-        which = zlib.crc32("\n".join(one.position for one in self._letters).encode())
+        which = zlib.crc32("\n".join(letter.position for letter in self._letters).encode())
         return {"letters": self._number, "which": which}
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
@@ -120,19 +120,19 @@ class LetterSource:
             for number, (begin, end) in enumerate(zip(cuts, ends, strict=True))
         ]
 
-    def read(self, range_: Range) -> Iterator[Fetched]:
+    def read(self, range_: Range) -> Iterator[FetchedMessages]:
         letters = self._letters[range_.start : range_.end]
-        times = [one.millis for one in letters]
+        times = [letter.millis for letter in letters]
         messages = Messages(
-            [one.value for one in letters],
-            np.array([one.offset for one in letters], np.int64),
-            [one.key for one in letters],
+            [letter.value for letter in letters],
+            np.array([letter.offset for letter in letters], np.int64),
+            [letter.key for letter in letters],
             None if None in times else np.array(times, np.int64),
         )
         first = letters[0]
-        size = sum(len(one.value or b"") for one in letters)
-        headers = [list(one.headers) for one in letters]
-        yield Fetched(first.topic or first.place, first.partition or 0, messages, size, headers)
+        size = sum(len(letter.value or b"") for letter in letters)
+        headers = [list(letter.headers) for letter in letters]
+        yield FetchedMessages(first.topic or first.place, first.partition or 0, messages, size, headers)
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         return {}
@@ -143,20 +143,20 @@ class LetterSource:
     def close(self) -> None: ...
 
 
-def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) -> Replayed:
+def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) -> ReplayResult:
     """Write the content of the letters into the pipeline's tables, exactly once.
 
     Repeated for the same snapshot of the dead-letter table, it changes nothing. Letters that are still bad are
     reported, not written.
     """
-    empty = next((one for one in letters if one.value is None), None)
+    empty = next((letter for letter in letters if letter.value is None), None)
     if empty is not None:
         raise ConfigError(
             "the dead letter contains no message that could be replayed",
             position=empty.position,
             hint="penstock dlq ... drop",
         )
-    done = Replayed()
+    done = ReplayResult()
     job = build.job(spec)
     value_format = connector_of(spec.source).message_format(spec.source)
 
@@ -188,10 +188,10 @@ def settle(table: Table, letters: Sequence[Letter], bad: dict[str, tuple[str, st
     or twice with different attempts, and are read as one.
     """
     ours = pc.field("pipeline") == pipeline
-    good = [one.position for one in letters if one.position not in bad]
+    good = [letter.position for letter in letters if letter.position not in bad]
     if good:
         table.delete(ours & pc.field("source_position").isin(good))
-    still = {one.position: one.attempt for one in letters if one.position in bad}
+    still = {letter.position: letter.attempt for letter in letters if letter.position in bad}
     if not still:
         return
     table = table.refresh()

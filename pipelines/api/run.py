@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec
     from penstock.pipelines.job.job_run import JobRun
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-    from penstock.pipelines.monitor.run_monitor import Watch
+    from penstock.pipelines.monitor.run_monitor import RunMonitor
 
 log = logging.getLogger(__name__)
 
@@ -140,14 +140,14 @@ def check_writable(folder: CheckpointFolder) -> None:
         ) from error
 
 
-def summary(watch: Watch) -> dict[str, object]:
+def summary(watch: RunMonitor) -> dict[str, object]:
     facts = watch.facts
     rows = {table: one["rows"] for table, one in facts["tables"].items()}
     return {"pipeline": watch.name, "batch": facts.get("batch"), "rows": rows, "bad": facts.get("bad", 0)}
 
 
 @contextmanager
-def watched(spec: PipelineSpec, running: JobRun) -> Iterator[Watch]:
+def watched(spec: PipelineSpec, running: JobRun) -> Iterator[RunMonitor]:
     """Publish status and metrics of a run and obey its signals.
 
     Required packages and the port are claimed before the first batch.
@@ -155,10 +155,10 @@ def watched(spec: PipelineSpec, running: JobRun) -> Iterator[Watch]:
     from penstock.ingest.connectors import connector_of
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.observers import observed
-    from penstock.pipelines.monitor.run_monitor import Watch
+    from penstock.pipelines.monitor.run_monitor import RunMonitor
 
     job, connector = running.job, connector_of(spec.source)
-    watch = Watch(
+    watch = RunMonitor(
         name=job.name,
         folder=CheckpointFolder(spec.checkpoint, spec.sink.catalog.options),
         warehouse=job.warehouse,

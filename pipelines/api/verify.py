@@ -139,7 +139,7 @@ class Verification:
     def _verdict(self, target: str, sources: Sequence[SourceSchema]) -> TableVerdict:
         table = Table(self.shape.warehouse.store(target))
         snapshot, point = self._common(table)
-        compared = Compared.of(table, sources, self.shape, self.ignored)
+        compared = ComparedColumns.of(table, sources, self.shape, self.ignored)
         before, unfit, lossy = _Side(compared), 0, Counter[str]()
         for rows, bad, lost in self._source_rows(compared, sources, point):
             before.add(rows)
@@ -175,7 +175,7 @@ class Verification:
         return latest, point
 
     def _source_rows(
-        self, compared: Compared, sources: Sequence[SourceSchema], point: ComparisonPoint
+        self, compared: ComparedColumns, sources: Sequence[SourceSchema], point: ComparisonPoint
     ) -> Iterator[tuple[Rows, int, Counter[str]]]:
         """Yield rows, the number of bad records beside them, and counts of values that no type represents."""
         for schema in sources:
@@ -195,7 +195,7 @@ def _targets(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> dict[st
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedColumns:
     """The compared part of a table: the columns that its sources have, except computed and ignored ones."""
 
     layout: Layout
@@ -206,7 +206,7 @@ class Compared:
     @classmethod
     def of(
         cls, table: Table, sources: Sequence[SourceSchema], shape: PipelineMapping, ignored: Collection[str]
-    ) -> Compared:
+    ) -> ComparedColumns:
         layout = Layout.of(table.store.schema())
         schema = layout.schema
         engine = merge_engine(schema.typed)
@@ -217,7 +217,7 @@ class Compared:
                 merge_engine=engine.name if schema.primary_keys else None,
                 primary_key=None if schema.primary_keys else "none",
             )
-        own = {shape.rules.name(column.name) for one in sources for column in one.fields}
+        own = {shape.rules.name(column.name) for source in sources for column in source.fields}
         apart = {one.name for one in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}
         columns = tuple(name for name in schema.names if name in own - apart - set(ignored))
         keys = tuple(name for name in schema.primary_keys if name in own)
@@ -272,7 +272,7 @@ def _known_part(change: ChangeBatch, layout: Layout, shape: PipelineMapping) -> 
     return replace(change, schema=replace(change.schema, fields=fields), rows=change.rows.select(kept))
 
 
-def _table_rows(compared: Compared, table: Table, snapshot: Snapshot | None) -> Iterator[Rows]:
+def _table_rows(compared: ComparedColumns, table: Table, snapshot: Snapshot | None) -> Iterator[Rows]:
     """Yield rows with the table's current column names: columns renamed since the snapshot have other names in it."""
     if snapshot is None:
         return
@@ -293,7 +293,7 @@ def _table_rows(compared: Compared, table: Table, snapshot: Snapshot | None) -> 
 class _Side:
     """The sums of one side by key range, and the keys of some ranges."""
 
-    def __init__(self, compared: Compared) -> None:
+    def __init__(self, compared: ComparedColumns) -> None:
         self._compared = compared
         self._sums: dict[int, int] = {}
         self._counts: Counter[int] = Counter()
@@ -314,7 +314,7 @@ class _Side:
 
     def differs_from(self, other: _Side) -> Int64s:
         numbers = sorted(self._sums.keys() | other._sums.keys())
-        return np.array([one for one in numbers if self._of(one) != other._of(one)], np.int64)
+        return np.array([number for number in numbers if self._of(number) != other._of(number)], np.int64)
 
     def _of(self, number: int) -> tuple[int, int]:
         return self._sums.get(number, 0), self._counts[number]

@@ -8,7 +8,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_words
 from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, harmless, print_rows, wants_json
-from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named, of_spec
+from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, named, of_spec
 from penstock.pipelines.commands.target import number, text, yes
 from penstock.pipelines.config.flags import Flag
 
@@ -52,7 +52,7 @@ def command(name: str, words: list[str]) -> int:
     return _replay(pipeline, table, rows, given)
 
 
-def _asked(name: str, words: list[str]) -> tuple[str, Named, Given]:
+def _asked(name: str, words: list[str]) -> tuple[str, NamedPipeline, Given]:
     """Return the verb, the pipeline and the flags.
 
     The words are `FILE VERB ...`, or `ACTION VERB ...` with the flags of the action.
@@ -72,7 +72,7 @@ def _asked(name: str, words: list[str]) -> tuple[str, Named, Given]:
     )
 
 
-def _table(pipeline: Named, given: Given) -> Table | None:
+def _table(pipeline: NamedPipeline, given: Given) -> Table | None:
     """Return the dead-letter table, None where the pipeline has never kept a letter.
 
     A file names the table. Without one it is the table that the pipeline's driver used last; where no status of a
@@ -96,7 +96,7 @@ def _table(pipeline: Named, given: Given) -> Table | None:
     return (used or there)[0]
 
 
-def _names(pipeline: Named) -> list[str]:
+def _names(pipeline: NamedPipeline) -> list[str]:
     """Return the names that the dead-letter table may have."""
     from penstock.pipelines.api.replay_dead_letters import table_of_letters
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -109,7 +109,7 @@ def _names(pipeline: Named) -> list[str]:
     return [str(said)] if said else [f"{database}.{DEFAULT_NAME}" for database in pipeline.databases]
 
 
-def _opened(pipeline: Named, name: str) -> Table | None:
+def _opened(pipeline: NamedPipeline, name: str) -> Table | None:
     from penstock.table.handle import Table
     from penstock.table.meta.store import TableMissing
 
@@ -119,7 +119,7 @@ def _opened(pipeline: Named, name: str) -> Table | None:
         return None
 
 
-def _where(pipeline: Named, given: Given) -> pc.Expression:
+def _where(pipeline: NamedPipeline, given: Given) -> pc.Expression:
     import pyarrow.compute as pc
 
     where = pc.field("pipeline") == pipeline.name
@@ -129,7 +129,7 @@ def _where(pipeline: Named, given: Given) -> pc.Expression:
     return where
 
 
-def _list(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
+def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -> int:
     wanted = [("source_position", "count"), ("received_at", "min"), ("received_at", "max"), ("error", "min")]
     groups = rows.group_by(["target_table", "error_class"]).aggregate(wanted).to_pylist()
     found = [
@@ -170,7 +170,7 @@ def _plain(value: bytes | None) -> str:
     return "" if value is None else value.decode("utf-8", "backslashreplace")
 
 
-def _drop(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
+def _drop(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -> int:
     if not yes(given, "dry-run") and rows.num_rows:
         table.delete(_where(pipeline, given))
     facts = {"pipeline": pipeline.name, "dropped": rows.num_rows, "dry_run": yes(given, "dry-run")}
@@ -179,7 +179,7 @@ def _drop(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
     )
 
 
-def _replay(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
+def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -> int:
     from penstock.pipelines.api.replay_dead_letters import letters_of, replay, settle
 
     if pipeline.spec is None:

@@ -143,11 +143,13 @@ def _kafka(url: SplitResult, *, offline: bool, value_format: str | None) -> Draf
 
 
 def _kafka_messages(servers: str, topic: str) -> list[bytes]:
-    from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+    from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, StartOffsets
     from penstock.ingest.patience import patience
     from penstock.ingest.source import Limit
 
-    source = KafkaSource(KafkaSettings({"bootstrap.servers": servers}, (topic,), startup=Startup("earliest-offset")))
+    source = KafkaSource(
+        KafkaSettings({"bootstrap.servers": servers}, (topic,), startup=StartOffsets("earliest-offset"))
+    )
     with patience(0.0):
         end = source.latest_offsets({}, Limit(rows=50))
         ranges = source.plan({}, end, 1)

@@ -25,7 +25,7 @@ WHERE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedPipeline:
     """A pipeline that a command line names; `spec` is there where a file was named."""
 
     name: str
@@ -51,7 +51,7 @@ def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str)
     return Path(word), given
 
 
-def named(word: str | None, given: Given, command: str) -> Named:
+def named(word: str | None, given: Given, command: str) -> NamedPipeline:
     from penstock.pipelines.config import yaml_file
     from penstock.table.catalog.settings import CatalogSettings
 
@@ -69,13 +69,13 @@ def named(word: str | None, given: Given, command: str) -> Named:
         )
     checkpoint = checkpoint or f"{location.rstrip('/')}/_penstock/{word}"
     settings = CatalogSettings.of(location, options)
-    return Named(word, checkpoint, settings, settings.open().databases())
+    return NamedPipeline(word, checkpoint, settings, settings.open().databases())
 
 
-def of_spec(spec: PipelineSpec, checkpoint: str | None = None, file: str | None = None) -> Named:
+def of_spec(spec: PipelineSpec, checkpoint: str | None = None, file: str | None = None) -> NamedPipeline:
     """Return the pipeline that a file or the flags of an action describe."""
     from penstock.pipelines.mapping.target_tables import settings_of
 
     settings = settings_of(spec.sink.catalog)
     databases = settings.open().databases()
-    return Named(spec.pipeline.name, checkpoint or spec.checkpoint, settings, databases, spec, file)
+    return NamedPipeline(spec.pipeline.name, checkpoint or spec.checkpoint, settings, databases, spec, file)

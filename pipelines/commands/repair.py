@@ -12,7 +12,7 @@ from penstock.pipelines.config.flags import Flag, without_effect
 from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:
-    from penstock.table.operations.repair import Healed
+    from penstock.table.operations.repair import RepairResult
 
 _DRY = Flag("dry-run", "only print what would be done (default: false)", "bool")
 _FLAGS = {
@@ -40,7 +40,7 @@ def command(name: str, words: list[str]) -> int:
             return _told(given, table.remove_unexisting_manifests(dry_run=dry), "manifests do not exist")
 
 
-def _told(given: Given, healed: Healed, what: str) -> int:
+def _told(given: Given, healed: RepairResult, what: str) -> int:
     snapshot = healed.snapshot.id if healed.snapshot is not None else None
     listed = "".join(f"{path}\n" for path in healed.paths)
     end = f"; snapshot {snapshot} no longer refers to them" if snapshot is not None else ""

@@ -7,7 +7,7 @@ import time
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import parse_with_words
 from penstock.pipelines.commands.output import answer
-from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named
+from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, named
 
 _DOES = "Pause, resume or stop a running pipeline after its batch, or copy tables again (MySQL)."
 _USAGE = "FILE (pause | resume | stop | snapshot TABLE ...)"
@@ -47,7 +47,7 @@ def command(name: str, words: list[str]) -> int:
     )
 
 
-def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
+def _send(pipeline: NamedPipeline, signal: str, tables: list[str]) -> str:
     """Leave the signal; gives the state of the driver that will find it."""
     from penstock.pipelines.ledger.checkpoint_folder import PAUSED, SNAPSHOT_REQUEST, STOP, CheckpointFolder
     from penstock.pipelines.monitor.status import state_of
@@ -75,7 +75,7 @@ def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
     return state
 
 
-def _check_copies(pipeline: Named) -> None:
+def _check_copies(pipeline: NamedPipeline) -> None:
     from penstock.ingest.connectors import connector_of, only_types
 
     if pipeline.spec is not None and not connector_of(pipeline.spec.source).capabilities.rereads_tables:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
-from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named
+from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, named
 from penstock.pipelines.commands.target import text, yes
 from penstock.pipelines.config.flags import Flag
 
@@ -47,7 +47,7 @@ def command(name: str, words: list[str]) -> int:
             print("\033[2J\033[H", end="")
 
 
-def _show(pipeline: Named, given: Given) -> str:
+def _show(pipeline: NamedPipeline, given: Given) -> str:
     """Print the status and return the state of the driver."""
     from penstock.pipelines.monitor.status import position_of, state_of
     from penstock.pipelines.monitor.status_text import as_facts, as_lines
@@ -73,7 +73,7 @@ def _show(pipeline: Named, given: Given) -> str:
     return state.state
 
 
-def _with_differences(state: PipelineState, pipeline: Named) -> PipelineState:
+def _with_differences(state: PipelineState, pipeline: NamedPipeline) -> PipelineState:
     """A warning for each table that lacks rows which the checkpoint counts as read."""
     from dataclasses import replace
 
@@ -94,7 +94,7 @@ def _with_differences(state: PipelineState, pipeline: Named) -> PipelineState:
     return replace(state, warnings=(*state.warnings, *warned))
 
 
-def _with_lag(state: PipelineState, pipeline: Named, position: dict[str, Any]) -> PipelineState:
+def _with_lag(state: PipelineState, pipeline: NamedPipeline, position: dict[str, Any]) -> PipelineState:
     """Return the state with the lag of the source, or with a warning if the source cannot be reached."""
     from dataclasses import replace
 

@@ -21,7 +21,7 @@ from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     from penstock.table.handle import Table
-    from penstock.table.maintenance.rollback import Undone
+    from penstock.table.maintenance.rollback import RollbackResult
 
 
 def create_tag(given: Given) -> int:
@@ -123,11 +123,11 @@ def _rolled_back(given: Given, table: Table, target: int | str | datetime) -> in
     return answer(given, {"snapshot": snapshot.id, **_removed(undone)}, line)
 
 
-def _with_undone(line: str, undone: Undone) -> str:
+def _with_undone(line: str, undone: RollbackResult) -> str:
     return f"{line}; {undone}" if undone else line
 
 
-def _removed(undone: Undone) -> dict[str, object]:
+def _removed(undone: RollbackResult) -> dict[str, object]:
     return {
         "removed_snapshots": list(undone.snapshots),
         "removed_tags": list(undone.tags),

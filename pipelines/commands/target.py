@@ -142,7 +142,7 @@ def _expression(given: Given, flag: str) -> re.Pattern[str] | None:
 def partitions(given: Given) -> list[dict[str, object]]:
     """Each `--partition k=v,k2=v2` as a mapping; several in one flag are parted by `;`."""
     specs = [one for written in given.get("partition", ()) for one in written.split(";") if one.strip()]
-    return [_partition(one, [part for part in one.split(",") if part.strip()]) for one in specs]
+    return [_partition(spec, [part for part in spec.split(",") if part.strip()]) for spec in specs]
 
 
 def _partition(written: str, parts: Sequence[str]) -> dict[str, object]:

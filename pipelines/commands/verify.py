@@ -129,7 +129,7 @@ def _lines(verdict: TableVerdict) -> list[str]:
     counts = ", ".join(f"{count:,} {how}" for how, count in verdict.counts.items())
     rows = f"{verdict.source_rows:,} rows at the source, {verdict.table_rows:,} in the table"
     keys = (
-        f"  {one.how}  {', '.join(f'{name}={shown(value)}' for name, value in one.key.items())}" for one in verdict.keys
+        f"  {key.how}  {', '.join(f'{name}={shown(value)}' for name, value in key.key.items())}" for key in verdict.keys
     )
     # A range of hashes names no rows to look at: the keys below do.
     ranges = (f"  range  {one}" for one in verdict.ranges if not one.startswith(HASH_RANGE))

@@ -203,7 +203,7 @@ def _events(given: Any) -> list[str]:
     `add`, `column` and `table` mean all events with that word in their name, `all` means every event.
     """
     texts = given if isinstance(given, list) else str(given or "").strip("[]").split(",")
-    written = [str(one).strip().lower().removesuffix(".event") for one in texts]
+    written = [str(text).strip().lower().removesuffix(".event") for text in texts]
     events = get_args(EventType)
     known = {"all", *events, *(part for event in events for part in event.split("."))}
     if unknown := next((one for one in written if one and one not in known), None):

@@ -16,8 +16,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from penstock.ingest.connector import Keyless
 from penstock.ingest.connectors import connector_of
 from penstock.pipelines.config.monitor import Observe
-from penstock.pipelines.config.rules import Behavior, Route, Transform
-from penstock.pipelines.config.sink import Sink
+from penstock.pipelines.config.rules import Behavior, RouteConfig, TransformConfig
+from penstock.pipelines.config.sink import SinkConfig
 from penstock.pipelines.config.source_section import Source
 from penstock.settings import Bytes, Names, Seconds, Share, Strict
 
@@ -47,7 +47,7 @@ def _unless_auto(given: object) -> object:
     return None if given == "auto" else given
 
 
-class Pipeline(Strict):
+class PipelineConfig(Strict):
     # it is also the name of a folder
     name: str = Field(default="penstock", pattern=r"^[^./\\\x00-\x1f][^/\\\x00-\x1f]*$")
     checkpoint: str | None = None  # default: <warehouse>/_penstock/<name>
@@ -82,7 +82,7 @@ class Pipeline(Strict):
         return {key: value for key, value in given.items() if key != "trigger"} | {"until": "caught-up"}
 
 
-class Selection(Strict):
+class SelectionConfig(Strict):
     """Selects the source tables to capture by regular expressions that must match the full name; exclusion wins."""
 
     including_tables: str = ".*"
@@ -118,12 +118,12 @@ class Errors(Strict):
 class PipelineSpec(Strict):
     # Scalars of files arrive as strings.
     version: Annotated[Literal[1], BeforeValidator(lambda given: 1 if given == "1" else given)] = 1
-    pipeline: Pipeline = Pipeline()
+    pipeline: PipelineConfig = PipelineConfig()
     source: Source
-    selection: Selection = Selection()
-    transform: tuple[Transform, ...] = ()
-    route: tuple[Route, ...] = ()
-    sink: Sink
+    selection: SelectionConfig = SelectionConfig()
+    transform: tuple[TransformConfig, ...] = ()
+    route: tuple[RouteConfig, ...] = ()
+    sink: SinkConfig
     errors: Errors = Errors()
     observe: Observe = Observe()
 

@@ -29,7 +29,7 @@ def _options(given: object) -> object:
 Options = Annotated[Text, BeforeValidator(_options)]
 
 
-class Transform(Strict):
+class TransformConfig(Strict):
     """Changes rows of the source tables that match. If several rules match a table, only the first one applies."""
 
     source_table: str = Field(description="source tables as database.table; both parts may be regular expressions")
@@ -60,7 +60,7 @@ class Transform(Strict):
         return given
 
 
-class Route(Strict):
+class RouteConfig(Strict):
     """Names the target table for rows of the source tables that match. If several rules match, only the first one
     applies.
     """

@@ -13,7 +13,7 @@ from penstock.settings import Names, Seconds, Strict, Text, told_in_place
 from penstock.table.catalog.registry import DEFAULT, metastores
 
 
-class Naming(Strict):
+class NamingConfig(Strict):
     """How a database sync names its tables."""
 
     table_prefix: str = ""
@@ -24,7 +24,7 @@ class Naming(Strict):
     merge_shards: bool = True
 
 
-class Catalog(Strict):
+class CatalogConfig(Strict):
     warehouse: str
     metastore: str = DEFAULT
     case_sensitive: bool = True
@@ -101,11 +101,11 @@ def _each_by_itself(given: object) -> object:
     return {name: name for name in given} if isinstance(given, (list, tuple)) else given
 
 
-class Sink(Strict):
+class SinkConfig(Strict):
     """With `table`, all rows go to that one table. Without it, each source table has its own target table."""
 
     type: Literal["paimon"] = "paimon"
-    catalog: Catalog
+    catalog: CatalogConfig
     database: str | None = None  # default: the source's
     table: str | None = None
     primary_keys: Names = ()
@@ -120,7 +120,7 @@ class Sink(Strict):
     per_table: dict[str, Text] = Field(default_factory=dict)
     include_schema_changes: tuple[EventType, ...] = Field(default=(), alias="include.schema.changes")
     exclude_schema_changes: tuple[EventType, ...] = Field(default=(), alias="exclude.schema.changes")
-    naming: Naming = Naming()
+    naming: NamingConfig = NamingConfig()
     ignore_incompatible: bool = False
     eager_init: bool = False
     schema_init_max_read: int = Field(default=1000, gt=0)
@@ -151,7 +151,7 @@ class Sink(Strict):
         return {**given, "database": database, "table": name}
 
     @model_validator(mode="after")
-    def _has_a_place_for_its_table(self) -> Sink:
+    def _has_a_place_for_its_table(self) -> SinkConfig:
         if self.table is not None and self.database is None:
             raise ValueError("table needs a database: add  database: NAME")
         return self

@@ -80,7 +80,7 @@ def _pipeline(given: Given) -> dict[str, Any]:
     )
     made |= _renamed(given, {"retry": "retry-parked"})
     if "reset" in given:
-        made["reset"] = [_in(one, _last(given, "database")) for one in words(given["reset"])]
+        made["reset"] = [_in(word, _last(given, "database")) for word in words(given["reset"])]
     limits = _renamed(given, {"max-batch-rows": "rows", "max-batch-bytes": "bytes"})
     until = "caught-up" if _last(given, "until-caught-up") == "true" else "forever"
     return {"name": name, "until": until, "max-batch": limits, **made}

@@ -9,7 +9,7 @@ from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.compaction import Compact
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.parked_tables import Parking
+from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.bad_records import BadRecordLimit
 from penstock.pipelines.tasks.batch_result import BatchResult
@@ -26,7 +26,7 @@ class BatchContext(Protocol):
     reader: BatchReader
     targets: Targets
     commits: Commits
-    parking: Parking
+    parking: ParkedTables
     limit: BadRecordLimit
     filled: FilledTables | None
 

@@ -13,7 +13,7 @@ from penstock.pipelines.driver.failure_policy import FailurePolicy
 from penstock.pipelines.driver.watermarks import Watermarks, idle_millis, wants_watermark
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.parked_tables import MissedBatch, Parking
+from penstock.pipelines.ledger.parked_tables import MissedBatch, ParkedTables
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.bad_records import BadRecordLimit
 from penstock.pipelines.tasks.batch_result import BatchResult
@@ -38,7 +38,7 @@ class BatchDriver:
     reader: BatchReader
     targets: Targets
     commits: Commits
-    parking: Parking
+    parking: ParkedTables
     reread_fn: RereadFn
     on_batch: OnBatch | None = None
     checkpoint: str = ""  # the uuid of the checkpoint

@@ -14,7 +14,7 @@ from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.settings import CatalogSettings
-from penstock.table.commit.committer import Committed, Committer
+from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.commit.prepared_files import only_compaction
 from penstock.table.meta.entries import CommitMessage
@@ -98,7 +98,7 @@ class Commits:
 
     def _commit(
         self, store: TableStore, identity: BatchIdentity, messages: Sequence[CommitMessage], watermark: int | None
-    ) -> Committed | None:
+    ) -> CommittedSnapshots | None:
         """Commit to one table. Return None if the table has the batch already."""
         committer = Committer(store, identity.user)
         if self._has(store, committer, identity):

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 
 from penstock.errors import PenstockError
-from penstock.pipelines.ledger.parked_tables import Parking, is_of_its_table
+from penstock.pipelines.ledger.parked_tables import ParkedTables, is_of_its_table
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.table.schema.validation import UnusableName
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 class FailurePolicy:
     """The failure policy of one batch. `isolates`: a table that fails is parked, and the others continue."""
 
-    parking: Parking
+    parking: ParkedTables
     reader: BatchReader
     targets: Targets
     number: int

@@ -29,7 +29,7 @@ from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
 from penstock.schema_evolution.computed_columns import ComputedColumn, in_order
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.policy import SchemaPolicy
-from penstock.schema_evolution.target_names import Naming
+from penstock.schema_evolution.target_names import TargetNames
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.catalog.settings import CatalogSettings, forget_tables
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER_COMPACTION_INTERVAL, FULL_COMPACTION_DELTA_COMMITS
@@ -177,7 +177,7 @@ def shape(spec: PipelineSpec, warehouse: CatalogSettings) -> PipelineMapping:
         warehouse=warehouse,
         database=sink.database,
         table=sink.table,
-        naming=Naming(
+        naming=TargetNames(
             prefix=naming.table_prefix,
             suffix=naming.table_suffix,
             database_prefix=_lower(naming.table_prefix_db),

@@ -13,8 +13,8 @@ from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.first_sample import FirstLook
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
-from penstock.pipelines.ledger.lineage import Lineage, Reached
-from penstock.pipelines.ledger.parked_tables import Parking
+from penstock.pipelines.ledger.lineage import LastBatch, Lineage
+from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks import dead_letters
@@ -110,9 +110,9 @@ class Job:
             self.name, reader, targets, commits, parking, reread_fn, on_batch, eager=eager, filled=self.filled
         )
 
-    def parking(self) -> Parking:
+    def parking(self) -> ParkedTables:
         """Return the tables that are parked now."""
-        return Parking.of(self._own_checkpoint, isolates=self.isolates)
+        return ParkedTables.of(self._own_checkpoint, isolates=self.isolates)
 
     @property
     def is_new(self) -> bool:
@@ -123,7 +123,7 @@ class Job:
     def _own_checkpoint(self) -> CheckpointFolder:
         return CheckpointFolder(self.checkpoint, self.warehouse.store_options)
 
-    def _lineage(self, targets: Targets) -> tuple[frozenset[str], Reached | None]:
+    def _lineage(self, targets: Targets) -> tuple[frozenset[str], LastBatch | None]:
         """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins."""
         checkpoint = self._own_checkpoint
         new = checkpoint.is_new

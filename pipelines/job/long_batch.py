@@ -38,5 +38,5 @@ def running_tasks(context: SparkContext) -> tuple[int, int]:
     """Return the tasks that are done and all tasks of the stages that run now."""
     tracker = context.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    found = [(one.numCompletedTasks, one.numTasks) for one in stages if one is not None]
+    found = [(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage is not None]
     return sum(done for done, _ in found), sum(planned for _, planned in found)

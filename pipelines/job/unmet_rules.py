@@ -29,7 +29,7 @@ def unmet_rules(
 
     `before` are tables read in the past: rules for those may stay.
     """
-    taken = [one for one in schemas if shape.target(one.database, one.table) is not None]
+    taken = [schema for schema in schemas if shape.target(schema.database, schema.table) is not None]
     return [
         *_transforms(shape, taken, before),
         *_routes(shape, taken, before),
@@ -99,7 +99,7 @@ def _routes(
     shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
 ) -> Iterator[ConfigError]:
     rules = shape.table_rules.routes
-    names = [*((one.database, one.table) for one in schemas), *before]
+    names = [*((schema.database, schema.table) for schema in schemas), *before]
     met = {next((number for number, one in enumerate(rules) if one.tables.match(*name)), None) for name in names}
     for number, rule in enumerate(rules):
         if number not in met:
@@ -109,7 +109,7 @@ def _routes(
 def _table_options(
     shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
 ) -> Iterator[ConfigError]:
-    targets = sorted({shape.target(one.database, one.table) or "" for one in schemas})
+    targets = sorted({shape.target(schema.database, schema.table) or "" for schema in schemas})
     known = {*targets, *(shape.target(*name) for name in before)}
     for table in shape.table_rules.options:
         if table not in known:
@@ -122,7 +122,7 @@ def _columns_made(spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[
     """Yield errors for keys and computed columns of the whole pipeline that apply to no table."""
     sink = spec.sink
     try:
-        shaped = [shape.shaped(one) for one in schemas]
+        shaped = [shape.shaped(schema) for schema in schemas]
     except ConfigError:  # already reported with its rule
         return
     names = {shape.rules.name(field.name) for one in shaped for field in one.fields} | _columns_there(shape, schemas)
@@ -142,7 +142,7 @@ def _columns_made(spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[
     for table, keys in sink.multiple_table_partition_keys.items():
         own = [one for one in shaped if one.table == table]
         if not own:
-            known_tables = sorted(one.table or "" for one in schemas)
+            known_tables = sorted(schema.table or "" for schema in schemas)
             yield NoSuchTable(
                 f"partition keys are given for {table}, no table that is taken", hint=_nearest(table, known_tables)
             )
@@ -153,12 +153,12 @@ def _columns_made(spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[
 
 
 def _no_table(kind: str, pattern: TablePattern, schemas: Sequence[SourceSchema]) -> ConfigError:
-    if any(pattern.match(one.database, one.table) for one in schemas):
+    if any(pattern.match(schema.database, schema.table) for schema in schemas):
         return ConfigError(
             f"the {kind} of {pattern.text} meets no table: an earlier {kind} takes all that it matches",
             hint="of several rules the first that matches counts: put the special one first",
         )
-    known = sorted(f"{one.database}.{one.table}" for one in schemas)
+    known = sorted(f"{schema.database}.{schema.table}" for schema in schemas)
     return NoSuchTable(
         f"the {kind} of {pattern.text} matches no table that is taken", hint=_nearest(pattern.text, known)
     )

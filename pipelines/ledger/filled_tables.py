@@ -113,17 +113,21 @@ class FilledTables:
             missing = _store(self.warehouse, table) is None
             return differs(REASONS["missing"], sources, "missing", left=False) if missing else None
         condition = self.condition(table, self.marks.get(table))
-        left = [one for one in sources if one in self.left or (one not in self.sources and one in seen_before)]
+        left = [
+            source
+            for source in sources
+            if source in self.left or (source not in self.sources and source in seen_before)
+        ]
         if left:
             return differs("a source table was left out for a while", left, condition, left=True)
-        moved = [one for one in sources if self.sources.get(one, table) != table]
+        moved = [source for source in sources if self.sources.get(source, table) != table]
         if moved:
             before = self.sources[moved[0]]
             if table not in self.marks and self.condition(table, self.marks.get(before)) == "same":
                 return None  # the same table under another name
             there = condition if table in self.marks else "same" if self._is_empty(table) else "another"
             return differs(f"the rows of its source went to {before} so far", moved, there, left=False)
-        known = [one for one in sources if one in self.sources]
+        known = [source for source in sources if source in self.sources]
         return None if condition == "same" or not known else differs(REASONS[condition], known, condition, left=False)
 
     def condition(self, table: str, mark: Mark | None) -> Condition:

@@ -14,7 +14,7 @@ from penstock.ingest.connector import TableCapture, TableName
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName, written
-from penstock.pipelines.ledger.parked_tables import Parking
+from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.table_mapping import TableMapping
 
@@ -33,7 +33,7 @@ READS_ON = (
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class IncompleteTables:
     """Tables that lack rows.
 
     Those in `again` are emptied and copied again, those in `refused` stop the run, and those in `passed` are not copied
@@ -76,12 +76,12 @@ def refusal(found: Sequence[Difference], hint: str) -> CheckpointMismatch:
     )
 
 
-def lacking_messages(shaping: TableMapping, filled: FilledTables) -> Lacking:
+def lacking_messages(shaping: TableMapping, filled: FilledTables) -> IncompleteTables:
     """Return the tables that lack rows of a message source, which cannot be copied again."""
-    parked = Parking.of(filled.checkpoint).tables
+    parked = ParkedTables.of(filled.checkpoint).tables
     goes_to = where_sources_go(filled, shaping)
     found = filled.differences({source: table for source, table in goes_to.items() if table not in parked})
-    return Lacking(refused=tuple(found))
+    return IncompleteTables(refused=tuple(found))
 
 
 def where_sources_go(filled: FilledTables, shaping: TableMapping) -> dict[SourceName, str | None]:
@@ -102,14 +102,14 @@ def lacking_rows(
     found: Iterable[TableName],
     shape: PipelineMapping,
     filled: FilledTables,
-) -> Lacking:
+) -> IncompleteTables:
     """Return the tables that lack rows of a database server.
 
     They can be copied again if the pipeline takes snapshots at all.
     """
     if spec.pipeline.resnapshot:  # all tables are copied again
-        return Lacking()
-    parked = Parking.of(filled.checkpoint).tables
+        return IncompleteTables()
+    parked = ParkedTables.of(filled.checkpoint).tables
     goes_to = {name: shape.target(*name) for name in found}
     goes_to = {name: target for name, target in goes_to.items() if target not in parked}
     copies = capture.reads_rows
@@ -117,16 +117,16 @@ def lacking_rows(
     # A driver that crashes right after it recorded a table as captured has read none of its rows.
     before = capture.captured_before() if unknown and copies and not (filled.is_new or filled.is_adopted) else ()
     again, refused, passed = [], [], []
-    for one in filled.differences(goes_to, before):
-        if one.table in spec.pipeline.reset:
+    for difference in filled.differences(goes_to, before):
+        if difference.table in spec.pipeline.reset:
             continue
-        if copies and one.was_left_out and not capture.reads_new_tables:
-            passed.append(one)
-        elif copies and one.may_be_emptied:
-            again.append(one)
-        elif not (spec.sink.ignore_incompatible and one.was_left_out):  # it may still be incompatible
-            refused.append(one)
-    return Lacking(tuple(again), tuple(refused), tuple(passed))
+        if copies and difference.was_left_out and not capture.reads_new_tables:
+            passed.append(difference)
+        elif copies and difference.may_be_emptied:
+            again.append(difference)
+        elif not (spec.sink.ignore_incompatible and difference.was_left_out):  # it may still be incompatible
+            refused.append(difference)
+    return IncompleteTables(tuple(again), tuple(refused), tuple(passed))
 
 
 def tell_of_adoption(filled: FilledTables) -> None:

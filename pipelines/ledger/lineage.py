@@ -15,7 +15,7 @@ from penstock.table.meta.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class LastBatch:
     """The last batch that any table has.
 
     Other tables may lack it if the driver crashed between two commits, so it is read again, and the tables that have it
@@ -50,7 +50,7 @@ class Lineage:
         for table, snapshot in self.newest.items():
             raise another_checkpoint(table, snapshot)
 
-    def last(self) -> Reached:
+    def last(self) -> LastBatch:
         """Return the last batch.
 
         Compares batch numbers, which only rise within a checkpoint, because clocks may go backwards.
@@ -63,7 +63,7 @@ class Lineage:
             )
         user = self._last_user()
         of_user = (snapshot for snapshot in self.newest.values() if snapshot.commit_user == user)
-        return Reached(*range_of(max(of_user, key=lambda snapshot: snapshot.commit_identifier)))
+        return LastBatch(*range_of(max(of_user, key=lambda snapshot: snapshot.commit_identifier)))
 
     def _last_user(self) -> str:
         """Return the commit user of the newest checkpoint: the one that no other checkpoint followed in any table."""

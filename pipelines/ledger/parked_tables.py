@@ -18,7 +18,7 @@ from penstock.table.commit.conflicts import ForeignWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class ParkedTable:
     """A parked table. `batch` is the first batch that it lacks."""
 
     table: str
@@ -47,7 +47,7 @@ def is_of_its_table(error: PenstockError) -> bool:
 
 
 @dataclass(slots=True)
-class Parking:
+class ParkedTables:
     """The parked tables.
 
     `isolates`: further tables may be parked. Tables already parked stay parked without it, because they lack batches.
@@ -55,18 +55,18 @@ class Parking:
 
     checkpoint: CheckpointFolder
     isolates: bool = False
-    tables: dict[str, Parked] = field(default_factory=dict)
+    tables: dict[str, ParkedTable] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, checkpoint: CheckpointFolder, *, isolates: bool = False) -> Parking:
-        parked = {table: Parked(**record) for table, record in checkpoint.parked().items()}
+    def of(cls, checkpoint: CheckpointFolder, *, isolates: bool = False) -> ParkedTables:
+        parked = {table: ParkedTable(**record) for table, record in checkpoint.parked().items()}
         return cls(checkpoint, isolates, parked)
 
     def park(self, table: str, batch: int, error: PenstockError) -> None:
         """Park a table. Called again for a parked table, it keeps the batch since which the table is parked."""
         before = self.tables.get(table)
         first, since = (before.batch, before.since_millis) if before else (batch, Environment().now_millis())
-        self.tables[table] = Parked(table, first, since, type(error).__name__, error.message)
+        self.tables[table] = ParkedTable(table, first, since, type(error).__name__, error.message)
         self._save()
 
     def took(self, table: str, number: int) -> None:
@@ -98,7 +98,9 @@ class Parking:
 
     def error(self) -> TablesParked:
         """Return the error with which a run with parked tables ends."""
-        reasons = {one.table: f"since batch {one.batch}, {one.error}: {one.reason}" for one in self.tables.values()}
+        reasons = {
+            table.table: f"since batch {table.batch}, {table.error}: {table.reason}" for table in self.tables.values()
+        }
         some = dict(sorted(reasons.items())[:10])
         count = len(self.tables)
         return TablesParked(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import ConfigError, SchemaConflict
 from penstock.formats.change import SourceSchema
 from penstock.ingest.connector import TableName
-from penstock.pipelines.config.sink import Sink
+from penstock.pipelines.config.sink import SinkConfig
 from penstock.pipelines.errors import not_created
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.routes import NO_RULES
@@ -44,7 +44,7 @@ class DescribedTables:
 
 def create_described(
     found: Sequence[SourceSchema],
-    sink: Sink,
+    sink: SinkConfig,
     shape: PipelineMapping,
     warehouse: CatalogSettings,
     *,
@@ -93,7 +93,7 @@ def create_described(
 def _planned_table(
     target: str,
     merged: Sequence[SourceSchema],
-    sink: Sink,
+    sink: SinkConfig,
     shape: PipelineMapping,
     warehouse: CatalogSettings,
     *,
@@ -120,7 +120,7 @@ def _planned_table(
     return current
 
 
-def _made_table(target: str, planned: TableSchema, sink: Sink, warehouse: CatalogSettings) -> TableSchema:
+def _made_table(target: str, planned: TableSchema, sink: SinkConfig, warehouse: CatalogSettings) -> TableSchema:
     """Return the table's schema, after creating the table or setting options of an existing one."""
     try:
         warehouse.store(target)
@@ -142,7 +142,7 @@ def _cure(target: str, schemas: Sequence[SourceSchema], shape: PipelineMapping, 
     return "put the table option right: --table-conf, in a file  sink: {table-options: ...}"
 
 
-def _check_shared_key(target: str, sink: Sink, merged: Sequence[SourceSchema]) -> None:
+def _check_shared_key(target: str, sink: SinkConfig, merged: Sequence[SourceSchema]) -> None:
     """Raise ConfigError when the key should come from source tables that have different keys."""
     differ = len({one.primary_keys for one in merged}) > 1
     if differ and not sink.primary_keys and sink.sync_primary_keys_from_source_schema:
@@ -165,7 +165,7 @@ def _with_common_key(schemas: Sequence[SourceSchema]) -> list[SourceSchema]:
     return list(schemas) if len(keys) == 1 else [replace(schema, primary_keys=()) for schema in schemas]
 
 
-def _may_be_keyless(sink: Sink, merged: Sequence[SourceSchema]) -> bool:
+def _may_be_keyless(sink: SinkConfig, merged: Sequence[SourceSchema]) -> bool:
     return not sink.sync_primary_keys_from_source_schema or not any(one.primary_keys for one in merged)
 
 

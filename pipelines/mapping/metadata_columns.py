@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.formats.change import ChangeBatch
-from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.table.schema.type_text import read_type
 from penstock.table.values.types import DataType, with_nullability
 
-Values = Callable[[ChangeBatch, Fetched | None], pa.Array]
+Values = Callable[[ChangeBatch, FetchedMessages | None], pa.Array]
 
 _OF_DATABASES = frozenset({"database_name", "table_name", "op_ts"})
 _KINDS = ("INSERT", "UPDATE", "UPDATE", "DELETE")
@@ -32,62 +32,62 @@ def _same(text: str | None, change: ChangeBatch) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), len(change))
 
 
-def _places(change: ChangeBatch, fetched: Fetched) -> npt.NDArray[np.int64]:
+def _places(change: ChangeBatch, fetched: FetchedMessages) -> npt.NDArray[np.int64]:
     """Return, for each row, the index of its message among the fetched messages."""
     return np.searchsorted(fetched.messages.offsets, change.positions)
 
 
 def _of_messages(
-    change: ChangeBatch, fetched: Fetched | None, values: Sequence[object] | None, type_: pa.DataType
+    change: ChangeBatch, fetched: FetchedMessages | None, values: Sequence[object] | None, type_: pa.DataType
 ) -> pa.Array:
     if fetched is None or values is None:
         return pa.nulls(len(change), type_)
     return pa.array([values[place] for place in _places(change, fetched).tolist()], type_)
 
 
-def _topic(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+def _topic(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
     return _same(fetched.topic if fetched else None, change)
 
 
-def _partition(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+def _partition(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
     return pa.repeat(pa.scalar(fetched.partition if fetched else None, pa.int32()), len(change))
 
 
-def _timestamp(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+def _timestamp(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
     type_ = pa.timestamp("ms", "UTC")
     if fetched is None or fetched.messages.timestamps is None:
         return pa.nulls(len(change), type_)
     return pa.array(fetched.messages.timestamps[_places(change, fetched)]).cast(type_)
 
 
-def _timestamp_type(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+def _timestamp_type(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
     kinds = None if fetched is None or fetched.timestamp_types is None else fetched.timestamp_types
     return _of_messages(change, fetched, None if kinds is None else [_TIME_KINDS[kind] for kind in kinds], pa.string())
 
 
-def _key(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+def _key(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
     keys = None if fetched is None or fetched.messages.keys is None else fetched.messages.keys
     texts = None if keys is None else [None if key is None else key.decode("utf-8", "replace") for key in keys]
     return _of_messages(change, fetched, texts, pa.string())
 
 
-def _headers(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+def _headers(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
     def texts(headers: Sequence[tuple[str, bytes | None]] | None) -> list[tuple[str, str | None]] | None:
         pairs = headers or ()
         return [
             (name, None if value is None else value.decode("utf-8", "replace")) for name, value in dict(pairs).items()
         ]
 
-    headers = None if fetched is None or fetched.headers is None else [texts(one) for one in fetched.headers]
+    headers = None if fetched is None or fetched.headers is None else [texts(header) for header in fetched.headers]
     return _of_messages(change, fetched, headers, pa.map_(pa.string(), pa.string()))
 
 
-def _op_ts(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+def _op_ts(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
     times = np.maximum(change.event_times, 0)  # the epoch if the message has no time
     return pa.array(times, pa.int64()).cast(pa.timestamp("ms", "UTC"))
 
 
-def _op_type(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+def _op_type(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
     return pa.array(_KINDS).take(pa.array(change.kinds))
 
 

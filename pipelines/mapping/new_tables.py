@@ -49,7 +49,7 @@ class NewTables:
 
     def unknown_types(self, sources: Sequence[SourceSchema]) -> str | None:
         """Return a warning if messages of these tables could declare types and do not, otherwise None."""
-        untyped = any(one.dialect == "text" for one in sources)
+        untyped = any(source.dialect == "text" for source in sources)
         if not (untyped and self.typing_hint) or self.rules.mapping.to_string:
             return None
         return f"the messages declare no types: columns are STRING, decimals and times as encoded ({self.typing_hint})"

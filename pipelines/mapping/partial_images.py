@@ -14,7 +14,7 @@ import numpy as np
 from penstock.formats import format_named
 from penstock.formats.change import ChangeBatch, SourceSchema
 from penstock.formats.message_format import RowColumns
-from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.row_kinds import INSERT, UPDATE_AFTER
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.table.merge.engines.registry import merge_engine
@@ -22,7 +22,7 @@ from penstock.table.schema.table_schema import TableSchema
 
 
 def left_out(
-    change: ChangeBatch, fetched: Fetched | None, table: TableSchema, rules: ColumnRules, made: frozenset[str]
+    change: ChangeBatch, fetched: FetchedMessages | None, table: TableSchema, rules: ColumnRules, made: frozenset[str]
 ) -> tuple[str, ...]:
     """Return the columns that one update of the batch lacks and that therefore become null.
 
@@ -53,7 +53,7 @@ def _undeclared(source: SourceSchema, table: TableSchema, rules: ColumnRules, ma
     return tuple(name for name in table.names if name not in given and name not in made)
 
 
-def _unsent(change: ChangeBatch, fetched: Fetched, row_columns: RowColumns) -> tuple[str, ...]:
+def _unsent(change: ChangeBatch, fetched: FetchedMessages, row_columns: RowColumns) -> tuple[str, ...]:
     """Return the columns that the first update declares but whose values its row lacks."""
     first = int(change.positions[int(np.argmax(change.kinds == UPDATE_AFTER))])
     place = int(np.searchsorted(fetched.messages.offsets, first))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError, DecodeError, SchemaConflict, did_you_mean
 from penstock.formats.canal.encode import canal_message
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
-from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.pipelines.mapping import partial_images
 from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
 from penstock.pipelines.mapping.new_tables import NewTables
@@ -26,7 +26,7 @@ from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
 from penstock.schema_evolution.fit import Fit, FittedRows
-from penstock.schema_evolution.target_names import Naming
+from penstock.schema_evolution.target_names import TargetNames
 from penstock.schema_evolution.types.source import is_known
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.merge.engines.registry import merge_spec
@@ -56,7 +56,7 @@ class PipelineMapping:
     warehouse: CatalogSettings
     database: str | None
     table: str | None
-    naming: Naming
+    naming: TargetNames
     new_tables: NewTables
     zone: str = "UTC"
     table_rules: TableRules = NO_RULES
@@ -87,7 +87,7 @@ class PipelineMapping:
         return f"{self.database or database}.{self.naming.target(database, table)}"
 
     def transformed(
-        self, change: ChangeBatch, fetched: Fetched | None, now_millis: int
+        self, change: ChangeBatch, fetched: FetchedMessages | None, now_millis: int
     ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
         if not self.table_rules:
             return change, ()
@@ -98,7 +98,7 @@ class PipelineMapping:
         return self.rules.name(source)
 
     def fit(
-        self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int
+        self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None, now_millis: int
     ) -> FittedRows | None:
         source = change.schema
         if not _holds(source, table, self.rules) or self._lacking_keys(table, source) or self._namesakes(source):
@@ -109,7 +109,7 @@ class PipelineMapping:
         bad = tuple(_with_message(record, change, fetched) for record in fitted.bad)
         return replace(fitted, batch=batch, bad=bad, dropped=dropped)
 
-    def left_out(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> tuple[str, ...]:
+    def left_out(self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None) -> tuple[str, ...]:
         return partial_images.left_out(change, fetched, table, self.rules, frozenset(self.made))
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
@@ -253,7 +253,7 @@ class PipelineMapping:
         rule = self.table_rules.transform(sources[0].database, sources[0].table)
         if rule is None or not rule.tables.is_one_table:
             return
-        columns = {field.name for one in sources for field in one.fields}
+        columns = {field.name for source in sources for field in source.fields}
         for name in (rule.masks or {}).keys() - columns:
             raise ConfigError(
                 f"mask on {name!r}, which is no column of {rule.tables.text}",
@@ -262,7 +262,7 @@ class PipelineMapping:
                 hint=did_you_mean(name, columns, "make the table first where the column comes later", cutoff=0.5),
             )
 
-    def _fit(self, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fit:
+    def _fit(self, table: TableSchema, fetched: FetchedMessages | None, now_millis: int) -> Fit:
         extras = {
             column: partial(_metadata_values, COLUMNS[name], fetched)
             for column, name in self.new_tables.metadata
@@ -307,7 +307,7 @@ def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> Sche
     )
 
 
-def _metadata_values(metadata: Metadata, fetched: Fetched | None, change: ChangeBatch) -> pa.Array:
+def _metadata_values(metadata: Metadata, fetched: FetchedMessages | None, change: ChangeBatch) -> pa.Array:
     return metadata.values(change, fetched)
 
 
@@ -329,7 +329,7 @@ def _as_upsert(batch: RowBatch, table: TableSchema) -> RowBatch:
     return batch
 
 
-def _with_message(record: BadRecord, change: ChangeBatch, fetched: Fetched | None) -> BadRecord:
+def _with_message(record: BadRecord, change: ChangeBatch, fetched: FetchedMessages | None) -> BadRecord:
     """Return the bad record with its fetched message.
 
     A source without messages has rows only: use the last row at this position.

@@ -31,7 +31,7 @@ class Route:
     columns: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, given: spec.Route) -> Route:
+    def of(cls, given: spec.RouteConfig) -> Route:
         route = cls(
             TablePattern.of(given.source_table),
             given.sink_table,
@@ -84,24 +84,24 @@ class TableRules:
     @classmethod
     def of(
         cls,
-        transforms: Sequence[spec.Transform],
-        routes: Sequence[spec.Route],
+        transforms: Sequence[spec.TransformConfig],
+        routes: Sequence[spec.RouteConfig],
         options: Mapping[str, Mapping[str, str]],
     ) -> TableRules:
         return cls(
             tuple(
                 Transform.of(
-                    one.source_table,
-                    one.projection,
-                    one.filter,
-                    one.mask,
-                    one.primary_keys,
-                    one.partition_keys,
-                    one.table_options,
+                    transform.source_table,
+                    transform.projection,
+                    transform.filter,
+                    transform.mask,
+                    transform.primary_keys,
+                    transform.partition_keys,
+                    transform.table_options,
                 )
-                for one in transforms
+                for transform in transforms
             ),
-            tuple(Route.of(one) for one in routes),
+            tuple(Route.of(route) for route in routes),
             options,
         )
 
@@ -109,10 +109,10 @@ class TableRules:
         return bool(self.transforms or self.routes or self.options)
 
     def transform(self, database: str | None, table: str | None) -> Transform | None:
-        return next((one for one in self.transforms if one.tables.match(database, table)), None)
+        return next((transform for transform in self.transforms if transform.tables.match(database, table)), None)
 
     def target(self, database: str | None, table: str) -> str | None:
-        found = (one.target(database, table) for one in self.routes)
+        found = (route.target(database, table) for route in self.routes)
         return next((name for name in found if name is not None), None)
 
     def applied(

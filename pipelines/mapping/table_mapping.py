@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
-from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.schema_evolution.fit import FittedRows
 from penstock.table.schema.table_schema import TableSchema
 
@@ -46,13 +46,13 @@ class TableMapping(Protocol):
         ...
 
     def transformed(
-        self, change: ChangeBatch, fetched: Fetched | None, now_millis: int
+        self, change: ChangeBatch, fetched: FetchedMessages | None, now_millis: int
     ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
         """Return the change after filters, projections and masks, and the messages for which these failed."""
         ...
 
     def fit(
-        self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int
+        self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None, now_millis: int
     ) -> FittedRows | None:
         """Return the fitted rows, or None if the table lacks a column or a type that the change needs (drift).
 
@@ -60,7 +60,7 @@ class TableMapping(Protocol):
         """
         ...
 
-    def left_out(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> tuple[str, ...]:
+    def left_out(self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None) -> tuple[str, ...]:
         """Return the columns that the source omits from updates and that therefore become null."""
         ...
 

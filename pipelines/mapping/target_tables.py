@@ -22,7 +22,7 @@ from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
 
 if TYPE_CHECKING:
-    from penstock.pipelines.config.sink import Catalog as CatalogSection
+    from penstock.pipelines.config.sink import CatalogConfig as CatalogSection
 
 FILE = "tables.json"
 THREADS = 8
@@ -31,7 +31,7 @@ THREADS = 8
 NEWEST = -1
 
 
-class Version(NamedTuple):
+class TableVersion(NamedTuple):
     """The version of a table that a batch works on.
 
     It has a schema id, and a snapshot id if all tasks must share one snapshot (0: no snapshot yet; NEWEST: each
@@ -42,7 +42,7 @@ class Version(NamedTuple):
     snapshot: int = NEWEST
 
 
-Versions: TypeAlias = dict[str, Version]
+Versions: TypeAlias = dict[str, TableVersion]
 Schemas: TypeAlias = dict[str, int]
 
 
@@ -137,16 +137,16 @@ def versions_now(warehouse: CatalogSettings, schemas: Schemas) -> Versions:
     they could assign it to two buckets.
     """
 
-    def version(table: str, schema: int) -> Version:
+    def version(table: str, schema: int) -> TableVersion:
         if warehouse.layout(table, schema).mode not in {BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION}:
-            return Version(schema)
-        return Version(schema, warehouse.store(table).snapshots.latest_id() or 0)
+            return TableVersion(schema)
+        return TableVersion(schema, warehouse.store(table).snapshots.latest_id() or 0)
 
     with ThreadPoolExecutor(THREADS) as pool:
         return dict(zip(schemas, pool.map(version, schemas, schemas.values()), strict=True))
 
 
-def state_at(store: TableStore, version: Version) -> TableState:
+def state_at(store: TableStore, version: TableVersion) -> TableState:
     snapshots = store.snapshots
     if version.snapshot == NEWEST:
         return TableState(store, snapshots.latest())

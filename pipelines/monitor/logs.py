@@ -56,7 +56,7 @@ def log_to_stderr(level: str = "info", form: str = "logfmt") -> None:
     own = logging.getLogger("penstock")
     own.setLevel(level.upper())
     own.handlers[:] = [_handler(form, "%(asctime)s %(levelname)s %(message)s")]
-    if not logging.root.handlers or all(isinstance(one, _Above) for one in logging.root.handlers):
+    if not logging.root.handlers or all(isinstance(handler, _Above) for handler in logging.root.handlers):
         others = _handler(form, "%(asctime)s %(levelname)s %(name)s: %(message)s")
         others.addFilter(_is_of_others)
         logging.root.handlers[:] = [others]

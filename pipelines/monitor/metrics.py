@@ -167,9 +167,9 @@ class Metrics:
     def text(self) -> bytes:
         self.memory.labels("driver").set(_resident())
         self.copied.clear()
-        for one in self._copying().tables:
-            self.copied.labels(one.table, "copied").set(one.rows)
-            self.copied.labels(one.table, "expected").set(one.expected)
+        for table in self._copying().tables:
+            self.copied.labels(table.table, "copied").set(table.rows)
+            self.copied.labels(table.table, "expected").set(table.expected)
         self._size()
         found: bytes = self._prometheus.generate_latest(self.registry)
         return found

@@ -16,20 +16,20 @@ from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.monitor.facts import Observer
 from penstock.pipelines.monitor.live_line import LiveProgress
 from penstock.pipelines.monitor.logs import keep_above
-from penstock.pipelines.monitor.run_monitor import Watch
+from penstock.pipelines.monitor.run_monitor import RunMonitor
 from penstock.pipelines.monitor.server import StatusServer
 from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.snapshot_progress import Copying
 from penstock.pipelines.monitor.status import stalled, state_of
 from penstock.pipelines.monitor.status_text import page_facts, span
-from penstock.pipelines.monitor.webhook import Notifying
+from penstock.pipelines.monitor.webhook import WebhookObserver
 from penstock.references import resolve
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
-def observed(spec: PipelineSpec, watch: Watch) -> Iterator[None]:
+def observed(spec: PipelineSpec, watch: RunMonitor) -> Iterator[None]:
     """ConfigError where a package is missing or the port is taken."""
     wanted = spec.observe
     observers: list[Observer] = []
@@ -39,12 +39,12 @@ def observed(spec: PipelineSpec, watch: Watch) -> Iterator[None]:
         if wanted.metrics is not None:
             observers.append(_served(spec, watch, stack))
         if wanted.open_telemetry is not None:
-            from penstock.pipelines.monitor.tracing import Tracing
+            from penstock.pipelines.monitor.tracing import TracingObserver
 
-            observers.append(Tracing(spec.pipeline.name, wanted.open_telemetry))
+            observers.append(TracingObserver(spec.pipeline.name, wanted.open_telemetry))
         notify = wanted.notify
         if notify.webhook is not None and resolve(notify.webhook):
-            observers.append(Notifying(spec.pipeline.name, notify.webhook, notify.events, notify.at_most_every))
+            observers.append(WebhookObserver(spec.pipeline.name, notify.webhook, notify.events, notify.at_most_every))
         if wanted.progress == "always" or (wanted.progress == "auto" and sys.stderr.isatty()):
             live = LiveProgress(spec.pipeline.name, snapshot=lambda: watch.copying.now, unit=watch.lag_unit)
             keep_above(live)
@@ -54,7 +54,7 @@ def observed(spec: PipelineSpec, watch: Watch) -> Iterator[None]:
         yield
 
 
-def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
+def _served(spec: PipelineSpec, watch: RunMonitor, stack: ExitStack) -> Observer:
     from penstock.pipelines.monitor.metrics import Metrics
 
     in_bytes = connector(spec).capabilities.lag_unit != RECORDS
@@ -82,7 +82,7 @@ def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
     return metrics
 
 
-def _tell_backlog(spec: PipelineSpec, watch: Watch) -> None:
+def _tell_backlog(spec: PipelineSpec, watch: RunMonitor) -> None:
     """Log how many records a pipeline that continues has to read, as nothing else is shown until its first commit."""
     reached = watch.folder.progress().offsets
     if connector(spec).capabilities.lag_unit != RECORDS or reached is None:
@@ -96,7 +96,7 @@ def _tell_backlog(spec: PipelineSpec, watch: Watch) -> None:
     log.info("event=backlog records=%d partitions=%d", sum(lag.values()), len(lag))
 
 
-def _copying(spec: PipelineSpec, watch: Watch) -> Copying:
+def _copying(spec: PipelineSpec, watch: RunMonitor) -> Copying:
     """Return the progress of the first copy with the server's estimates. Without them it has no shares."""
     kind, request = connector(spec), request_of(spec)
     if not kind.capabilities.describes_tables:

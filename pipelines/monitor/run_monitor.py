@@ -35,7 +35,7 @@ LOOK_SECONDS = 10.0
 RECENT = 50  # schema changes and errors that are remembered
 
 
-class Obeys(Protocol):
+class RunControl(Protocol):
     @property
     def is_resting(self) -> bool:
         """Return whether the run has a signal to pause and no batch is running."""
@@ -48,19 +48,19 @@ class Obeys(Protocol):
     def resume(self) -> None: ...
 
 
-class LooksAhead(Protocol):
+class LagSource(Protocol):
     def lag(self, offsets: Offsets) -> dict[str, int]: ...
 
 
 @dataclass(slots=True)
-class Watch:
+class RunMonitor:
     """Entered when the run begins, left when it ends; `on_batch` is given to the run."""
 
     name: str
     folder: CheckpointFolder
     warehouse: CatalogSettings
-    running: Obeys
-    source: LooksAhead
+    running: RunControl
+    source: LagSource
     trigger_seconds: float
     observers: Sequence[Observer] = ()
     copying: Copying = field(default_factory=Copying)
@@ -75,7 +75,7 @@ class Watch:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> RunMonitor:
         self._facts = {
             "state": "running",
             "host": socket.gethostname(),

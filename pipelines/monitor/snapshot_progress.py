@@ -34,7 +34,7 @@ class SnapshotProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        left = sum(max(0, one.expected - one.rows) for one in self.tables)
+        left = sum(max(0, table.expected - table.rows) for table in self.tables)
         return left / self.rows_per_second if self.rows_per_second else None
 
     @property
@@ -44,11 +44,11 @@ class SnapshotProgress:
 
     @property
     def rows(self) -> int:
-        return self.done_rows + sum(one.rows for one in self.tables)
+        return self.done_rows + sum(table.rows for table in self.tables)
 
     @property
     def expected(self) -> int:
-        return self.done_rows + sum(max(one.expected, one.rows) for one in self.tables)
+        return self.done_rows + sum(max(table.expected, table.rows) for table in self.tables)
 
     def line(self) -> str:
         bar = "#" * int(self.share * _WIDTH) + "-" * (_WIDTH - int(self.share * _WIDTH))
@@ -60,8 +60,8 @@ class SnapshotProgress:
         left = self.seconds_left
         return {
             "tables": [
-                {"table": one.table, "rows": one.rows, "expected": one.expected, "share": round(one.share, 4)}
-                for one in self.tables
+                {"table": table.table, "rows": table.rows, "expected": table.expected, "share": round(table.share, 4)}
+                for table in self.tables
             ],
             "done": self.done,
             "rows_per_second": round(self.rows_per_second, 1),

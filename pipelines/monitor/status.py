@@ -32,7 +32,7 @@ THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class TableState:
+class TableStatus:
     """`files` counts live files, `level0` those that no compaction took yet; both the most of one bucket."""
 
     table: str
@@ -57,7 +57,7 @@ class PipelineState:
     progress: CheckpointProgress
     driver: Mapping[str, Any] | None
     paused: bool
-    tables: tuple[TableState, ...]
+    tables: tuple[TableStatus, ...]
     now_millis: int
     lag: Mapping[str, int] | None = None
     lag_unit: str = RECORDS
@@ -89,7 +89,7 @@ class PipelineState:
         times = [table.committed_millis for table in self.tables if table.committed_millis]
         return max(times, default=None)
 
-    def fresh_seconds(self, table: TableState) -> float | None:
+    def fresh_seconds(self, table: TableStatus) -> float | None:
         """Now less the source's time of the newest committed change. Where the source has nothing more, the table is as
         fresh as the last look at the source: idle tables do not grow old."""
         newest = table.newest_millis  # none where all rows are of a first copy
@@ -137,15 +137,15 @@ def state_of(
     with ThreadPoolExecutor(THREADS) as pool:
         states = list(pool.map(lambda table: _table(warehouse, table, name, in_ledger=table in made), names))
     driver, parked = folder.status(), folder.parked()
-    known = {one.table for one in states if one is not None}
-    states += [TableState(table, 0) for table in sorted(parked.keys() - known)]  # that could not even be made
+    known = {state.table for state in states if state is not None}
+    states += [TableStatus(table, 0) for table in sorted(parked.keys() - known)]  # that could not even be made
     return PipelineState(
         name=name,
         checkpoint=checkpoint,
         progress=folder.progress(),
         driver=driver,
         paused=folder.signals().paused,
-        tables=tuple(one for one in states if one is not None),
+        tables=tuple(state for state in states if state is not None),
         now_millis=warehouse.now_millis(),
         lag=lag,
         parked=parked,
@@ -180,7 +180,7 @@ def _letters(warehouse: CatalogSettings, table: str, snapshot: int, pipeline: st
     return Counter(target or "" for target in rows.to_arrow()["target_table"].to_pylist())
 
 
-def _table(warehouse: CatalogSettings, table: str, pipeline: str, *, in_ledger: bool) -> TableState | None:
+def _table(warehouse: CatalogSettings, table: str, pipeline: str, *, in_ledger: bool) -> TableStatus | None:
     """Return the state of a table of the pipeline, None for a table of others. A table that the pipeline made may have
     no snapshot yet, or have lost the pipeline's snapshots to an expiry or a fast-forward: the checkpoint lists it."""
     try:
@@ -192,7 +192,7 @@ def _table(warehouse: CatalogSettings, table: str, pipeline: str, *, in_ledger: 
         last = _last(store, pipeline)
         return None if last is None and not in_ledger else _described(store, table, schema, last)
     except PenstockError as error:
-        return TableState(table, schema, error=error.message)
+        return TableStatus(table, schema, error=error.message)
 
 
 def _last(store: TableStore, pipeline: str) -> Snapshot | None:
@@ -204,7 +204,7 @@ def _last(store: TableStore, pipeline: str) -> Snapshot | None:
     return None
 
 
-def _described(store: TableStore, table: str, schema: int, last: Snapshot | None) -> TableState:
+def _described(store: TableStore, table: str, schema: int, last: Snapshot | None) -> TableStatus:
     newest = None if last is None else last.properties.get(NEWEST)
     latest = store.snapshots.latest() or last
     counts: dict[tuple[bytes, int], list[int]] = {}
@@ -213,7 +213,7 @@ def _described(store: TableStore, table: str, schema: int, last: Snapshot | None
         bucket[0] += 1
         bucket[1] += entry.file.level == 0
         bucket[2] |= 1 << entry.file.level
-    return TableState(
+    return TableStatus(
         table=table,
         schema=schema,
         snapshot=latest.id if latest else None,

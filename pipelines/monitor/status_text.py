@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.ingest.connector import LOG_BYTES
 from penstock.pipelines.monitor.source_lag import lag_text
-from penstock.pipelines.monitor.status import PipelineState, TableState
+from penstock.pipelines.monitor.status import PipelineState, TableStatus
 
 _COLUMNS = ("table", "state", "fresh", "rows/s", "records", "files L0/runs", "snapshot", "schema", "note")
 
@@ -35,7 +35,7 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "parked": {table: dict(one) for table, one in state.parked.items()},
         "left_out": driver.get("left_out", {}),
         "passed_over": driver.get("passed_over", {}),
-        "tables": [_table(state, one, driver) for one in state.tables],
+        "tables": [_table(state, table, driver) for table in state.tables],
         "warnings": list(state.warnings),
     }
 
@@ -58,7 +58,7 @@ def _rate(state: PipelineState, rate: float | None) -> float | None:
     return 0.0 if state.is_idle and rate is not None else rate
 
 
-def _table(state: PipelineState, one: TableState, driver: Mapping[str, Any]) -> dict[str, Any]:
+def _table(state: PipelineState, one: TableStatus, driver: Mapping[str, Any]) -> dict[str, Any]:
     fresh = state.fresh_seconds(one)
     seen = driver.get("tables", {}).get(one.table, {})
     parked = state.parked.get(one.table)
@@ -108,7 +108,7 @@ def as_lines(
     if driver.get("error"):
         head.append(f"error  {driver['error']}")
         head += [f"  to repair  {driver['hint']}"] if driver.get("hint") else []
-    rows = [_row(one) for one in facts["tables"]]
+    rows = [_row(fact) for fact in facts["tables"]]
     foot = []
     if state.stalled_seconds is not None:
         since = span(state.stalled_seconds)

@@ -9,7 +9,7 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.monitor.facts import BatchFacts, Look
 
 
-class Tracing:
+class TracingObserver:
     """An observer. `provider` is for those who have one; else spans go to the endpoint by OTLP over HTTP."""
 
     def __init__(self, pipeline: str, endpoint: str = "", provider: Any = None) -> None:

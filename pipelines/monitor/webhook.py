@@ -42,7 +42,7 @@ def post(url: str, event: dict[str, Any]) -> None:
 
 
 @dataclass(slots=True)
-class Notifying:
+class WebhookObserver:
     """An observer. Slack and others show the member `text`; the rest is for programs."""
 
     pipeline: str

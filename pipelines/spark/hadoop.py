@@ -17,7 +17,7 @@ _CLIENTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class NeededPackage:
     package: str
     fix: str
 
@@ -28,7 +28,7 @@ def checkpoint_url(location: str) -> str:
     return f"s3a://{rest}" if colon and scheme in {"s3", "s3n"} else location
 
 
-def checkpoint_needs(location: str, packages: str = "") -> Needed | None:
+def checkpoint_needs(location: str, packages: str = "") -> NeededPackage | None:
     """Return the jar that Spark lacks for this checkpoint, or None if it has all it needs or `packages` adds it."""
     scheme = location.partition("://")[0] if "://" in location else ""
     if scheme not in _CLIENTS:
@@ -38,7 +38,7 @@ def checkpoint_needs(location: str, packages: str = "") -> Needed | None:
     if any(jars.glob(f"{jar}-*.jar")) or jar in packages:
         return None
     package = package.format(hadoop=hadoop_version())
-    return Needed(package, f"penstock run FILE --spark-conf spark.jars.packages={package}")
+    return NeededPackage(package, f"penstock run FILE --spark-conf spark.jars.packages={package}")
 
 
 def hadoop_version() -> str:

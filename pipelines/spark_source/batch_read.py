@@ -15,7 +15,7 @@ from penstock.pipelines.spark_source.columns import arrow_target, shaped, told_r
 from penstock.pipelines.spark_source.errors import plain_errors
 from penstock.pipelines.spark_source.filters import expression
 from penstock.pipelines.spark_source.table_place import TablePlace
-from penstock.pipelines.spark_source.table_read import Piece, TableRead, Way
+from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead
 
 
 class TableReader(DataSourceReader):
@@ -41,7 +41,7 @@ class TableReader(DataSourceReader):
             with plain_errors():
                 for batch in self.table.batches(partition.value):
                     # In a system table, a column of row kinds is ordinary data.
-                    rows = batch if partition.value.way is Way.SYSTEM else told_rows(batch, self.target)
+                    rows = batch if partition.value.way is PieceRead.SYSTEM else told_rows(batch, self.target)
                     yield shaped(rows, self.target)
 
 

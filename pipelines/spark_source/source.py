@@ -75,9 +75,9 @@ class PenstockDataSource(DataSource):
         return (FilteringReader if _takes_filters() else TableReader)(self._read_options(schema), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from penstock.pipelines.spark_source.stream_read import ChangesReader
+        from penstock.pipelines.spark_source.stream_read import TableStreamReader
 
-        return ChangesReader(self._read_options(schema), schema)
+        return TableStreamReader(self._read_options(schema), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from penstock.pipelines.spark_source.write import BatchWriter

@@ -19,7 +19,7 @@ from penstock.pipelines.spark_source.columns import arrow_target, shaped, told_r
 from penstock.pipelines.spark_source.errors import plain_errors
 from penstock.pipelines.spark_source.start_offset import consumer_files, starting
 from penstock.pipelines.spark_source.table_place import AUDIT_LOG, BETWEEN, TablePlace
-from penstock.pipelines.spark_source.table_read import Piece, TableRead, Way
+from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
 from penstock.table.options.flink_and_spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
@@ -31,7 +31,7 @@ from penstock.table.read.scan import Scan
 Offset = dict[str, int]
 
 
-class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader. Snapshots are never divided.
 
     A consumer-id advances when Spark asks for more, which is once a batch is done and recorded in the checkpoint. A
@@ -115,7 +115,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan = Scan.of(self.store, snapshot=snapshot_id, falls_back=False).plan()
         # Read with the table's current schema, which is the query's, whatever the snapshot's schema was.
         schema = self.store.schema()
-        return [Piece(Way.STATE, schema.id, split) for split in plan.splits]
+        return [Piece(PieceRead.STATE, schema.id, split) for split in plan.splits]
 
     def _changes(self, snapshot_id: int) -> list[Piece]:
         snapshot = next_snapshot(self.store, snapshot_id)
@@ -124,8 +124,8 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         if snapshot.commit_kind is CommitKind.OVERWRITE:
             told = reads_overwrites(schema, self.place.options)
-            return [Piece(Way.OVERWRITTEN, schema.id, snapshot=snapshot_id)] if told else []
-        return [Piece(Way.FILES, schema.id, split) for split in snapshot_splits(self.store, snapshot)]
+            return [Piece(PieceRead.OVERWRITTEN, schema.id, snapshot=snapshot_id)] if told else []
+        return [Piece(PieceRead.FILES, schema.id, split) for split in snapshot_splits(self.store, snapshot)]
 
     def commit(self, end: Offset) -> None:
         with plain_errors():

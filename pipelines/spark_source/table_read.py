@@ -15,8 +15,8 @@ from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.store import TableStore
-from penstock.table.read.changes import Between, between_splits, read_between, snapshot_or_changelog
-from penstock.table.read.filter import Condition
+from penstock.table.read.changes import SnapshotRange, between_splits, read_between, snapshot_or_changelog
+from penstock.table.read.filter import RowFilter
 from penstock.table.read.plan import Split
 from penstock.table.read.scan import Scan
 from penstock.table.read.snapshot_diff import overwritten
@@ -26,7 +26,7 @@ from penstock.table.system.handle import SystemTable
 from penstock.table.values.arrow_types import arrow_schema
 
 
-class Way(StrEnum):
+class PieceRead(StrEnum):
     """How a piece is read."""
 
     STATE = "rows of the table"
@@ -40,7 +40,7 @@ class Way(StrEnum):
 class Piece:
     """One task's part of a read. Contains the schema's id, so that a task never uses a newer schema."""
 
-    way: Way
+    way: PieceRead
     schema_id: int = 0
     split: Split | None = None
     snapshot: int = 0
@@ -82,24 +82,24 @@ class TableRead:
     def pieces(self) -> list[Piece]:
         store = self.place.store()
         if self.place.system is not None:
-            return [Piece(Way.SYSTEM)]
+            return [Piece(PieceRead.SYSTEM)]
         scan = self._scan(store)
         schema = scan.table_schema()
         if scan.between is not None:
             splits = between_splits(store, scan.between, Layout.of(schema))
             if splits is None:
-                return [Piece(Way.DIFFERENCE, schema.id)]
-            return [Piece(Way.FILES, schema.id, split) for split in splits]
-        return [Piece(Way.STATE, schema.id, split) for split in scan.plan().splits]
+                return [Piece(PieceRead.DIFFERENCE, schema.id)]
+            return [Piece(PieceRead.FILES, schema.id, split) for split in splits]
+        return [Piece(PieceRead.STATE, schema.id, split) for split in scan.plan().splits]
 
     def batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a piece. In memory: one batch per sorted run."""
         store = self.place.store()
-        if piece.way is Way.SYSTEM:
+        if piece.way is PieceRead.SYSTEM:
             yield from SystemTable(store, self.place.system or "").scan(where=self.where).to_batches()
             return
         scan = self._scan(store)
-        kinds = self._shows_kinds(scan) or piece.way in {Way.FILES, Way.OVERWRITTEN}
+        kinds = self._shows_kinds(scan) or piece.way in {PieceRead.FILES, PieceRead.OVERWRITTEN}
         yield from read_piece(store, self.reader(store, store.schemas.get(piece.schema_id), kinds=kinds), piece, scan)
 
     def reader(self, store: TableStore, schema: TableSchema, *, kinds: bool) -> SplitReader:
@@ -112,7 +112,7 @@ class TableRead:
                 columns=", ".join(schema.names),
                 hint="restart the query to read the table with its present columns",
             )
-        where = None if self.where is None else Condition(self.where, store.name)
+        where = None if self.where is None else RowFilter(self.where, store.name)
         return SplitReader(store, Layout.of(schema), schema.select(names), where, kinds)
 
     def _scan(self, store: TableStore) -> Scan:
@@ -138,17 +138,17 @@ def _schema_of(store: TableStore, scan: Scan) -> TableSchema:
 
 def read_piece(store: TableStore, reader: SplitReader, piece: Piece, scan: Scan) -> Iterator[pa.RecordBatch]:
     match piece:
-        case Piece(way=Way.STATE, split=Split() as split):
+        case Piece(way=PieceRead.STATE, split=Split() as split):
             yield from reader.read(split)
-        case Piece(way=Way.FILES, split=Split() as split):
+        case Piece(way=PieceRead.FILES, split=Split() as split):
             yield from reader.read_files(split)
-        case Piece(way=Way.DIFFERENCE):
+        case Piece(way=PieceRead.DIFFERENCE):
             yield from read_between(store, _between(scan), reader)
-        case Piece(way=Way.OVERWRITTEN):
+        case Piece(way=PieceRead.OVERWRITTEN):
             yield from overwritten(store, reader, snapshot_or_changelog(store, piece.snapshot))
 
 
-def _between(scan: Scan) -> Between:
+def _between(scan: Scan) -> SnapshotRange:
     if scan.between is None:
         raise ConfigError("a read of differences needs a start and an end", hint="set incremental-between")
     return scan.between

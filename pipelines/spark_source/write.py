@@ -20,7 +20,7 @@ from penstock.table.options.table_options import TableOptions
 Messages = Sequence[WriterCommitMessage | None]
 
 
-class Written(WriterCommitMessage):
+class WrittenMessages(WriterCommitMessage):
     def __init__(self, rows: TaskRows) -> None:
         self.rows = rows
 
@@ -38,9 +38,9 @@ class BatchWriter(DataSourceArrowWriter):
                 raise ConfigError("a commit-identifier is only unique per commit user", hint="set commit-user too")
         self.job = str(uuid.uuid4())
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenMessages:
         with plain_errors():
-            return Written(self.table.take(iterator, self.job))
+            return WrittenMessages(self.table.take(iterator, self.job))
 
     def commit(self, messages: Messages) -> None:
         with plain_errors():
@@ -60,9 +60,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
             self.user = self.table.place.options.get("commit-user") or user_of(self.table.place.options)
         self.job = str(uuid.uuid4())
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenMessages:
         with plain_errors():
-            return Written(self.table.take(iterator, self.job))
+            return WrittenMessages(self.table.take(iterator, self.job))
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         with plain_errors():
@@ -92,7 +92,7 @@ def user_of(options: Mapping[str, str]) -> str:
 
 
 def _rows(messages: Messages) -> list[TaskRows | None]:
-    return [None if message is None else cast(Written, message).rows for message in messages]
+    return [None if message is None else cast(WrittenMessages, message).rows for message in messages]
 
 
 def _done(messages: Messages) -> list[TaskRows]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.errors import DecodeError
 from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, RowBatch
-from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.ingest.source import Range
 from penstock.pipelines.tasks import dead_letters
 from penstock.pipelines.tasks.blob_packer import BlobPacker
@@ -28,7 +28,7 @@ class BadRecordCollector:
     report: RangeReport
     blobs: BlobPacker
 
-    def add(self, records: Sequence[BadRecord], fetched: Fetched | None, table: str | None) -> None:
+    def add(self, records: Sequence[BadRecord], fetched: FetchedMessages | None, table: str | None) -> None:
         """Record messages that cannot be read, or with `table`, that do not fit this table."""
         if not records:
             return
@@ -40,7 +40,9 @@ class BadRecordCollector:
         if on_bad.table is not None and self.context.keeps_letters and not (self.context.task.late and table is None):
             self._keep(on_bad.table, records, fetched, table)
 
-    def _keep(self, letters: str, records: Sequence[BadRecord], fetched: Fetched | None, table: str | None) -> None:
+    def _keep(
+        self, letters: str, records: Sequence[BadRecord], fetched: FetchedMessages | None, table: str | None
+    ) -> None:
         task, count = self.context.task, len(records)
         rows = dead_letters.rows(
             records,
@@ -55,7 +57,7 @@ class BadRecordCollector:
         kinds, subs = np.full(count, INSERT, np.int8), np.zeros(count, np.int32)
         self.blobs.add(letters, RowBatch(rows, kinds, positions, subs))
 
-    def add_nameless(self, change: ChangeBatch, error: DecodeError, fetched: Fetched | None) -> None:
+    def add_nameless(self, change: ChangeBatch, error: DecodeError, fetched: FetchedMessages | None) -> None:
         """Record messages whose table cannot be determined.
 
         If that ends the range, the error says what to do.
@@ -66,7 +68,9 @@ class BadRecordCollector:
             error.facts |= bad.facts
             raise error from bad
 
-    def add_nonsense(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> bool:
+    def add_nonsense(
+        self, table: str, change: ChangeBatch, layout: Layout | None, fetched: FetchedMessages | None
+    ) -> bool:
         """Record messages that declare an impossible schema. Return whether they do.
 
         Only messages can be wrong in this way: a binlog declares existing schemas.
@@ -80,7 +84,7 @@ class BadRecordCollector:
         return True
 
 
-def _all_records(change: ChangeBatch, reason: str, message: str, fetched: Fetched | None) -> list[BadRecord]:
+def _all_records(change: ChangeBatch, reason: str, message: str, fetched: FetchedMessages | None) -> list[BadRecord]:
     """Return each message of the change as a bad record."""
     values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True)) if fetched else {}
     return [BadRecord(pos, reason, message, values.get(pos) or b"") for pos in np.unique(change.positions).tolist()]

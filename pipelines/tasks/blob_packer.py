@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.formats.change import RowBatch
-from penstock.pipelines.mapping.target_tables import Version
+from penstock.pipelines.mapping.target_tables import TableVersion
 from penstock.pipelines.tasks.reports import RangeReport
 from penstock.pipelines.tasks.router import Router
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, RowWindow, as_batch, pieces
@@ -54,7 +54,7 @@ class BlobPacker:
 
     def report(self, content: RangeReport | PenstockError) -> pa.RecordBatch:
         """Return the report of the range, which follows its blobs."""
-        blob = Blob(NO_TABLE, Version(0), b"", 0, self._range, 1, pickle.dumps(content))
+        blob = Blob(NO_TABLE, TableVersion(0), b"", 0, self._range, 1, pickle.dumps(content))
         return as_batch(self._range, self._position, [blob])
 
     def _numbered(self, blobs: list[Blob]) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.formats.change import BadRecord
-from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.new_schema import create_schema
@@ -56,20 +56,20 @@ def rows(
     *,
     pipeline: str,
     place: str,
-    fetched: Fetched | None,
+    fetched: FetchedMessages | None,
     table: str | None,
     now_millis: int,
     schema: TableSchema,
 ) -> pa.RecordBatch:
     """Return one row per record, in the table's columns. There are few records, because their number is limited."""
     arrow = arrow_schema(schema.fields)
-    made = [_row(one, pipeline, place, fetched, table, now_millis) for one in records]
+    made = [_row(record, pipeline, place, fetched, table, now_millis) for record in records]
     columns = [pa.array([row[name] for row in made], arrow.field(name).type) for name, _ in COLUMNS]
     return pa.RecordBatch.from_arrays(columns, schema=arrow)
 
 
 def _row(
-    record: BadRecord, pipeline: str, place: str, fetched: Fetched | None, table: str | None, now_millis: int
+    record: BadRecord, pipeline: str, place: str, fetched: FetchedMessages | None, table: str | None, now_millis: int
 ) -> dict[str, object]:
     return {
         "pipeline": pipeline,
@@ -84,7 +84,7 @@ def _row(
     }
 
 
-def _origin(record: BadRecord, fetched: Fetched | None) -> dict[str, object]:
+def _origin(record: BadRecord, fetched: FetchedMessages | None) -> dict[str, object]:
     if fetched is None:
         nothing = dict.fromkeys(("topic", "partition", "record_time", "raw_key", "headers"))
         return {**nothing, "raw_value": record.raw}

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
-from penstock.ingest.decoded_source import Chunk
-from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.pipelines.mapping.partial_images import updates
@@ -57,7 +57,7 @@ class RangeReader:
         else:
             yield self._blobs.report(self._report)
 
-    def _add_chunk(self, chunk: Chunk) -> None:
+    def _add_chunk(self, chunk: DecodedChunk) -> None:
         report, decoded = self._report, chunk.decoded
         report.messages += chunk.messages
         report.bytes += chunk.bytes
@@ -69,7 +69,7 @@ class RangeReader:
         for change in decoded.batches:
             self._add_change(change, chunk.fetched)
 
-    def _add_change(self, change: ChangeBatch, fetched: Fetched | None) -> None:
+    def _add_change(self, change: ChangeBatch, fetched: FetchedMessages | None) -> None:
         given = len(change)
         change, unread = self._context.mapping.transformed(change, fetched, self._task.now_millis)
         if given and not len(change) and not unread:
@@ -101,7 +101,9 @@ class RangeReader:
         self._report.table(table).error = error
         self._blobs.forget(table)
 
-    def _fit(self, table: str, change: ChangeBatch, unread: Sequence[BadRecord], fetched: Fetched | None) -> None:
+    def _fit(
+        self, table: str, change: ChangeBatch, unread: Sequence[BadRecord], fetched: FetchedMessages | None
+    ) -> None:
         is_read, layout = self._context.reads(table), self._context.layout(table)
         fitted = None
         if layout is not None:
@@ -142,7 +144,9 @@ class RangeReader:
         if source not in newest or newest[source].first <= place:
             newest[source] = SeenSchema(table, schema, place, self._range.place)
 
-    def _look_at_images(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> None:
+    def _look_at_images(
+        self, table: str, change: ChangeBatch, layout: Layout | None, fetched: FetchedMessages | None
+    ) -> None:
         """Count updates with incomplete row images.
 
         One update per schema is examined and represents all of the range.
@@ -159,7 +163,7 @@ class RangeReader:
             report.partial += count
             report.omitted = report.omitted or known
 
-    def _bad_anyway(self, table: str, change: ChangeBatch, fetched: Fetched | None) -> bool:
+    def _bad_anyway(self, table: str, change: ChangeBatch, fetched: FetchedMessages | None) -> bool:
         """Return whether no row would fit the table even after its schema change.
 
         The rows are then reported as bad records. Bad records must not change a schema.

@@ -11,7 +11,7 @@ from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, grouped
 from penstock.pipelines.ledger.batch_identity import NOW
-from penstock.pipelines.ledger.lineage import Reached
+from penstock.pipelines.ledger.lineage import LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Schemas, Versions, known_tables, versions_now
 from penstock.pipelines.tasks.bad_records import FAIL, OnBad
@@ -36,7 +36,7 @@ class BatchReader:
     writers: int
     limit: Limit = NO_LIMIT
     on_bad: OnBad = FAIL
-    resumes: Reached | None = None
+    resumes: LastBatch | None = None
     ignore_incompatible: bool = False
     compacts_in_background: bool = False
     isolates: bool = False  # a table's failure is reported, and the other tables are read on

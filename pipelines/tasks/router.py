@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.pipelines.mapping.target_tables import Version, state_at
+from penstock.pipelines.mapping.target_tables import TableVersion, state_at
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.buckets.route import key_hashes, partitions_of, route, slices
 from penstock.table.catalog.settings import CatalogSettings
@@ -22,7 +22,7 @@ UNASSIGNED = -1  # the bucket of a key that no bucket contains yet; the write ta
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RoutedRows:
     """Rows of one batch for one bucket, or rows with new keys for one writer."""
 
     partition: bytes
@@ -34,7 +34,7 @@ class Part:
 class Router:
     """Routes the rows of one table at one version. All tasks of a batch route a key the same way."""
 
-    def __init__(self, warehouse: CatalogSettings, table: str, version: Version, writers: int) -> None:
+    def __init__(self, warehouse: CatalogSettings, table: str, version: TableVersion, writers: int) -> None:
         self.layout = warehouse.layout(table, version.schema)
         self.version = version
         self._salt = zlib.crc32(table.encode())
@@ -45,7 +45,7 @@ class Router:
             store = warehouse.store(table)
             self._known = Assigner(store, self.layout, state_at(store, version))
 
-    def parts(self, batch: pa.RecordBatch, shuffle: int) -> Iterator[Part]:
+    def parts(self, batch: pa.RecordBatch, shuffle: int) -> Iterator[RoutedRows]:
         """Yield the parts of a batch. `shuffle` spreads rows that any writer may write."""
         if self._known is not None:
             yield from self._dynamic(batch, self._known)
@@ -55,7 +55,7 @@ class Router:
             return
         for part in route(self.layout, batch):
             writer = self._writer(part.partition, part.bucket, shuffle)
-            yield Part(part.partition, part.bucket, writer, part.rows)
+            yield RoutedRows(part.partition, part.bucket, writer, part.rows)
 
     def _writer(self, partition: bytes, bucket: int, shuffle: int) -> int:
         """Return the writer of a bucket.
@@ -67,7 +67,7 @@ class Router:
             salt += shuffle
         return (salt + bucket) % self._writers
 
-    def _by_key(self, batch: pa.RecordBatch) -> Iterator[Part]:
+    def _by_key(self, batch: pa.RecordBatch) -> Iterator[RoutedRows]:
         """Send all rows of a key to one task, whatever their partitions.
 
         For postponed buckets this keeps their order in the task's files; where keys move, the next step finds their
@@ -81,9 +81,9 @@ class Router:
         writers = np.mod(hashes.astype(np.int64) + self._salt, self._writers).astype(np.int32)
         bucket = UNASSIGNED if self.layout.mode is BucketMode.CROSS_PARTITION else POSTPONE_BUCKET
         for part in slices(partitions, places, writers):
-            yield Part(part.partition, bucket, part.bucket, part.rows)
+            yield RoutedRows(part.partition, bucket, part.bucket, part.rows)
 
-    def _dynamic(self, batch: pa.RecordBatch, known: Assigner) -> Iterator[Part]:
+    def _dynamic(self, batch: pa.RecordBatch, known: Assigner) -> Iterator[RoutedRows]:
         """Send a key with a bucket to that bucket's writer, and a new key to a writer chosen by its hash."""
         hashes = key_hashes(self.layout, batch, self.layout.schema.trimmed_primary_keys)
         partitions, places = partitions_of(self.layout, batch)
@@ -96,10 +96,10 @@ class Router:
         buckets[new] = -1 - self._openers(hashes[new])
         for part in slices(partitions, places, buckets):
             if part.bucket < 0:
-                yield Part(part.partition, UNASSIGNED, -1 - part.bucket, part.rows)
+                yield RoutedRows(part.partition, UNASSIGNED, -1 - part.bucket, part.rows)
             else:
                 writer = bucket_writer(self._table, part.bucket, self._writers)
-                yield Part(part.partition, part.bucket, writer, part.rows)
+                yield RoutedRows(part.partition, part.bucket, writer, part.rows)
 
     def _openers(self, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """Return the writer that assigns a bucket to each new key.

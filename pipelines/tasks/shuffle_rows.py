@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError
 from penstock.formats.change import RowBatch
-from penstock.pipelines.mapping.target_tables import Version
+from penstock.pipelines.mapping.target_tables import TableVersion
 from penstock.row_kinds import RowKinds
 
 COLUMNS = (
@@ -52,7 +52,7 @@ class Blob:
     """Some rows of one bucket of a table at one version. `writer` determines the task that writes them."""
 
     table: str
-    version: Version
+    version: TableVersion
     partition: bytes
     bucket: int
     writer: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.pipelines.mapping.target_tables import Version, state_at
+from penstock.pipelines.mapping.target_tables import TableVersion, state_at
 from penstock.pipelines.tasks.router import UNASSIGNED
 from penstock.pipelines.tasks.shuffle_rows import unpacked
 from penstock.pipelines.tasks.task_stats import TaskStats
@@ -74,7 +74,7 @@ class TableTaskWriter:
         self,
         warehouse: CatalogSettings,
         name: str,
-        version: Version,
+        version: TableVersion,
         own: int,
         writers: int,
         budget: WriteBudget,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.mapping.target_tables import Version
+from penstock.pipelines.mapping.target_tables import TableVersion
 from penstock.pipelines.tasks.batch_result import TaskOutput, as_row
 from penstock.pipelines.tasks.router import own_number
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
@@ -78,7 +78,7 @@ class TaskWriter:
             yield from self._left(table, partition, bucket)
             if table in self._failed:
                 continue
-            version = Version(schemas[row].as_py(), snapshots[row].as_py())
+            version = TableVersion(schemas[row].as_py(), snapshots[row].as_py())
             try:
                 opened = self._table or self._opened(table, version, writers[row].as_py())
                 opened.write(partition, bucket, blobs[row].as_buffer())
@@ -87,7 +87,7 @@ class TaskWriter:
             else:
                 self._table = opened
 
-    def _opened(self, table: str, version: Version, writer: int) -> TableTaskWriter:
+    def _opened(self, table: str, version: TableVersion, writer: int) -> TableTaskWriter:
         own = own_number(table, writer, self.writers)
         return TableTaskWriter(
             self.warehouse, table, version, own, self.writers, self._budget, self.timing, self.user, self._stats

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
-from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, Column, Literal, Node
+from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, ColumnReference, Literal, Node
 from penstock.schema_evolution.expressions.operators import common, operate, texts
 from penstock.schema_evolution.expressions.time_functions import Moment
 from penstock.schema_evolution.text_casts import Misfits
@@ -44,7 +44,7 @@ class _Evaluation:
         match node:
             case Literal(value):
                 return pa.scalar(value)
-            case Column(name):
+            case ColumnReference(name):
                 return self._column(name)
             case Call(name, arguments):
                 return self._call(name, [self.of(argument) for argument in arguments])

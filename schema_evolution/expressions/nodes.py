@@ -17,7 +17,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnReference:
     """A reference to a column."""
 
     name: str
@@ -47,7 +47,7 @@ class Case:
     default: Node
 
 
-Node: TypeAlias = Literal | Column | Call | Cast | Case
+Node: TypeAlias = Literal | ColumnReference | Call | Cast | Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Item:
 def columns_of(node: Node) -> Iterator[str]:
     """Yield the column names in an expression, as written."""
     match node:
-        case Column(name):
+        case ColumnReference(name):
             yield name
         case Call(_, arguments):
             for argument in arguments:

@@ -176,8 +176,8 @@ def operate(name: str, given: Sequence[Values]) -> Values | None:
         case "in":
             pairs = (_COMPARED["="](*aligned(given[0], one)) for one in given[1:])
             found = next(pairs)
-            for one in pairs:
-                found = pc.or_kleene(found, one)
+            for pair in pairs:
+                found = pc.or_kleene(found, pair)
             return found
         case "like":
             return _like(given[0], given[1])

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from penstock.errors import ConfigError, did_you_mean
 from penstock.schema_evolution.expressions.functions import FUNCTIONS, REFUSED
-from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, Column, Item, Literal, Node, children
+from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, ColumnReference, Item, Literal, Node, children
 from penstock.schema_evolution.expressions.time_functions import UNITS
 from penstock.schema_evolution.expressions.tokens import Token, TokenReader, unquoted
 from penstock.table.values.types import parse_type
@@ -99,7 +99,7 @@ class _Parser(TokenReader):
             return Item(self.name(), value)
         if self.now.kind == "quoted" or (self.now.kind == "word" and self.now.value not in _RESERVED):
             return Item(self.name(), value)  # `upper(name) name` is allowed, as in SQL
-        if isinstance(value, Column):
+        if isinstance(value, ColumnReference):
             return Item(value.name, value)
         raise self.wrong("an expression in a projection needs a name", "write it as  expression AS name")
 
@@ -210,7 +210,7 @@ class _Parser(TokenReader):
 
     def _column(self, name: str) -> Node:
         """Return the column; in `table.column` the table is ignored, since there is only one."""
-        return Column(self.name()) if self.took(".") else Column(name)
+        return ColumnReference(self.name()) if self.took(".") else ColumnReference(name)
 
     def _call(self, token: Token) -> Node:
         if token.value in REFUSED:
@@ -261,7 +261,7 @@ class _Parser(TokenReader):
             return self._list()
         found = [self.expression()]
         separators = [","] if self.now.value == "," else ["from", "for"]
-        found += [self.expression() for one in separators * (2 // len(separators)) if self.took(one)]
+        found += [self.expression() for separator in separators * (2 // len(separators)) if self.took(separator)]
         self.need(")")
         return tuple(found)
 

@@ -175,7 +175,7 @@ class Catalog:
 
     def alter_table(self, name: str, changes: Sequence[SchemaChange], ignore_if_missing: bool = False) -> None:
         """Apply schema changes as one new version of the table's schema."""
-        if not isinstance(changes, Sequence) or any(not isinstance(one, SchemaChange) for one in changes):
+        if not isinstance(changes, Sequence) or any(not isinstance(change, SchemaChange) for change in changes):
             hint = 'write [AddColumn("c", "INT"), SetOption("bucket", "4")]'
             raise ConfigError("a table is altered by a list of changes", table=name, given=repr(changes), hint=hint)
         try:

@@ -12,7 +12,7 @@ from penstock.table.catalog.base import split_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.maintenance.file_deletion import with_folders
-from penstock.table.maintenance.reachable import Held
+from penstock.table.maintenance.reachable import ReferencedFiles
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.paths import external
 from penstock.table.meta.snapshot import Snapshot
@@ -104,9 +104,9 @@ def _exists(catalog: Catalog, name: str) -> ConfigError:
 
 def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
     """Return every file needed for the rows of the snapshot, and for its changelog unless that has expired."""
-    held, layout = Held(), Layout.of(store.schema())
+    held, layout = ReferencedFiles(), Layout.of(store.schema())
     held.add_state(store, snapshot)
-    left = Held()
+    left = ReferencedFiles()
     changelog = left.add_changelog(store, snapshot)
     if all(store.storage.exists(store.paths.manifest(name)) for name in left.lists):
         held.add(left)

@@ -17,7 +17,7 @@ from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT, SNAPSHO
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedSnapshots:
     """The result of a commit.
 
     `lost_compaction` is the error that made the COMPACT half fail; the rows are committed nevertheless. `retries`
@@ -88,7 +88,7 @@ class Committer:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
         force_empty: bool = False,
-    ) -> Committed:
+    ) -> CommittedSnapshots:
         """Make `messages` visible: new rows as an APPEND snapshot, the result of compaction as a COMPACT snapshot.
 
         Called again with an identifier this user already committed, it changes nothing. A crash between the two
@@ -97,7 +97,7 @@ class Committer:
         """
         newest = self.store.snapshots.latest()
         if (already := self._committed(identifier, newest)) is not None:
-            return Committed(already=already)
+            return CommittedSnapshots(already=already)
         identity = Identity(self.user, identifier, watermark, properties or {})
         append, compact = append_half(messages), compact_half(messages)
         snapshots = []
@@ -117,15 +117,15 @@ class Committer:
                 check = counted(self._checks.append(append, messages))
                 snapshots.append(self._commit_once(identity, check, newest=newest))
             except AlreadyCommitted:
-                return Committed(already=self.committed(identifier), retries=retries)
+                return CommittedSnapshots(already=self.committed(identifier), retries=retries)
             newest = snapshots[-1]
         if compact.is_empty:
-            return Committed(tuple(snapshots), retries=retries)
+            return CommittedSnapshots(tuple(snapshots), retries=retries)
         try:
             snapshots.append(self._compact(identity, compact, messages, newest, counted, second=bool(snapshots)))
         except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
-            return Committed(tuple(snapshots), lost, retries)
-        return Committed(tuple(snapshots), retries=retries)
+            return CommittedSnapshots(tuple(snapshots), lost, retries)
+        return CommittedSnapshots(tuple(snapshots), retries=retries)
 
     def _keeps_empty(self, identifier: int) -> bool:
         """Return whether a commit without rows makes a snapshot.
@@ -138,19 +138,21 @@ class Committer:
             return True
         return options[SNAPSHOT_IGNORE_EMPTY_COMMIT] is False
 
-    def compact(self, messages: Sequence[CommitMessage], after: Snapshot) -> Committed:
+    def compact(self, messages: Sequence[CommitMessage], after: Snapshot) -> CommittedSnapshots:
         """Commit only the result of compaction, as the second half of the commit whose newest snapshot is `after`.
 
         Used for a commit whose process died between its halves. When it is refused, the result has `lost_compaction`.
         """
         compact = compact_half(messages)
         if compact.is_empty:
-            return Committed()
+            return CommittedSnapshots()
         try:
             identity = Identity(self.user, after.commit_identifier)
-            return Committed((self._compact(identity, compact, messages, after, lambda check: check, second=True),))
+            return CommittedSnapshots(
+                (self._compact(identity, compact, messages, after, lambda check: check, second=True),)
+            )
         except (CommitConflict, ConfigError) as lost:
-            return Committed(lost_compaction=lost)
+            return CommittedSnapshots(lost_compaction=lost)
 
     def _compact(
         self,
@@ -175,7 +177,7 @@ class Committer:
         *,
         properties: Mapping[str, str] | None = None,
         seen: Contents | None = None,
-    ) -> Committed:
+    ) -> CommittedSnapshots:
         """Replace everything in the partitions selected by `covers` with the new files, as one OVERWRITE snapshot.
 
         The result of compaction follows as a COMPACT snapshot, which may be lost as in `commit`. `seen` is what
@@ -183,29 +185,29 @@ class Committer:
         """
         newest = self.store.snapshots.latest()
         if (already := self._committed(identifier, newest)) is not None:
-            return Committed(already=already)
+            return CommittedSnapshots(already=already)
         identity = Identity(self.user, identifier, None, properties or {})
         append, compact = append_half(messages), compact_half(messages)
         try:
             overwritten = self._commit_once(identity, self._checks.overwrite(append, covers, seen), newest=newest)
         except AlreadyCommitted:
-            return Committed(already=self.committed(identifier))
+            return CommittedSnapshots(already=self.committed(identifier))
         if compact.is_empty:
-            return Committed((overwritten,))
+            return CommittedSnapshots((overwritten,))
         try:
             compacted = self._compact(identity, compact, messages, overwritten, lambda check: check, second=True)
         except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
-            return Committed((overwritten,), lost)
-        return Committed((overwritten, compacted))
+            return CommittedSnapshots((overwritten,), lost)
+        return CommittedSnapshots((overwritten, compacted))
 
-    def rewrite(self, changes: Changes, identifier: int = BATCH_IDENTIFIER) -> Committed:
+    def rewrite(self, changes: Changes, identifier: int = BATCH_IDENTIFIER) -> CommittedSnapshots:
         """Commit changes that delete files: CommitConflict when one of the files has been deleted already."""
         newest = self.store.snapshots.latest()
         already = self._committed(identifier, newest)
         if changes.is_empty or already is not None:
-            return Committed(already=already)
+            return CommittedSnapshots(already=already)
         try:
             check = self._checks.rewrite(changes)
-            return Committed((self._commit_once(Identity(self.user, identifier), check, newest=newest),))
+            return CommittedSnapshots((self._commit_once(Identity(self.user, identifier), check, newest=newest),))
         except AlreadyCommitted:
-            return Committed(already=self.committed(identifier))
+            return CommittedSnapshots(already=self.committed(identifier))

@@ -21,7 +21,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class CompletionResult:
     """The snapshots that were committed, and the buckets whose compaction is left to the next commit."""
 
     snapshots: tuple[Snapshot, ...] = ()
@@ -39,7 +39,7 @@ class Completion:
     layout: Layout
     open_bucket: Callable[[Bucket, BucketState], BucketWriter]
 
-    def finish(self, messages: Sequence[CommitMessage], already: Snapshot) -> Completed:
+    def finish(self, messages: Sequence[CommitMessage], already: Snapshot) -> CompletionResult:
         """Complete a commit whose identifier has been committed before; `already` is its user's newest snapshot.
 
         Either a process that died committed it, and the files of `messages` are a second copy and are deleted; or this
@@ -49,11 +49,11 @@ class Completion:
         store = self.committer.store
         fate = fate_of(store, self.committer.user, messages)
         if fate.compaction is not None:
-            return Completed()
+            return CompletionResult()
         if fate.rows is not None:
             done = self.committer.compact(messages, already)
             if done.lost_compaction is None:
-                return Completed(done.snapshots)
+                return CompletionResult(done.snapshots)
             # The conflict may be with this very commit: a put that had timed out may have taken effect just now.
             if fate_of(store, self.committer.user, messages).compaction is None:
                 discard(store, self.layout, [only_compaction(message) for message in messages])
@@ -62,29 +62,29 @@ class Completion:
         else:
             log.warning("files left for the removal of orphan files table=%s: snapshots have expired", store.name)
         if already.commit_kind is CommitKind.COMPACT:  # what is left in level 0 was written by other jobs
-            return Completed()
+            return CompletionResult()
         shown = self._is_shown_by_compaction
-        places = {(one.partition, one.bucket) for one in messages} if shown else compacted_buckets(messages)
+        places = {(message.partition, message.bucket) for message in messages} if shown else compacted_buckets(messages)
         return self.compact(places, already)
 
-    def compact(self, places: set[Bucket], after: Snapshot) -> Completed:
+    def compact(self, places: set[Bucket], after: Snapshot) -> CompletionResult:
         """Compact these buckets as the second half of the commit `after`, if rows are visible only above level 0.
 
         Otherwise, and after losing three times to other jobs, the compaction is owed by the next commit.
         """
         store = self.committer.store
         if not self._is_shown_by_compaction:
-            return Completed(owed=frozenset(places))
+            return CompletionResult(owed=frozenset(places))
         for _ in range(_TRIES):
             state = TableState(store, store.snapshots.latest())
             hidden = [place for place in sorted(places) if _has_level_0(state.bucket(*place))]
             messages = [self.open_bucket(place, state.bucket(*place)).prepare() for place in hidden]
             done = self.committer.compact(messages, after)
             if done.lost_compaction is None:
-                return Completed(done.snapshots)
+                return CompletionResult(done.snapshots)
             discard(store, self.layout, messages)
         log.warning("event=compaction_lost table=%s tries=%d", store.name, _TRIES)
-        return Completed(owed=frozenset(places))
+        return CompletionResult(owed=frozenset(places))
 
     @property
     def _is_shown_by_compaction(self) -> bool:

@@ -14,7 +14,7 @@ from penstock.table.meta.store import TableStore
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class CommittedFiles:
     """The snapshots that contain the files of some messages: `rows` the new files, `compaction` the compacted ones.
 
     `is_known` is False when expired snapshots may have contained them.
@@ -33,7 +33,7 @@ class Fate:
         return self.compaction or self.rows
 
 
-def fate_of(store: TableStore, user: str, messages: Sequence[CommitMessage]) -> Fate:
+def fate_of(store: TableStore, user: str, messages: Sequence[CommitMessage]) -> CommittedFiles:
     """Search the user's snapshots since the messages were begun for their files."""
     begun = min((message.base_snapshot for message in messages), default=0)
     written = {file.name for message in messages for file in (*message.new_files, *message.deleted_files)}
@@ -50,7 +50,7 @@ def fate_of(store: TableStore, user: str, messages: Sequence[CommitMessage]) -> 
                 rows = rows or (snapshot if names & written else None)
         reached = snapshot.id - 1
         snapshot = store.snapshots.find(reached)
-    return Fate(rows, compaction, is_known=reached <= begun or rows is not None)
+    return CommittedFiles(rows, compaction, is_known=reached <= begun or rows is not None)
 
 
 def only_compaction(message: CommitMessage) -> CommitMessage:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, is_retract
 from penstock.table.merge.aggregates.identity import identities
-from penstock.table.merge.key_groups import KIND, SEQUENCE, Groups, kinds_of, whole
+from penstock.table.merge.key_groups import KIND, SEQUENCE, KeyGroups, kinds_of, whole
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.options.changelogs import (
     CHANGELOG_PRODUCER,
@@ -44,7 +44,7 @@ class ChangelogSpec:
         )
 
 
-def lowest_rows(groups: Groups, levels: Ints) -> Ints:
+def lowest_rows(groups: KeyGroups, levels: Ints) -> Ints:
     """Return for each key the row on the smallest level above 0, or -1. `levels` is by row."""
     if len(groups.order) == 0:
         return np.zeros(0, np.int64)

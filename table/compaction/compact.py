@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.compaction.compaction_result import CompactionResult
-from penstock.table.compaction.comparison import Compared, Comparison
+from penstock.table.compaction.comparison import ComparedRows, Comparison
 from penstock.table.compaction.lookup import Hits, Lookup, RowReader, Vectors
 from penstock.table.compaction.plan import CompactionSpec, Unit, drops_deletes, plan_units
 from penstock.table.compaction.policy import Pick
@@ -141,7 +141,7 @@ class _Compaction:
             for batch in batches if expiry is None else filter(len, map(expiry.left, batches)):
                 yield from _pieces(batch)
 
-    def _note(self, compared: Compared) -> None:
+    def _note(self, compared: ComparedRows) -> None:
         if compared.changes is not None and len(compared.changes):
             if self._changelog is None:
                 self._changelog = self._opened(self._bucket.open_changelog(self._pick.level))

@@ -14,14 +14,14 @@ from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.merge.bounded_merge import Step
 from penstock.table.merge.engines.first_row import first_rows
 from penstock.table.merge.incoming_kinds import kept_rows
-from penstock.table.merge.key_groups import Groups, concat_parts, group_rows, kinds_of, whole
+from penstock.table.merge.key_groups import KeyGroups, concat_parts, group_rows, kinds_of, whole
 from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.merge.sorted_runs import Levels
 from penstock.table.values.arrays import Flags, Ints
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedRows:
     """The result of a step: `rows` has one row per key, including -D rows.
 
     `hits` are rows of other files that `rows` replaces.
@@ -42,7 +42,7 @@ class Comparison:
     lookup: Lookup | None
     vectors: Vectors
 
-    def step(self, step: Step) -> Compared:
+    def step(self, step: Step) -> ComparedRows:
         """Merge a step and compare its keys with their previous rows."""
         if not self.spec.looks_up:
             return self._with_the_top(step)
@@ -50,7 +50,7 @@ class Comparison:
             return self._first_rows(step)
         return self._with_upper_levels(step)
 
-    def _grouped(self, step: Step) -> tuple[Groups, Ints]:
+    def _grouped(self, step: Step) -> tuple[KeyGroups, Ints]:
         """Return the rows of the step grouped by key, and the level of each row."""
         rows, levels = concat_parts(self.spec.merge, step.parts), row_levels(step.parts, step.levels)
         kept = kept_rows(self.spec.merge, kinds_of(rows)) if self.spec.merge.ignore_delete else None
@@ -58,22 +58,22 @@ class Comparison:
             rows, levels = rows.filter(pa.array(kept)), levels[kept]
         return group_rows(self.spec.merge, rows), levels
 
-    def _with_the_top(self, step: Step) -> Compared:
+    def _with_the_top(self, step: Step) -> ComparedRows:
         """Compare for the changelog of full compactions: readers of the changelog know the rows of the top level."""
         top = self.levels.max_level
         if step.levels == (top,):
-            return Compared(step.parts[0])
+            return ComparedRows(step.parts[0])
         groups, levels = self._grouped(step)
         merged = merge_groups(self.spec.merge, groups, levels=levels if self.spec.merge.lookup else None).table()
         old = lowest_rows(groups, np.where(levels == top, levels, 0))
         changed = (groups.counts > 1) | (old < 0)
-        return Compared(merged, self._diff(groups, merged, old, changed))
+        return ComparedRows(merged, self._diff(groups, merged, old, changed))
 
-    def _with_upper_levels(self, step: Step) -> Compared:
+    def _with_upper_levels(self, step: Step) -> ComparedRows:
         """Compare level-0 rows with the row that readers see, which may be on any upper level."""
         spec = self.spec.merge
         if spec.engine.newest_wins and len(step.levels) == 1 and step.levels[0] > 0:
-            return Compared(step.parts[0])
+            return ComparedRows(step.parts[0])
         groups, levels = self._grouped(step)
         hits = self._look_up(groups, lowest_rows(groups, levels) < 0, with_rows=self._needs_old_rows)
         if hits is not None and hits.rows is not None and len(hits.rows):
@@ -85,13 +85,13 @@ class Comparison:
         if self.spec.changelog.producer.by_lookup:
             fresh = _any_of(groups, levels == 0)
             changes = self._diff(groups, merged, lowest_rows(groups, levels), fresh)
-        return Compared(merged, changes, hits)
+        return ComparedRows(merged, changes, hits)
 
     @property
     def _needs_old_rows(self) -> bool:
         return self.spec.changelog.producer.by_lookup or not self.spec.merge.last_arrival_wins
 
-    def _first_rows(self, step: Step) -> Compared:
+    def _first_rows(self, step: Step) -> ComparedRows:
         groups, levels = self._grouped(step)
         fresh = ~_any_of(groups, levels > 0)
         hits = self._look_up(groups, fresh, with_rows=False)
@@ -102,9 +102,9 @@ class Comparison:
         rows = groups.rows.take(pa.array(chosen[stays]))
         # A first row is written to the changelog with its original kind, even if that is +U.
         new = groups.rows.take(pa.array(chosen[stays & fresh])) if self.spec.changelog.producer.by_lookup else None
-        return Compared(rows, new)
+        return ComparedRows(rows, new)
 
-    def _look_up(self, groups: Groups, wanted: Flags, *, with_rows: bool) -> Hits | None:
+    def _look_up(self, groups: KeyGroups, wanted: Flags, *, with_rows: bool) -> Hits | None:
         """Return the rows of the wanted keys in the levels above; `probes` are group numbers."""
         if self.lookup is None or not wanted.any() or not any(self.levels.upper[self.level :]):
             return None
@@ -114,12 +114,12 @@ class Comparison:
         hits = self.lookup.find(self.levels, self.level, probes, vectors=self.vectors, with_rows=with_rows)
         return Hits(numbers[hits.probes], hits.files, hits.file_of, hits.positions, hits.rows)
 
-    def _diff(self, groups: Groups, merged: pa.Table, old: Ints, chosen: Flags) -> pa.Table:
+    def _diff(self, groups: KeyGroups, merged: pa.Table, old: Ints, chosen: Flags) -> pa.Table:
         new = np.arange(len(merged))
         return diff(self.spec.merge, self.spec.changelog, groups.rows, merged, old[chosen], new[chosen])
 
 
-def _any_of(groups: Groups, mask: Flags) -> Flags:
+def _any_of(groups: KeyGroups, mask: Flags) -> Flags:
     """Return which keys have a row in the mask, which is by row."""
     if len(groups.order) == 0:
         return np.zeros(0, np.bool_)

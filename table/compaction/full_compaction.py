@@ -68,4 +68,6 @@ class FullCompaction:
     def _not_compacted(self, snapshot: Snapshot | None) -> set[Bucket]:
         entries = live_entries(self.store, snapshot) if snapshot is not None else []
         highest = Policy.of(self.store.schema().typed).num_levels - 1
-        return {(one.partition, one.bucket) for one in entries if one.bucket >= 0 and one.file.level < highest}
+        return {
+            (entry.partition, entry.bucket) for entry in entries if entry.bucket >= 0 and entry.file.level < highest
+        }

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.table.compaction.lookup_file import StoredFile
 from penstock.table.compaction.lookup_store import LookupStore
-from penstock.table.files.conditions import Condition
+from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.file_reader import POSITION
 from penstock.table.merge.key_values import KeyRows, KeyValue
 from penstock.table.merge.sorted_runs import KeyedFile, Levels
@@ -34,7 +34,7 @@ class RowReader(Protocol):
         self,
         file: DataFile,
         *,
-        conditions: Sequence[Condition] = ...,
+        conditions: Sequence[ColumnCondition] = ...,
         vector: np.ndarray[Any, Any] | None = ...,
         positions: bool = ...,
         batch_rows: int = ...,
@@ -144,12 +144,12 @@ class Lookup:
                 found = None if rows is None else pa.Table.from_batches([rows])
                 yield np.flatnonzero(hit) + begin, positions, found
 
-    def _conditions(self, column: pa.Array) -> list[Condition]:
+    def _conditions(self, column: pa.Array) -> list[ColumnCondition]:
         name = self.spec.keys[0]
         if len(column) <= FEW_KEYS:
-            return [Condition(name, "in", tuple(column.to_pylist()))]
+            return [ColumnCondition(name, "in", tuple(column.to_pylist()))]
         first, last = column[0].as_py(), column[len(column) - 1].as_py()
-        return [Condition(name, ">=", (first,)), Condition(name, "<=", (last,))]
+        return [ColumnCondition(name, ">=", (first,)), ColumnCondition(name, "<=", (last,))]
 
 
 class _Some(Sequence[KeyValue]):

@@ -43,7 +43,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedRows:
     """Rows with their buckets: row i is in `partitions[places[i]]` and bucket `buckets[i]`.
 
     Includes the deletes of moved rows.
@@ -90,7 +90,7 @@ class KeyPlacer:
     def _ignores_deletes(self) -> bool:
         return merge_spec(self.layout.schema).ignore_delete
 
-    def place(self, rows: pa.RecordBatch, kinds: RowKinds) -> Placed:
+    def place(self, rows: pa.RecordBatch, kinds: RowKinds) -> PlacedRows:
         """Return the rows with their buckets, and with the deletes that moving keys requires."""
         batch = _Batch.of(self.layout, rows, kinds, self.index.number)
         known = self._known(batch.keys)
@@ -125,7 +125,7 @@ class KeyPlacer:
     def _second(self) -> int:
         return self.store.ambient.now_millis() // 1000
 
-    def _moved(self, batch: _Batch, known: Ints) -> Placed:
+    def _moved(self, batch: _Batch, known: Ints) -> PlacedRows:
         """Place rows of a deduplicate table.
 
         Consecutive rows of a key with the same partition stay together. Whenever the partition changes, a delete with
@@ -191,7 +191,7 @@ class KeyPlacer:
             codes = _codes(keys, left[firsts], partition_of(places[firsts]))
             self._left.add(KeyRun.of(codes, places[firsts], self._second))
 
-    def _with_deletes(self, batch: _Batch, places: Ints, rows: Ints, old: Ints) -> Placed:
+    def _with_deletes(self, batch: _Batch, places: Ints, rows: Ints, old: Ints) -> PlacedRows:
         if len(rows) == 0:
             return self._placed(batch.rows, batch.kinds, places)
         deleted = self._in_partitions(batch.rows.take(pa.array(rows)), partition_of(old))
@@ -201,7 +201,7 @@ class KeyPlacer:
         kinds = np.concatenate((batch.kinds, np.full(len(rows), DELETE, np.int8)))
         return self._placed(both.take(pa.array(order)), kinds[order], np.concatenate((places, old))[order])
 
-    def _stayed(self, batch: _Batch, known: Ints) -> Placed:
+    def _stayed(self, batch: _Batch, known: Ints) -> PlacedRows:
         """Place all rows of a key in the partition that it has, or in the partition of its first row."""
         places = self._settled(batch, known)
         by_row = batch.spread(places)
@@ -209,7 +209,7 @@ class KeyPlacer:
             return self._placed(batch.rows, batch.kinds, by_row)
         return self._placed(self._in_partitions(batch.rows, partition_of(by_row)), batch.kinds, by_row)
 
-    def _first(self, batch: _Batch, known: Ints) -> Placed:
+    def _first(self, batch: _Batch, known: Ints) -> PlacedRows:
         by_row = batch.spread(self._settled(batch, known))
         kept = partition_of(by_row) == batch.partitions
         return self._placed(batch.rows.filter(pa.array(kept)), batch.kinds[kept], by_row[kept])
@@ -241,10 +241,10 @@ class KeyPlacer:
         if len(new):
             self._own.add(KeyRun.of(Fingerprints(keys.high[new], keys.low[new]), places[new], self._second))
 
-    def _placed(self, rows: pa.RecordBatch, kinds: RowKinds, places: Ints) -> Placed:
+    def _placed(self, rows: pa.RecordBatch, kinds: RowKinds, places: Ints) -> PlacedRows:
         numbers, inverse = np.unique(partition_of(places), return_inverse=True)
         partitions = [self._partition(int(number)) for number in numbers]
-        return Placed(rows, kinds, partitions, inverse.astype(np.int64), bucket_of(places).astype(np.int32))
+        return PlacedRows(rows, kinds, partitions, inverse.astype(np.int64), bucket_of(places).astype(np.int32))
 
     def _partition(self, number: int) -> bytes:
         partition = self.index.partitions[number]

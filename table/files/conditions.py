@@ -38,7 +38,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ColumnCondition:
     """A predicate `column operator operands` that every wanted row satisfies; a null satisfies only `is null`.
 
     Operands are the Python values of Arrow scalars. Several conditions are combined with AND.
@@ -66,7 +66,7 @@ class Condition:
             return True
 
 
-def all_may_hold(conditions: Iterable[Condition], bounds: Mapping[str, Bounds]) -> bool:
+def all_may_hold(conditions: Iterable[ColumnCondition], bounds: Mapping[str, Bounds]) -> bool:
     """Return whether some row may satisfy all conditions; columns without bounds rule nothing out."""
     return all(
         condition.column not in bounds or condition.may_hold(bounds[condition.column]) for condition in conditions

@@ -18,7 +18,7 @@ from penstock.storage.base import Storage
 from penstock.storage.failures import store_error
 from penstock.table.files.avro import reader as avro
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, has_nanoseconds
-from penstock.table.files.conditions import Condition
+from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.errors import FormatUnknown
 from penstock.table.files.orc import reader as orc
 from penstock.table.files.parquet import reader as parquet
@@ -34,7 +34,7 @@ POSITION = "_POSITION"
 
 class _Read(Protocol):
     def __call__(
-        self, source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition]
+        self, source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[ColumnCondition]
     ) -> Iterator[tuple[int, pa.RecordBatch]]: ...
 
 
@@ -56,7 +56,7 @@ class _Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _ColumnPlan:
     """How the columns of files of one schema become the wanted columns; None for a column missing in the files."""
 
     stored: tuple[Field, ...]
@@ -79,7 +79,7 @@ class FileReader:
     with_sequence: bool = False
     with_kind: bool = False
     facts: Mapping[str, object] = field(default_factory=dict)
-    _plans: dict[int, _Plan] = field(default_factory=dict, repr=False)
+    _plans: dict[int, _ColumnPlan] = field(default_factory=dict, repr=False)
 
     @property
     def system(self) -> tuple[Field, ...]:
@@ -95,7 +95,7 @@ class FileReader:
         self,
         file: DataFile,
         *,
-        conditions: Sequence[Condition] = (),
+        conditions: Sequence[ColumnCondition] = (),
         vector: np.ndarray[Any, Any] | None = None,
         positions: bool = False,
         batch_rows: int = BATCH_ROWS,
@@ -125,7 +125,7 @@ class FileReader:
         self,
         file: DataFile,
         path: str,
-        conditions: Sequence[Condition],
+        conditions: Sequence[ColumnCondition],
         vector: np.ndarray[Any, Any] | None,
         positions: bool,
         batch_rows: int,
@@ -164,12 +164,12 @@ class FileReader:
             error.facts = {**self.facts, **error.facts}
         return error
 
-    def _plan(self, schema_id: int) -> _Plan:
+    def _plan(self, schema_id: int) -> _ColumnPlan:
         if schema_id not in self._plans:
             self._plans[schema_id] = _plan_for(self.schema_of(schema_id), self.wanted, self.system)
         return self._plans[schema_id]
 
-    def _rows(self, batch: pa.RecordBatch, plan: _Plan, schema: pa.Schema) -> pa.RecordBatch:
+    def _rows(self, batch: pa.RecordBatch, plan: _ColumnPlan, schema: pa.Schema) -> pa.RecordBatch:
         lead = len(self.system)
         columns = batch.columns[:lead]
         if any(column.null_count for column in columns):
@@ -201,7 +201,7 @@ def _is_of_the_store(reason: Exception) -> bool:
     return "Detail: Python exception:" in str(reason)
 
 
-def _plan_for(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Field, ...]) -> _Plan:
+def _plan_for(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Field, ...]) -> _ColumnPlan:
     by_id = {column.id: column for column in schema.fields}
     stored: list[Field] = []
     sources: list[_Source | None] = []
@@ -214,7 +214,7 @@ def _plan_for(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Fiel
         same = with_nullability(old.type, nullable=True) == with_nullability(new.type, nullable=True)
         sources.append(_Source(len(stored), old.name, None if same else old.type))
         stored.append(old)
-    return _Plan((*system, *stored), tuple(sources))
+    return _ColumnPlan((*system, *stored), tuple(sources))
 
 
 def _no_finer_than(old: Field, new: Field) -> Field:
@@ -225,7 +225,9 @@ def _no_finer_than(old: Field, new: Field) -> Field:
     return old
 
 
-def _in_file(plan: _Plan, conditions: Sequence[Condition], wanted: tuple[Field, ...]) -> Iterator[Condition]:
+def _in_file(
+    plan: _ColumnPlan, conditions: Sequence[ColumnCondition], wanted: tuple[Field, ...]
+) -> Iterator[ColumnCondition]:
     """Yield the conditions that a file's own statistics can answer, with the file's column names."""
     names = {
         new.name: source.name

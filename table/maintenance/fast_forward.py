@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from penstock.errors import ConfigError
 from penstock.table.maintenance.branches import branch_missing
-from penstock.table.maintenance.rollback import Undone, delete_changelogs_after, set_consumers_back
+from penstock.table.maintenance.rollback import RollbackResult, delete_changelogs_after, set_consumers_back
 from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.snapshot import Snapshot
@@ -19,7 +19,7 @@ from penstock.table.schema.schema_files import schema_json
 log = logging.getLogger(__name__)
 
 
-def fast_forward(store: TableStore, name: str) -> Undone:
+def fast_forward(store: TableStore, name: str) -> RollbackResult:
     """Replace the main branch with the branch `name`, and return what main lost by it.
 
     Main keeps the snapshots and tags that both histories share; everything later on main is replaced by the branch's
@@ -73,7 +73,7 @@ def _states(store: TableStore) -> dict[int, Snapshot]:
     return found
 
 
-def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int]) -> Undone:
+def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int]) -> RollbackResult:
     earliest = _earliest_kept(main, shared, ids)
     snapshots = [number for number in main.snapshots.ids() if number > shared or number < earliest]
     tags = [tag for tag in tag_files(main).all() if tag.snapshot.id > shared]
@@ -86,7 +86,7 @@ def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int
             tags=", ".join(doubtful),
             hint="delete these tags of main first: they may not be part of the branch's history",
         )
-    return Undone.of(main, snapshots, tags, max(shared + 1, 1 if shared else ids[0]))
+    return RollbackResult.of(main, snapshots, tags, max(shared + 1, 1 if shared else ids[0]))
 
 
 def _earliest_kept(main: TableStore, shared: int, ids: Sequence[int]) -> int:

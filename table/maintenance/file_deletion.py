@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.maintenance.reachable import Held, holdings_of, live_among, other_lines
+from penstock.table.maintenance.reachable import ReferencedFiles, holdings_of, live_among, other_lines
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.paths import external
 from penstock.table.meta.snapshot import Snapshot
@@ -22,7 +22,7 @@ NEVER = 1 << 62  # in place of a snapshot id, for files that no snapshot removed
 
 
 @dataclass(slots=True)
-class Garbage:
+class UnusedFiles:
     """The files that expired snapshots or tags leave behind, as far as the other snapshots of the branch are concerned.
 
     `files` are data files with the id of the snapshot that removed them: an older tag may still need them. `changelog`
@@ -31,29 +31,29 @@ class Garbage:
 
     files: list[tuple[int, ManifestEntry]] = field(default_factory=list)
     changelog: list[ManifestEntry] = field(default_factory=list)
-    held: Held = field(default_factory=Held)
+    held: ReferencedFiles = field(default_factory=ReferencedFiles)
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class SweepResult:
     """The number of files that were deleted, and of those that could not be deleted and are left to orphan removal."""
 
     deleted: int = 0
     failed: int = 0
 
-    def __add__(self, other: Swept) -> Swept:
-        return Swept(self.deleted + other.deleted, self.failed + other.failed)
+    def __add__(self, other: SweepResult) -> SweepResult:
+        return SweepResult(self.deleted + other.deleted, self.failed + other.failed)
 
 
 def sweep(
     store: TableStore,
-    garbage: Garbage,
+    garbage: UnusedFiles,
     *,
     snapshots: Iterable[Snapshot],
     tags: Iterable[Snapshot],
     unrelated: Collection[Snapshot] = (),
     clean_folders: bool = False,
-) -> Swept:
+) -> SweepResult:
     """Delete the garbage, except files that the given snapshots and tags, or other branches, still need.
 
     A file that one of `snapshots` removed is needed by older tags only. For the states in `unrelated` this does not
@@ -63,7 +63,7 @@ def sweep(
     After a crash half way, the remaining files are orphans. TableCorrupt, and nothing deleted, when the metadata of
     what must be kept cannot be read.
     """
-    keep, files = Held(), list(garbage.files)
+    keep, files = ReferencedFiles(), list(garbage.files)
     for snapshot in snapshots:
         keep.add_state(store, snapshot)
     for tag in tags:
@@ -78,11 +78,13 @@ def sweep(
     for line in other_lines(store):
         elsewhere = holdings_of(line)
         doomed = doomed.without(elsewhere.held)
-        entries = [one for one in entries if (one.partition, one.bucket, one.file.name) not in elsewhere.files]
+        entries = [
+            entry for entry in entries if (entry.partition, entry.bucket, entry.file.name) not in elsewhere.files
+        ]
     return _delete_files(store, entries, clean_folders) + _delete_held(store, doomed)
 
 
-def _delete_files(store: TableStore, entries: Iterable[ManifestEntry], clean_folders: bool) -> Swept:
+def _delete_files(store: TableStore, entries: Iterable[ManifestEntry], clean_folders: bool) -> SweepResult:
     paths, folders = set(), set()
     for entry, folder in with_folders(store, entries):
         paths.add(external(entry.file.external_path) or f"{folder}/{entry.file.name}")
@@ -115,7 +117,7 @@ def _delete_empty(store: TableStore, folder: str) -> None:
         folder = folder.rpartition("/")[0]
 
 
-def _delete_held(store: TableStore, held: Held) -> Swept:
+def _delete_held(store: TableStore, held: ReferencedFiles) -> SweepResult:
     layout, paths = Layout.of(store.schema()), store.paths
     indexes = [
         external(entry.external_path)
@@ -127,7 +129,7 @@ def _delete_held(store: TableStore, held: Held) -> Swept:
     return delete_all(store, [*sorted(indexes), *statistics, *manifests])
 
 
-def delete_all(store: TableStore, paths: Collection[str]) -> Swept:
+def delete_all(store: TableStore, paths: Collection[str]) -> SweepResult:
     """Delete files one by one; files that cannot be deleted are counted and left behind."""
     failed = 0
     for path in paths:
@@ -140,4 +142,4 @@ def delete_all(store: TableStore, paths: Collection[str]) -> Swept:
             store.storage.delete(path)
         except OSError:
             failed += 1
-    return Swept(len(paths) - failed, failed)
+    return SweepResult(len(paths) - failed, failed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.storage.base import Entry
 from penstock.table.buckets.layout import Layout
-from penstock.table.maintenance.file_deletion import Swept, delete_all, with_folders
+from penstock.table.maintenance.file_deletion import SweepResult, delete_all, with_folders
 from penstock.table.maintenance.reachable import holdings_of, lines
 from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
@@ -42,7 +42,7 @@ def find_orphans(store: TableStore, older_than: int | None = None) -> list[Orpha
     return sorted((orphan for orphan in found if orphan.path not in used), key=lambda orphan: orphan.path)
 
 
-def remove_orphans(store: TableStore, older_than: int | None = None) -> Swept:
+def remove_orphans(store: TableStore, older_than: int | None = None) -> SweepResult:
     """Delete the orphans; see `find_orphans`."""
     return delete_all(store, [orphan.path for orphan in find_orphans(store, older_than)])
 

@@ -25,7 +25,7 @@ from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 
 
 @dataclass(slots=True)
-class Held:
+class ReferencedFiles:
     """Files outside the buckets, by name; manifests also with a snapshot that refers to them."""
 
     lists: set[str] = field(default_factory=set)  # manifest lists and index manifests
@@ -79,15 +79,15 @@ class Held:
         self.lists.add(name)
         self.manifests.update({manifest.name: (manifest, snapshot) for manifest in manifests})
 
-    def add(self, other: Held) -> None:
+    def add(self, other: ReferencedFiles) -> None:
         self.lists |= other.lists
         self.manifests |= other.manifests
         self.indexes |= other.indexes
         self.statistics |= other.statistics
 
-    def without(self, other: Held) -> Held:
+    def without(self, other: ReferencedFiles) -> ReferencedFiles:
         """Return the files that `other` does not contain."""
-        return Held(
+        return ReferencedFiles(
             self.lists - other.lists,
             {name: found for name, found in self.manifests.items() if name not in other.manifests},
             {name: entry for name, entry in self.indexes.items() if name not in other.indexes},
@@ -150,7 +150,7 @@ class Holdings:
     These are its files outside the buckets, and an entry for each of its data and changelog files.
     """
 
-    held: Held
+    held: ReferencedFiles
     files: dict[tuple[bytes, int, str], ManifestEntry]
 
 
@@ -170,7 +170,7 @@ def holdings_of(store: TableStore) -> Holdings:
 
 
 def _holdings_of(store: TableStore) -> Holdings:
-    holdings, snapshots, tags = Holdings(Held(), {}), list(snapshots_of(store)), tagged(store)
+    holdings, snapshots, tags = Holdings(ReferencedFiles(), {}), list(snapshots_of(store)), tagged(store)
     for root in (*snapshots, *tags):
         holdings.held.add_state(store, root)
     for root in (*snapshots[:1], *tags):
@@ -179,14 +179,14 @@ def _holdings_of(store: TableStore) -> Holdings:
         changelog = holdings.held.add_changelog(store, snapshot)
         _add_files(holdings, (*delta_entries(store, snapshot), *changelog))
     for long_lived in changelogs_of(store):
-        left = Held()
+        left = ReferencedFiles()
         left.add_long_lived(store, long_lived)
         holdings.held.add(left)
         _add_files(holdings, _changes_of(store, long_lived, left))
     return holdings
 
 
-def _changes_of(store: TableStore, changelog: Snapshot, left: Held) -> list[ManifestEntry]:
+def _changes_of(store: TableStore, changelog: Snapshot, left: ReferencedFiles) -> list[ManifestEntry]:
     if changelog.changelog_manifest_list is not None:
         return remaining_changelog(store, changelog)[1]
     return delta_entries(store, changelog) if changelog.delta_manifest_list in left.lists else []
@@ -198,13 +198,13 @@ def _add_files(holdings: Holdings, entries: Iterable[ManifestEntry]) -> None:
             holdings.files[entry.partition, entry.bucket, entry.file.name] = entry
 
 
-def held_by_changelogs(store: TableStore) -> Held:
+def held_by_changelogs(store: TableStore) -> ReferencedFiles:
     """Return the deltas that long-lived changelogs are read from.
 
     Changelogs with lists share no manifest with a snapshot.
     """
     first = store.snapshots.find_changelog(store.snapshots.changelogs.earliest() or 0)
-    held = Held()
+    held = ReferencedFiles()
     if first is not None and stands_on_delta(store, first):
         for changelog in changelogs_of(store):
             held.add_long_lived(store, changelog)

@@ -22,7 +22,7 @@ HOUR = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class RetentionRule:
     """A retention rule: at least `least` are kept, at most `most`; between them those younger than `millis`."""
 
     least: int
@@ -35,7 +35,7 @@ class Keep:
         if self.most is not None and self.most < self.least:
             raise ConfigError(f"at most {self.most} cannot be kept if at least {self.least} must be")
 
-    def beyond(self, other: Keep) -> bool:
+    def beyond(self, other: RetentionRule) -> bool:
         """Return whether this rule keeps anything longer than the other one."""
         mine, theirs = self.most or 1 << 62, other.most or 1 << 62
         return mine > theirs or self.least > other.least or self.millis > other.millis
@@ -45,8 +45,8 @@ class Keep:
 class Retention:
     """The retention of a table's snapshots and changelogs. `at_once` bounds how many expire in a round."""
 
-    snapshots: Keep
-    changelogs: Keep
+    snapshots: RetentionRule
+    changelogs: RetentionRule
     at_once: int
     clean_folders: bool
 
@@ -69,8 +69,8 @@ class Retention:
         if least is None:
             least = options[SNAPSHOT_NUM_RETAINED_MIN]
             least = least if most is None else min(least, most)
-        snapshots = Keep(least, most, options[SNAPSHOT_TIME_RETAINED] if millis is None else millis)
-        changelogs = Keep(
+        snapshots = RetentionRule(least, most, options[SNAPSHOT_TIME_RETAINED] if millis is None else millis)
+        changelogs = RetentionRule(
             options.get(CHANGELOG_NUM_RETAINED_MIN, snapshots.least),
             options.get(CHANGELOG_NUM_RETAINED_MAX, snapshots.most),
             options.get(CHANGELOG_TIME_RETAINED, snapshots.millis),

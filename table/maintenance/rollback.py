@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class RollbackResult:
     """The effect of a rollback or fast-forward.
 
     It removes snapshots and tags, and sets back the consumers that had read beyond the target, each to its snapshot in
@@ -31,10 +31,10 @@ class Undone:
     consumers: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, store: TableStore, snapshots: Sequence[int], tags: Sequence[Tag], next_id: int) -> Undone:
+    def of(cls, store: TableStore, snapshots: Sequence[int], tags: Sequence[Tag], next_id: int) -> RollbackResult:
         """Collect what is undone; `next_id` is the first snapshot id that will be assigned again."""
         consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch).all()
-        ahead = {one.id: next_id for one in consumers if one.next_snapshot > next_id}
+        ahead = {consumer.id: next_id for consumer in consumers if consumer.next_snapshot > next_id}
         return cls(tuple(snapshots), tuple(tag.name for tag in tags), ahead)
 
     def __bool__(self) -> bool:
@@ -51,7 +51,7 @@ class Undone:
         return "; ".join(parts)
 
 
-def undone_by_rollback(store: TableStore, target: int | str) -> Undone:
+def undone_by_rollback(store: TableStore, target: int | str) -> RollbackResult:
     """Return what `rollback_to` the same target would remove; changes nothing."""
     return _undone(store, _found(store, target))
 
@@ -91,10 +91,10 @@ def _found(store: TableStore, target: int | str) -> Snapshot:
     return tag_files(store).get(target).snapshot if isinstance(target, str) else snapshot_or_tagged(store, target)
 
 
-def _undone(store: TableStore, snapshot: Snapshot) -> Undone:
+def _undone(store: TableStore, snapshot: Snapshot) -> RollbackResult:
     later = [number for number in store.snapshots.ids() if number > snapshot.id]
     tags = [tag for tag in tag_files(store).all() if tag.snapshot.id > snapshot.id]
-    return Undone.of(store, later, tags, snapshot.id + 1)
+    return RollbackResult.of(store, later, tags, snapshot.id + 1)
 
 
 def set_consumers_back(store: TableStore, consumers: Mapping[str, int]) -> None:

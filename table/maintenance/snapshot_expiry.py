@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from penstock.errors import TableCorrupt
-from penstock.table.maintenance.file_deletion import Garbage, Swept, sweep
+from penstock.table.maintenance.file_deletion import SweepResult, UnusedFiles, sweep
 from penstock.table.maintenance.reachable import (
-    Held,
+    ReferencedFiles,
     held_by_changelogs,
     nearest_before,
     stands_on_delta,
     tagged,
     taken_away,
 )
-from penstock.table.maintenance.retention import Keep, Retention
+from penstock.table.maintenance.retention import Retention, RetentionRule
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.live import changelog_entries
@@ -32,13 +32,13 @@ LOOK_AHEAD = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class ExpiryResult:
     """The range of expired snapshot ids, from `first` to `end` (exclusive); empty when both are equal."""
 
     first: int = 0
     end: int = 0
     changelogs: int = 0
-    swept: Swept = field(default_factory=Swept)
+    swept: SweepResult = field(default_factory=SweepResult)
 
     @property
     def snapshots(self) -> int:
@@ -54,7 +54,7 @@ def expire_snapshots(
     max_deletes: int | None = None,
     protect_users: int = WEEK,
     options: Mapping[str, str] | None = None,
-) -> Expired:
+) -> ExpiryResult:
     """Expire snapshots in one bounded round, by the table's options where arguments are None.
 
     `older_than` is in epoch millis.
@@ -83,7 +83,7 @@ def expire_changelogs(
     older_than: int | None = None,
     max_deletes: int | None = None,
     delete_all: bool = False,
-) -> Expired:
+) -> ExpiryResult:
     """Expire, in one bounded round, changelogs that outlived their snapshots.
 
     Arguments that are None are replaced by the table's `changelog.*` options; no snapshot is touched. With `delete_all`
@@ -92,34 +92,34 @@ def expire_changelogs(
     now, folder = store.ambient.now_millis(), store.snapshots.changelogs
     if delete_all:
         gone = [found for number in folder.numbers() if (found := store.snapshots.find_changelog(number)) is not None]
-        return Expired(changelogs=len(gone), swept=_expire_changelogs(store, gone, ())) if gone else Expired()
+        return ExpiryResult(changelogs=len(gone), swept=_expire_changelogs(store, gone, ())) if gone else ExpiryResult()
     retention = Retention.of(store.schema().options, at_once=max_deletes)
     kept = retention.changelogs
-    keep = Keep(
+    keep = RetentionRule(
         kept.least if retain_min is None else retain_min,
         kept.most if retain_max is None else retain_max,
         kept.millis if older_than is None else now - older_than,
     )
-    return _with_changelogs(store, replace(retention, changelogs=keep, snapshots=keep), now, Expired())
+    return _with_changelogs(store, replace(retention, changelogs=keep, snapshots=keep), now, ExpiryResult())
 
 
-def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect_users: int) -> Expired:
+def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect_users: int) -> ExpiryResult:
     ids = store.snapshots.ids()
     if not ids:
-        return Expired()
+        return ExpiryResult()
     candidates = _candidates(store, ids, retention, now)
     candidates = _before_last_of_user(store, ids, candidates, now - protect_users)
     if not candidates:
-        return Expired(ids[0], ids[0])
+        return ExpiryResult(ids[0], ids[0])
     end = _following(store, ids, candidates[-1].id)
     if end is None:
-        return Expired(ids[0], ids[0])
+        return ExpiryResult(ids[0], ids[0])
     try:
         garbage = _garbage(store, candidates, end, retention)
     except TableCorrupt:
         if store.snapshots.exists(candidates[0].id):
             raise
-        return Expired(ids[0], ids[0])  # another round runs at the same time and was faster
+        return ExpiryResult(ids[0], ids[0])  # another round runs at the same time and was faster
     store.snapshots.folder.write_earliest(end.id)
     for snapshot in candidates:
         if retention.decoupled and _may_be_read(store, snapshot):
@@ -133,7 +133,7 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
         unrelated=_beyond_gaps(store, ids, candidates[0].id, end),
         clean_folders=retention.clean_folders,
     )
-    return Expired(candidates[0].id, end.id, 0, swept)
+    return ExpiryResult(candidates[0].id, end.id, 0, swept)
 
 
 def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now: int) -> list[Snapshot]:
@@ -200,12 +200,12 @@ def _before_last_of_user(
     return [snapshot for snapshot in candidates if snapshot.id < stop]
 
 
-def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, retention: Retention) -> Garbage:
+def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, retention: Retention) -> UnusedFiles:
     """Return the files only expired snapshots need.
 
     A file that a snapshot removed was needed by its predecessor, so the range of snapshots to read is shifted by one.
     """
-    garbage = Garbage()
+    garbage = UnusedFiles()
     for snapshot in (*expired[1:], end):
         taken = taken_away(store, snapshot)
         if retention.decoupled and stands_on_delta(store, snapshot):  # the files of APPEND snapshots serve as changelog
@@ -230,7 +230,7 @@ def _tags_around(store: TableStore, first: int, end: int) -> list[Snapshot]:
     return ([before] if before is not None else []) + [tag for tag in tags if first <= tag.id < end]
 
 
-def _with_changelogs(store: TableStore, retention: Retention, now: int, expired: Expired) -> Expired:
+def _with_changelogs(store: TableStore, retention: Retention, now: int, expired: ExpiryResult) -> ExpiryResult:
     """Expire changelogs that outlived their snapshots by the same retention."""
     numbers, latest = store.snapshots.changelogs.numbers(), store.snapshots.latest_id()
     if latest is None or not numbers:
@@ -250,8 +250,8 @@ def _with_changelogs(store: TableStore, retention: Retention, now: int, expired:
     return replace(expired, changelogs=len(gone), swept=expired.swept + swept)
 
 
-def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequence[int]) -> Swept:
-    folder, kept = store.snapshots.changelogs, Held()
+def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequence[int]) -> SweepResult:
+    folder, kept = store.snapshots.changelogs, ReferencedFiles()
     earliest = store.snapshots.find(store.snapshots.earliest_id() or 0)
     following = store.snapshots.find_changelog(left[0]) if left else earliest
     garbage = _changelog_garbage(store, [*gone, following] if following is not None else gone)
@@ -273,12 +273,12 @@ def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequen
     )
 
 
-def _changelog_garbage(store: TableStore, snapshots: Sequence[Snapshot]) -> Garbage:
+def _changelog_garbage(store: TableStore, snapshots: Sequence[Snapshot]) -> UnusedFiles:
     """Return the changelog files of all snapshots but the last.
 
     Where data files serve as changelog, a file that a snapshot removed was part of an older snapshot's changes.
     """
-    garbage = Garbage()
+    garbage = UnusedFiles()
     for place, snapshot in enumerate(snapshots):
         last = place == len(snapshots) - 1
         if not last and _is_there(store, snapshot.changelog_manifest_list):

@@ -15,8 +15,8 @@ from penstock.table.maintenance.fast_forward import fast_forward
 from penstock.table.maintenance.file_deletion import delete_all
 from penstock.table.maintenance.orphans import Orphan, find_orphans
 from penstock.table.maintenance.partition_expiry import expire_partitions
-from penstock.table.maintenance.rollback import Undone, rollback_to, undone_by_rollback
-from penstock.table.maintenance.snapshot_expiry import Expired, expire_changelogs, expire_snapshots
+from penstock.table.maintenance.rollback import RollbackResult, rollback_to, undone_by_rollback
+from penstock.table.maintenance.snapshot_expiry import ExpiryResult, expire_changelogs, expire_snapshots
 from penstock.table.maintenance.tag_changes import rename_tag, replace_tag, tag_from_timestamp, tag_from_watermark
 from penstock.table.maintenance.tags import create_tag, delete_tag, expire_tags
 from penstock.table.maintenance.upkeep import Upkeep, keep_up
@@ -24,7 +24,7 @@ from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.operations.repair import (
-    Healed,
+    RepairResult,
     compact_manifests,
     remove_unexisting_files,
     remove_unexisting_manifests,
@@ -47,7 +47,7 @@ class TableMaintenance(TableDescription):
         older_than: int | str | datetime | None = None,
         max_deletes: int | None = None,
         options: Mapping[str, str] | None = None,
-    ) -> Expired:
+    ) -> ExpiryResult:
         """Expire snapshots, in one bounded round.
 
         Arguments that are None fall back to the table's options, or to `options`.
@@ -70,7 +70,7 @@ class TableMaintenance(TableDescription):
         """
         return rollback_to(self._store, self._point(target))
 
-    def undone_by_rollback(self, target: int | str | datetime) -> Undone:
+    def undone_by_rollback(self, target: int | str | datetime) -> RollbackResult:
         """Return the snapshots and tags that `rollback_to` would remove, and the consumers it would set back."""
         return undone_by_rollback(self._store, self._point(target))
 
@@ -124,7 +124,7 @@ class TableMaintenance(TableDescription):
         """Delete a branch with its snapshots, tags and schemas."""
         delete_branch(self._store, name)
 
-    def fast_forward(self, branch: str) -> Undone:
+    def fast_forward(self, branch: str) -> RollbackResult:
         """Replace the main branch with `branch`; return what main lost by it."""
         return fast_forward(self._store, branch)
 
@@ -170,7 +170,7 @@ class TableMaintenance(TableDescription):
         older_than: int | str | datetime | None = None,
         max_deletes: int | None = None,
         delete_all: bool = False,
-    ) -> Expired:
+    ) -> ExpiryResult:
         """Expire, in one bounded round, changelogs that outlived their snapshots.
 
         With `delete_all`, all of them are deleted.
@@ -184,18 +184,18 @@ class TableMaintenance(TableDescription):
             delete_all=delete_all,
         )
 
-    def compact_manifests(self, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> Healed:
+    def compact_manifests(self, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> RepairResult:
         """Merge the table's manifests into fewer and larger ones, in a COMPACT snapshot that changes no row."""
         store, options = self._on_branch(options)
         return compact_manifests(store, dry_run=dry_run, options=options)
 
     def remove_unexisting_files(
         self, partitions: Sequence[Mapping[str, object]] | None = None, *, dry_run: bool = False
-    ) -> Healed:
+    ) -> RepairResult:
         """Remove data files that no longer exist from the table's metadata; their rows are lost."""
         return remove_unexisting_files(self._store, partitions, dry_run=dry_run)
 
-    def remove_unexisting_manifests(self, *, dry_run: bool = False) -> Healed:
+    def remove_unexisting_manifests(self, *, dry_run: bool = False) -> RepairResult:
         """Commit a snapshot that consists of the manifests that still exist, after some were lost."""
         return remove_unexisting_manifests(self._store, dry_run=dry_run)
 

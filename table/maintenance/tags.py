@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import ConfigError
-from penstock.table.maintenance.file_deletion import NEVER, Garbage, Swept, sweep
+from penstock.table.maintenance.file_deletion import NEVER, SweepResult, UnusedFiles, sweep
 from penstock.table.maintenance.reachable import held_by_changelogs, nearest_before, tagged
 from penstock.table.maintenance.success_files import write_success
 from penstock.table.meta.entries import FileKind
@@ -65,24 +65,24 @@ def _success_path(store: TableStore, name: str) -> str:
     return f"{store.paths.tag_folder}/tag-success-file/{name}_SUCCESS"
 
 
-def delete_tag(store: TableStore, name: str) -> Swept:
+def delete_tag(store: TableStore, name: str) -> SweepResult:
     """Delete the tag, and the files that only it used. TagMissing when it does not exist."""
     files = tag_files(store)
     snapshot = files.get(name).snapshot
     alone = not store.snapshots.exists(snapshot.id) and not _other_tags(store, name, snapshot)
-    garbage = _held_alone(store, snapshot) if alone else Garbage()
+    garbage = _held_alone(store, snapshot) if alone else UnusedFiles()
     files.delete(name)
     if _tells_success(store):
         store.storage.delete(_success_path(store, name))
     # A tag created from this one in the meantime is seen now; one created later does not find this tag any more.
     if not alone or _other_tags(store, name, snapshot):
-        return Swept()
+        return SweepResult()
     return sweep(store, garbage, snapshots=[], tags=_neighbours(store, snapshot, tagged(store)))
 
 
-def _held_alone(store: TableStore, snapshot: Snapshot) -> Garbage:
+def _held_alone(store: TableStore, snapshot: Snapshot) -> UnusedFiles:
     """Return the files of a snapshot that exists only as a tag, without those that long-lived changelogs need."""
-    garbage, kept = Garbage(), held_by_changelogs(store)
+    garbage, kept = UnusedFiles(), held_by_changelogs(store)
     added = {entry.file.name for entry in kept.entries(store) if entry.kind is FileKind.ADD}
     garbage.held.add_state(store, snapshot)
     garbage.held = garbage.held.without(kept)

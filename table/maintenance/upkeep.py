@@ -11,7 +11,7 @@ from penstock.table.maintenance.automatic_tags import AutomaticTags, create_batc
 from penstock.table.maintenance.consumers import expire_consumers
 from penstock.table.maintenance.done_partitions import mark_due, mark_written, watermark_time
 from penstock.table.maintenance.partition_expiry import PartitionExpiry, expire_partitions
-from penstock.table.maintenance.snapshot_expiry import Expired, expire_snapshots
+from penstock.table.maintenance.snapshot_expiry import ExpiryResult, expire_snapshots
 from penstock.table.maintenance.tags import expire_tags
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -34,7 +34,7 @@ class Upkeep:
     """The result of a maintenance round. Pass it to the next round, which reads from it when partitions are due."""
 
     consumers: tuple[str, ...] = ()
-    expired: Expired = field(default_factory=Expired)
+    expired: ExpiryResult = field(default_factory=ExpiryResult)
     partitions: tuple[dict[str, object], ...] = ()
     marked_done: tuple[dict[str, object], ...] = ()
     tags: tuple[str, ...] = ()

@@ -45,7 +45,7 @@ class KeyOrder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class KeyGroups:
     """Rows grouped by key.
 
     `order` has the row numbers key by key, the latest row last; key k is order[starts[k]:ends[k]].
@@ -67,7 +67,7 @@ class Groups:
         return np.diff(self.starts, append=len(self.order))
 
 
-def group_rows(spec: KeyOrder, rows: pa.Table, *, sorted_runs: bool = True) -> Groups:
+def group_rows(spec: KeyOrder, rows: pa.Table, *, sorted_runs: bool = True) -> KeyGroups:
     """Group `rows`, which are concatenated sorted runs, older first, or are in order of arrival.
 
     Rows of a key are ordered by the user's sequence fields, then by sequence number if the rows have one, then by their
@@ -78,7 +78,7 @@ def group_rows(spec: KeyOrder, rows: pa.Table, *, sorted_runs: bool = True) -> G
     starts = group_starts(keys, order)
     if len(starts) < len(order) and _has_sequence(spec, rows):
         order = _in_sequence(spec, rows, order, starts)
-    return Groups(rows, kinds_of(rows), order, starts)
+    return KeyGroups(rows, kinds_of(rows), order, starts)
 
 
 def newest_rows(spec: KeyOrder, rows: pa.Table) -> Flags:
@@ -171,7 +171,7 @@ class Work:
     keys: Ints
 
     @classmethod
-    def of(cls, groups: Groups, chosen: Flags) -> Work:
+    def of(cls, groups: KeyGroups, chosen: Flags) -> Work:
         """Return the rows of the chosen groups."""
         counts = groups.counts
         rows = groups.order if chosen.all() else groups.order[np.repeat(chosen, counts)]

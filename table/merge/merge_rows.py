@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.table.merge.incoming_kinds import kept_rows
-from penstock.table.merge.key_groups import Groups, concat_parts, group_rows, kinds_of, visible_rows
+from penstock.table.merge.key_groups import KeyGroups, concat_parts, group_rows, kinds_of, visible_rows
 from penstock.table.merge.outcome import Outcome
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.values.arrays import Ints
@@ -64,13 +64,13 @@ def merge_parts(
         row_levels = None if row_levels is None else row_levels[kept]
     if len(parts) == 1 and not repeats:
         everything = np.arange(len(rows))  # every key is unique: nothing to order
-        groups = Groups(rows, kinds_of(rows), everything, everything)
+        groups = KeyGroups(rows, kinds_of(rows), everything, everything)
     else:
         groups = group_rows(spec, rows)
     return merge_groups(spec, groups, bypass=bypass, levels=row_levels)
 
 
-def merge_groups(spec: MergeSpec, groups: Groups, *, bypass: bool = True, levels: Ints | None = None) -> Outcome:
+def merge_groups(spec: MergeSpec, groups: KeyGroups, *, bypass: bool = True, levels: Ints | None = None) -> Outcome:
     """Merge groups. With `levels`, by row: above level 0, only the rows of each key's smallest level count."""
     chosen = groups.counts > 1 if bypass else np.ones(len(groups.starts), np.bool_)
     if levels is not None:
@@ -78,7 +78,7 @@ def merge_groups(spec: MergeSpec, groups: Groups, *, bypass: bool = True, levels
     return spec.engine.merge(spec, groups, chosen)
 
 
-def _smallest_level(groups: Groups, levels: Ints) -> Groups:
+def _smallest_level(groups: KeyGroups, levels: Ints) -> KeyGroups:
     ordered = levels[groups.order]
     if len(ordered) == 0:
         return groups
@@ -86,4 +86,4 @@ def _smallest_level(groups: Groups, levels: Ints) -> Groups:
     smallest = np.repeat(np.minimum.reduceat(upper, groups.starts), groups.counts)
     kept = (ordered == 0) | (ordered == smallest)
     starts = np.append(0, np.cumsum(np.add.reduceat(kept, groups.starts, dtype=np.int64)))[:-1]
-    return Groups(groups.rows, groups.kinds, groups.order[kept], starts)
+    return KeyGroups(groups.rows, groups.kinds, groups.order[kept], starts)

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.row_kinds import RowKinds, is_retract
-from penstock.table.merge.key_groups import KIND, Groups, Work
+from penstock.table.merge.key_groups import KIND, KeyGroups, Work
 from penstock.table.values.arrays import Flags, Ints
 from penstock.table.values.buffers import rows_at
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeOutcome:
     """The result of a merge engine for the keys in `Work`: one position per key (-1: null), or new values.
 
     Columns in neither `picks` nor `made` come from the key's last row.
@@ -37,14 +37,16 @@ class Merged:
 class Outcome:
     """One row per group, in key order. `winners` are the row numbers of the last row of each key."""
 
-    groups: Groups
+    groups: KeyGroups
     winners: Ints
     kinds: RowKinds
     work: Work | None = None
-    merged: Merged | None = None
+    merged: MergeOutcome | None = None
 
     @classmethod
-    def of(cls, groups: Groups, winners: Ints, work: Work | None = None, merged: Merged | None = None) -> Outcome:
+    def of(
+        cls, groups: KeyGroups, winners: Ints, work: Work | None = None, merged: MergeOutcome | None = None
+    ) -> Outcome:
         """Return the outcome with the kinds of the winners, or of the merged rows."""
         kinds = groups.kinds[winners]
         if work is not None and merged is not None:
@@ -52,7 +54,7 @@ class Outcome:
         return cls(groups, winners, kinds, work, merged)
 
     @classmethod
-    def by_column(cls, groups: Groups, chosen: Flags, merge: Callable[[Work], Merged]) -> Outcome:
+    def by_column(cls, groups: KeyGroups, chosen: Flags, merge: Callable[[Work], MergeOutcome]) -> Outcome:
         """Return the outcome of an engine that merges the rows of the chosen keys column by column."""
         winners = groups.order[groups.ends - 1]
         if not chosen.any():

@@ -8,7 +8,7 @@ from enum import Enum
 
 from penstock.row_kinds import RowKinds
 from penstock.table.merge.aggregates.function import Aggregate
-from penstock.table.merge.key_groups import Groups
+from penstock.table.merge.key_groups import KeyGroups
 from penstock.table.merge.outcome import Outcome
 from penstock.table.options.declaration import TableOption
 from penstock.table.options.table_options import TableOptions
@@ -36,7 +36,7 @@ class MergeEngine:
     """
 
     name: str  # in the option merge-engine
-    merge: Callable[[MergeSpec, Groups, Flags], Outcome]
+    merge: Callable[[MergeSpec, KeyGroups, Flags], Outcome]
     configure: Callable[[MergeSpec, TableSchema], MergeSpec]
     check_retracts: Callable[[MergeSpec, RowKinds], None]
     check_options: Callable[[TableOptions], None]

@@ -35,15 +35,15 @@ else:
     from backports.zstd import ZstdError
 
 
-class Required:
+class RequiredField:
     """The marker of a field that has no default."""
 
 
-REQUIRED = Required()
+REQUIRED = RequiredField()
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RecordShape:
     """The conversion of a record to an object: `make` is called with the values of `fields`, in this order.
 
     The values in `fields` are the defaults of fields that are null or that the writer did not know. `members` are the
@@ -53,7 +53,7 @@ class Shape:
 
     make: Callable[..., object]
     fields: Mapping[str, object]
-    members: Mapping[str, Shape] = field(default_factory=dict)
+    members: Mapping[str, RecordShape] = field(default_factory=dict)
     decode: Callable[[bytes, int], list[Any]] | None = None
     layout: object = None
 
@@ -108,7 +108,7 @@ def write_records(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]
     return out.getvalue()
 
 
-def read_records(data: bytes, shape: Shape, where: str, facts: Mapping[str, object]) -> list[Any]:
+def read_records(data: bytes, shape: RecordShape, where: str, facts: Mapping[str, object]) -> list[Any]:
     """Return every record of the file `where`, converted by the shape. `facts` are added to a TableCorrupt."""
     try:
         if data.startswith(b"Obj\x01"):
@@ -129,7 +129,7 @@ def _corrupt(message: str, data: bytes, where: str, facts: Mapping[str, object])
     return TableCorrupt(message, hint=None, **{"file": where, "bytes": len(data), **facts})
 
 
-def _avro_records(data: bytes, shape: Shape) -> list[Any]:
+def _avro_records(data: bytes, shape: RecordShape) -> list[Any]:
     blocks = AvroBlocks(data)
     known = shape.decode is not None and _layout_of(blocks.schema) == shape.layout
     array = None if known else _array_of(blocks.schema)
@@ -181,7 +181,7 @@ def layout(schema: Any) -> object:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _made(row: Mapping[str, Any], shape: Shape) -> object:
+def _made(row: Mapping[str, Any], shape: RecordShape) -> object:
     missing = [name for name, default in shape.fields.items() if default is REQUIRED and row.get(name) is None]
     if missing:
         raise ValueError(f"the records have no {', '.join(missing)}")
@@ -189,7 +189,7 @@ def _made(row: Mapping[str, Any], shape: Shape) -> object:
     return shape.make(*(default if value is None else _plain(value, member) for value, default, member in values))
 
 
-def _plain(value: Any, shape: Shape | None) -> object:
+def _plain(value: Any, shape: RecordShape | None) -> object:
     if isinstance(value, list):
         return tuple(None if item is None else _plain(item, shape) for item in value)
     if isinstance(value, dict) and shape is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastavro import parse_schema
 
-from penstock.table.meta.avro_container import REQUIRED, Shape, layout
+from penstock.table.meta.avro_container import REQUIRED, RecordShape, layout
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats, DataFile
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile, VectorRange
 from penstock.table.meta.manifest_decoder import MANIFEST_VERSION, decode_entries
@@ -171,8 +171,8 @@ def _optional(*names: str) -> dict[str, object]:
     return dict.fromkeys(names)
 
 
-_STATS_SHAPE = Shape(ColumnStats, {**_required("_MIN_VALUES", "_MAX_VALUES"), "_NULL_COUNTS": ()})
-_FILE_SHAPE = Shape(
+_STATS_SHAPE = RecordShape(ColumnStats, {**_required("_MIN_VALUES", "_MAX_VALUES"), "_NULL_COUNTS": ()})
+_FILE_SHAPE = RecordShape(
     DataFile,
     {
         **_required("_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT", "_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS"),
@@ -183,14 +183,14 @@ _FILE_SHAPE = Shape(
     },
     {"_KEY_STATS": _STATS_SHAPE, "_VALUE_STATS": _STATS_SHAPE},
 )
-ENTRY_SHAPE = Shape(
+ENTRY_SHAPE = RecordShape(
     _entry,
     _required("_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS", "_FILE"),
     {"_FILE": _FILE_SHAPE},
     decode_entries,
     layout(_ENTRY),
 )
-LIST_SHAPE = Shape(
+LIST_SHAPE = RecordShape(
     _listed,
     {
         **_required("_VERSION", "_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES"),
@@ -200,12 +200,12 @@ LIST_SHAPE = Shape(
     },
     {"_PARTITION_STATS": _STATS_SHAPE},
 )
-INDEX_SHAPE = Shape(
+INDEX_SHAPE = RecordShape(
     _indexed,
     {
         **_required("_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_INDEX_TYPE", "_FILE_NAME", "_FILE_SIZE"),
         **_required("_ROW_COUNT"),
         **_optional("_DELETIONS_VECTORS_RANGES", "_EXTERNAL_PATH", "_GLOBAL_INDEX"),
     },
-    {"_DELETIONS_VECTORS_RANGES": Shape(VectorRange, {**_required("f0", "f1", "f2"), "_CARDINALITY": None})},
+    {"_DELETIONS_VECTORS_RANGES": RecordShape(VectorRange, {**_required("f0", "f1", "f2"), "_CARDINALITY": None})},
 )

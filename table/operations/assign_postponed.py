@@ -28,7 +28,7 @@ from penstock.table.values.arrow_types import arrow_schema
 
 
 @dataclass(frozen=True, slots=True)
-class Postponed:
+class PostponedPartition:
     """The postponed files of a partition, and the number of buckets its rows are distributed to."""
 
     partition: bytes
@@ -46,18 +46,18 @@ def bucket_totals(layout: Layout, live: Sequence[ManifestEntry]) -> dict[bytes, 
     return totals | {entry.partition: entry.total_buckets for entry in live if entry.bucket >= 0}
 
 
-def postponed(layout: Layout, live: Sequence[ManifestEntry]) -> list[Postponed]:
+def postponed(layout: Layout, live: Sequence[ManifestEntry]) -> list[PostponedPartition]:
     """Return the postponed files of each partition that has some."""
     totals = bucket_totals(layout, live)
     waiting = grouped([entry for entry in live if entry.bucket == POSTPONE_BUCKET])
     return [
-        Postponed(partition, tuple(entry.file for entry in entries), totals[partition])
+        PostponedPartition(partition, tuple(entry.file for entry in entries), totals[partition])
         for (partition, _), entries in waiting.items()
     ]
 
 
 def distribute(
-    store: TableStore, layout: Layout, parts: Sequence[Postponed], user: str, base: int
+    store: TableStore, layout: Layout, parts: Sequence[PostponedPartition], user: str, base: int
 ) -> Iterator[CommitMessage]:
     """Yield the messages of one compaction on snapshot `base`.
 
@@ -83,7 +83,7 @@ def distribute(
 
 
 def _rows(
-    store: TableStore, layout: Layout, part: Postponed
+    store: TableStore, layout: Layout, part: PostponedPartition
 ) -> Iterator[tuple[pa.RecordBatch, np.ndarray[tuple[int], np.dtype[np.int8]]]]:
     reader = FileReader(
         store.storage,

@@ -28,7 +28,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
 from penstock.table.options.writers import ROW_TRACKING_ENABLED
-from penstock.table.read.filter import Condition
+from penstock.table.read.filter import RowFilter
 from penstock.table.read.plan import plan_state
 from penstock.table.read.scan import Scan
 from penstock.table.schema.table_schema import TableSchema
@@ -46,7 +46,7 @@ def delete_rows(store: TableStore, where: pc.Expression | str, user: str | None 
     marked. It is repeated, up to three times, when another job rewrote one of the files. Keeps a batch of rows in
     memory.
     """
-    condition = Condition.of(where, arrow_schema(store.schema().fields), store.name)
+    condition = RowFilter.of(where, arrow_schema(store.schema().fields), store.name)
     user = user or store.new_commit_user()
     if store.schema().primary_keys:
         return _delete_by_keys(store, condition, user)
@@ -62,7 +62,7 @@ def delete_rows(store: TableStore, where: pc.Expression | str, user: str | None 
     raise lost
 
 
-def _delete_by_keys(store: TableStore, condition: Condition, user: str) -> list[Snapshot]:
+def _delete_by_keys(store: TableStore, condition: RowFilter, user: str) -> list[Snapshot]:
     check_deletable(store.schema(), store.name)
     # The writer reads the table state before the scan does, so that the commit detects rows other jobs write later.
     with TableWriter.open(store, user) as writer:
@@ -97,7 +97,7 @@ class _Appended:
 
     store: TableStore
     base: Snapshot | None
-    condition: Condition
+    condition: RowFilter
     layout: Layout = field(init=False)
     _marks: bool = field(init=False)
     _vectors_before: list[IndexEntry] = field(init=False)

@@ -9,7 +9,7 @@ from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.commit_checks import Covers
-from penstock.table.commit.committer import Committed, Committer
+from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Snapshot
@@ -115,7 +115,7 @@ class OverwriteWriter(TableWriter):
         number: int,
         watermark: int | None,
         properties: Mapping[str, str] | None,
-    ) -> Committed:
+    ) -> CommittedSnapshots:
         covers = self._covers(messages)
         for message in messages:
             if not covers(message.partition):
@@ -125,7 +125,7 @@ class OverwriteWriter(TableWriter):
                     partition=str(self.layout.partition_values(message.partition)),
                 )
         if self._dynamic and not messages:
-            return Committed()
+            return CommittedSnapshots()
         self._check_keys(covers)
         return committer.overwrite(messages, covers, number, properties=properties)
 

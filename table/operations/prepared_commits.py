@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.buckets.bucket_state import BucketState
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.committer import Committed, Committer
-from penstock.table.commit.completion import Completed, Completion
+from penstock.table.commit.committer import CommittedSnapshots, Committer
+from penstock.table.commit.completion import Completion, CompletionResult
 from penstock.table.commit.prepared_files import compacted_buckets, discard, fate_of, only_compaction
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Snapshot
@@ -37,8 +37,8 @@ class PreparedCommits:
     uncertain: bool
 
     def run(
-        self, messages: Sequence[CommitMessage], number: int, commit: Callable[[Committer], Committed]
-    ) -> Completed:
+        self, messages: Sequence[CommitMessage], number: int, commit: Callable[[Committer], CommittedSnapshots]
+    ) -> CompletionResult:
         """Commit the messages by `commit`, unless they are committed already, and complete what is missing."""
         committer = Committer(self.store, self.user)
         completion = Completion(committer, self.layout, self.open_bucket)
@@ -55,13 +55,13 @@ class PreparedCommits:
             raise
         if done.already is not None:
             return completion.finish(messages, done.already)
-        rest = Completed()
+        rest = CompletionResult()
         if done.lost_compaction is not None:
             log.warning("event=compaction_lost table=%s reason=%s", self.store.name, done.lost_compaction.message)
             self._discard([only_compaction(message) for message in messages])
             if done.last is not None:
                 rest = completion.compact(compacted_buckets(messages), done.last)
-        return Completed((*done.snapshots, *rest.snapshots), rest.owed)
+        return CompletionResult((*done.snapshots, *rest.snapshots), rest.owed)
 
     def _committed_before(self, messages: Sequence[CommitMessage]) -> Snapshot | None:
         """Return the snapshot that contains these messages, if a commit that failed took effect after all."""

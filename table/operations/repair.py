@@ -19,7 +19,7 @@ from penstock.table.options.table_options import TableOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Healed:
+class RepairResult:
     """The result of a repair: `paths` are the lost files, or the manifests to merge.
 
     Empty, and without a snapshot, when there was nothing to repair.
@@ -29,7 +29,9 @@ class Healed:
     snapshot: Snapshot | None = None
 
 
-def compact_manifests(store: TableStore, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> Healed:
+def compact_manifests(
+    store: TableStore, *, dry_run: bool = False, options: Mapping[str, str] | None = None
+) -> RepairResult:
     """Merge the table's manifests into as few as possible, without the entries that were deleted again.
 
     Commits one COMPACT snapshot that changes no row. Nothing happens when there is at most one small manifest and none
@@ -41,12 +43,12 @@ def compact_manifests(store: TableStore, *, dry_run: bool = False, options: Mapp
     target = TableOptions({**store.schema().options, **own})[MANIFEST_TARGET_FILE_SIZE]
     many = [manifest for manifest in manifests if manifest.deleted_files or manifest.size < target]
     if len(many) < 2 and not any(manifest.deleted_files for manifest in many):
-        return Healed()
+        return RepairResult()
     paths = tuple(store.paths.manifest(manifest.name) for manifest in many)
-    return Healed(paths, None if dry_run else _rebased(store, live_entries, own))
+    return RepairResult(paths, None if dry_run else _rebased(store, live_entries, own))
 
 
-def remove_unexisting_manifests(store: TableStore, *, dry_run: bool = False) -> Healed:
+def remove_unexisting_manifests(store: TableStore, *, dry_run: bool = False) -> RepairResult:
     """Commit a snapshot that refers only to manifests that exist.
 
     Files added by a lost manifest are lost, and files deleted by it reappear: use it for tables that cannot be read
@@ -54,29 +56,29 @@ def remove_unexisting_manifests(store: TableStore, *, dry_run: bool = False) -> 
     """
     latest = store.snapshots.latest()
     if latest is None:
-        return Healed()
+        return RepairResult()
     paths = (store.paths.manifest(manifest.name) for manifest in all_manifests(store, latest))
     lost = tuple(path for path in paths if not store.storage.exists(path))
-    return Healed(lost, None if dry_run or not lost else _rebased(store, _entries_that_are_there))
+    return RepairResult(lost, None if dry_run or not lost else _rebased(store, _entries_that_are_there))
 
 
 def remove_unexisting_files(
     store: TableStore, partitions: Sequence[Mapping[str, object]] | None = None, *, dry_run: bool = False
-) -> Healed:
+) -> RepairResult:
     """Remove the data files that no longer exist from the table, as one OVERWRITE; their rows are lost.
 
     CommitConflict when one of them was compacted away in the meantime: call it again.
     """
     latest = store.snapshots.latest()
     if latest is None:
-        return Healed()
+        return RepairResult()
     lost = list(_lost_entries(store, latest, partitions))
     paths = tuple(path for _, path in lost)
     if dry_run or not lost:
-        return Healed(paths)
+        return RepairResult(paths)
     gone = [entry.deleted() for entry, _ in lost]
     committer = Committer(store, store.new_commit_user())
-    return Healed(paths, committer.rewrite(Changes(CommitKind.OVERWRITE, gone)).last)
+    return RepairResult(paths, committer.rewrite(Changes(CommitKind.OVERWRITE, gone)).last)
 
 
 def _rebased(

@@ -13,7 +13,7 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.meta.entries import Bucket, ManifestEntry
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.overwrite import PartitionSpec
-from penstock.table.read.filter import Condition
+from penstock.table.read.filter import RowFilter
 from penstock.table.values.arguments import mappings
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.internal import from_internal
@@ -58,7 +58,7 @@ class Selection:
     def _of(self, layout: Layout, partitions: Sequence[bytes], table: str) -> set[bytes]:
         chosen = set(partitions)
         if self.partitions is not None:
-            specs = [PartitionSpec.of(layout, one) for one in mappings(self.partitions, "partitions")]
+            specs = [PartitionSpec.of(layout, mapping) for mapping in mappings(self.partitions, "partitions")]
             chosen = {one for one in chosen if any(spec.covers(one) for spec in specs)}
         if self.where is not None and chosen:
             chosen &= _holding(layout, partitions, self.where, table)
@@ -73,7 +73,7 @@ def _holding(layout: Layout, partitions: Sequence[bytes], where: str, table: str
     columns = [from_internal(column, field.type) for column, field in zip(values, fields, strict=True)]
     batch = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(fields))
     try:
-        held = Condition(where).mask(batch).to_pylist()
+        held = RowFilter(where).mask(batch).to_pylist()
     except ConfigError as reason:
         raise ConfigError(
             reason.message,

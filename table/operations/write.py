@@ -16,8 +16,8 @@ from penstock.table.buckets.input_rows import RowRules, refuse_folders
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.buckets.postponed import Writer
 from penstock.table.buckets.route import Slice, partitions_of, route, slices
-from penstock.table.commit.committer import Committed, Committer
-from penstock.table.commit.completion import Completed
+from penstock.table.commit.committer import CommittedSnapshots, Committer
+from penstock.table.commit.completion import CompletionResult
 from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
@@ -208,7 +208,7 @@ class TableWriter:
             self._uncertain = True
             raise store_error(failure, "the store failed during a commit", table=self.store.name) from failure
 
-    def _complete(self, done: Completed, identifier: int | None) -> list[Snapshot]:
+    def _complete(self, done: CompletionResult, identifier: int | None) -> list[Snapshot]:
         """Prepare the writer for the next commit, and return the snapshots of this one."""
         self._uncertain = False
         self._owed |= done.owed
@@ -225,7 +225,7 @@ class TableWriter:
         number: int,
         watermark: int | None,
         properties: Mapping[str, str] | None,
-    ) -> Committed:
+    ) -> CommittedSnapshots:
         return committer.commit(messages, number, watermark=watermark, properties=properties)
 
     def _go_on(self, newest: Snapshot | None) -> None:

@@ -103,7 +103,8 @@ class OrcTail:
         _check_types(self.types)
         self.stripes = self.footer.messages(3)
         self.stripe_footers = [
-            self._message(sum(one.integer(number) for number in (1, 2, 3)), one.integer(4)) for one in self.stripes
+            self._message(sum(stripe.integer(number) for number in (1, 2, 3)), stripe.integer(4))
+            for stripe in self.stripes
         ]
         self.timestamps = {
             place for place, one in enumerate(self.types) if one.integer(1) in (Kind.TIMESTAMP, Kind.INSTANT)
@@ -208,4 +209,4 @@ def stripe_message(offset: int, index_length: int, data_length: int, footer_leng
 
 def _length(column: Message, kind: int, place: int) -> int:
     """Return the total length of a column's texts or bytes from its statistics: a zigzag integer, never negative."""
-    return sum(one.integer(place) >> 1 for one in column.messages(kind))
+    return sum(message.integer(place) >> 1 for message in column.messages(kind))

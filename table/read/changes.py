@@ -29,7 +29,7 @@ from penstock.table.read.split_reader import SplitReader
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class SnapshotRange:
     """The range (start, end] of an incremental read: snapshot ids, tags, or epoch milliseconds when `times`."""
 
     start: str
@@ -38,7 +38,7 @@ class Between:
     times: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Between | None:
+    def of(cls, options: Mapping[str, str]) -> SnapshotRange | None:
         """Build from the read's options; None when they do not name a range."""
         read = TableOptions(options)
         for option, times in ((INCREMENTAL_BETWEEN, False), (INCREMENTAL_BETWEEN_TIMESTAMP, True)):
@@ -59,11 +59,11 @@ def read_changes(store: TableStore, start: int, end: int, mode: str = "auto") ->
     """Return the rows changed in (start, end], snapshot ids, with a leading rowkind column."""
     schema = store.schema()
     reader = SplitReader(store, Layout.of(schema), schema.fields, kinds=True)
-    between = Between(str(start), str(end), INCREMENTAL_BETWEEN_SCAN_MODE.kind.parse(mode))
+    between = SnapshotRange(str(start), str(end), INCREMENTAL_BETWEEN_SCAN_MODE.kind.parse(mode))
     return pa.Table.from_batches(read_between(store, between, reader), reader.schema)
 
 
-def read_between(store: TableStore, between: Between, reader: SplitReader) -> Iterator[pa.RecordBatch]:
+def read_between(store: TableStore, between: SnapshotRange, reader: SplitReader) -> Iterator[pa.RecordBatch]:
     """Yield the changed rows with their kinds, snapshot by snapshot.
 
     Where two states are compared instead, yield their difference as a whole.
@@ -77,7 +77,7 @@ def read_between(store: TableStore, between: Between, reader: SplitReader) -> It
     yield from difference(store, reader, start, end)
 
 
-def between_splits(store: TableStore, between: Between, layout: Layout) -> Iterator[Split] | None:
+def between_splits(store: TableStore, between: SnapshotRange, layout: Layout) -> Iterator[Split] | None:
     """Return the splits with the changes, snapshot by snapshot. Return None when two states must be compared."""
     tagged = _is_tagged(store, between)
     mode = between.mode
@@ -148,7 +148,7 @@ def snapshot_or_changelog(store: TableStore, snapshot_id: int) -> Snapshot:
     return store.snapshots.get(snapshot_id) if found is None else found
 
 
-def _is_tagged(store: TableStore, between: Between) -> bool:
+def _is_tagged(store: TableStore, between: SnapshotRange) -> bool:
     if between.times or (between.start.isdigit() and between.end.isdigit()):
         return False
     names = TagFiles(store.storage, store.paths.root, store.paths.branch).names()
@@ -158,7 +158,7 @@ def _is_tagged(store: TableStore, between: Between) -> bool:
     return True
 
 
-def _ids(store: TableStore, between: Between) -> tuple[int, int]:
+def _ids(store: TableStore, between: SnapshotRange) -> tuple[int, int]:
     if between.times:
         start, end = (_id_at(store, _to_millis(text)) for text in (between.start, between.end))
     else:
@@ -187,7 +187,7 @@ def _id_at(store: TableStore, millis: int) -> int:
     return 0 if earliest is None else earliest - 1
 
 
-def _state(store: TableStore, text: str, between: Between, tagged: bool) -> Snapshot | None:
+def _state(store: TableStore, text: str, between: SnapshotRange, tagged: bool) -> Snapshot | None:
     if tagged:
         return TagFiles(store.storage, store.paths.root, store.paths.branch).get(text).snapshot
     start, end = _ids(store, replace(between))

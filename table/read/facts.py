@@ -6,11 +6,11 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.files.statistics import bounds_of_what_is_read
 from penstock.table.meta.data_file import ColumnStats, DataFile
 from penstock.table.meta.store import TableStore
-from penstock.table.read.pruning import Known
+from penstock.table.read.pruning import KnownBounds
 from penstock.table.values.binary_row import decode_row
 
 
-def partition_facts(layout: Layout, partition: bytes | ColumnStats, rows: int) -> list[Known]:
+def partition_facts(layout: Layout, partition: bytes | ColumnStats, rows: int) -> list[KnownBounds]:
     """Return the bounds of the partition columns.
 
     `partition` is one partition (bytes), or the statistics of all partitions of a manifest.
@@ -19,35 +19,35 @@ def partition_facts(layout: Layout, partition: bytes | ColumnStats, rows: int) -
     if isinstance(partition, bytes):
         values = decode_row(partition, types)
         return [
-            Known(field, value, value, rows if value is None else 0, rows)
+            KnownBounds(field, value, value, rows if value is None else 0, rows)
             for field, value in zip(fields, values, strict=True)
         ]
     least, greatest = decode_row(partition.min_values, types), decode_row(partition.max_values, types)
     nulls = partition.null_counts or (None,) * len(fields)
     return [
-        Known(field, low, high, count, rows)
+        KnownBounds(field, low, high, count, rows)
         for field, low, high, count in zip(fields, least, greatest, nulls, strict=True)
     ]
 
 
-def key_facts(layout: Layout, file: DataFile) -> list[Known]:
+def key_facts(layout: Layout, file: DataFile) -> list[KnownBounds]:
     """Return the bounds of the key columns of a file."""
     least, greatest = decode_row(file.min_key, layout.key_types), decode_row(file.max_key, layout.key_types)
     if len(layout.key_fields) == 1:
-        return [Known(layout.key_fields[0], least[0], greatest[0], 0, file.row_count)]
+        return [KnownBounds(layout.key_fields[0], least[0], greatest[0], 0, file.row_count)]
     # Only the first column of a composite key is bounded by the first and last key; the rest by statistics.
     types = layout.key_types
     stats = file.key_stats
     if not stats.null_counts:
-        return [Known(layout.key_fields[0], least[0], greatest[0], 0, file.row_count)]
+        return [KnownBounds(layout.key_fields[0], least[0], greatest[0], 0, file.row_count)]
     lows, highs = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
     return [
-        Known(field, *bounds_of_what_is_read(low, high, field.type, file.format), nulls, file.row_count)
+        KnownBounds(field, *bounds_of_what_is_read(low, high, field.type, file.format), nulls, file.row_count)
         for field, low, high, nulls in zip(layout.key_fields, lows, highs, stats.null_counts, strict=True)
     ]
 
 
-def value_facts(store: TableStore, layout: Layout, file: DataFile) -> list[Known]:
+def value_facts(store: TableStore, layout: Layout, file: DataFile) -> list[KnownBounds]:
     """Return the bounds of the value columns.
 
     Columns whose type changed since the file was written are left out: a cast may reorder values.
@@ -63,7 +63,7 @@ def value_facts(store: TableStore, layout: Layout, file: DataFile) -> list[Known
     highs = decode_row(file.value_stats.max_values, types)
     now = {field.id: field for field in layout.schema.fields}
     return [
-        Known(now[column.id], *bounds_of_what_is_read(low, high, column.type, file.format), nulls, file.row_count)
+        KnownBounds(now[column.id], *bounds_of_what_is_read(low, high, column.type, file.format), nulls, file.row_count)
         for column, low, high, nulls in zip(columns, lows, highs, file.value_stats.null_counts, strict=True)
         if column.id in now and _same_order(now[column.id].type, column.type)
     ]

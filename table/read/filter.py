@@ -21,7 +21,7 @@ _NO_MATCH = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ")
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RowFilter:
     """A row filter.
 
     Expressions are evaluated by Arrow. SQL text is evaluated by DuckDB, with names in backquotes or without; rows keep
@@ -34,7 +34,7 @@ class Condition:
     _pruning: pc.Expression | None = field(init=False, repr=False, compare=False, default=None)
 
     @classmethod
-    def of(cls, given: object, schema: pa.Schema, table: str) -> Condition:
+    def of(cls, given: object, schema: pa.Schema, table: str) -> RowFilter:
         """Return the condition after trying it on an empty batch.
 
         ConfigError when it names an unknown column, or compares types that cannot be compared.
@@ -57,7 +57,7 @@ class Condition:
         return condition
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Condition, (self.given, self.table)  # DuckDB connections cannot be pickled
+        return RowFilter, (self.given, self.table)  # DuckDB connections cannot be pickled
 
     @property
     def expression(self) -> pc.Expression | None:

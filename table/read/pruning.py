@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownBounds:
     """The known bounds of one column of a file, partition or manifest, in internal values.
 
     `nulls` is None when the number of nulls is unknown.
@@ -40,7 +40,9 @@ class Known:
     rows: int
 
 
-def possible(items: Sequence[T], facts: Sequence[Sequence[Known]], schema: pa.Schema, where: pc.Expression) -> list[T]:
+def possible(
+    items: Sequence[T], facts: Sequence[Sequence[KnownBounds]], schema: pa.Schema, where: pc.Expression
+) -> list[T]:
     """Return the items in which some row may match `where`; `facts` has one entry per item, in the same order."""
     import pyarrow.dataset as ds  # imports pandas, which costs as much as a small scan
 
@@ -62,7 +64,7 @@ def possible(items: Sequence[T], facts: Sequence[Sequence[Known]], schema: pa.Sc
         return list(items)
 
 
-def _guarantees(known: Known) -> list[pc.Expression]:
+def _guarantees(known: KnownBounds) -> list[pc.Expression]:
     column = pc.field(known.field.name)
     if known.nulls is not None and known.nulls == known.rows:
         return [column.is_null()]

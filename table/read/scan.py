@@ -13,9 +13,9 @@ from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.read.changes import Between, read_between
+from penstock.table.read.changes import SnapshotRange, read_between
 from penstock.table.read.fallback import Fallback
-from penstock.table.read.filter import Condition
+from penstock.table.read.filter import RowFilter
 from penstock.table.read.outputs import Outputs
 from penstock.table.read.plan import KeepLevel, Plan, Split, plan_state
 from penstock.table.read.split_reader import SplitReader
@@ -41,7 +41,7 @@ class Scan(Outputs):
     where: pc.Expression | str | None
     travel: Travel
     options: Mapping[str, str]
-    between: Between | None = None
+    between: SnapshotRange | None = None
     keep_level: KeepLevel | None = None
     falls_back: bool = True
     snapshot: Snapshot | None = None
@@ -82,7 +82,7 @@ class Scan(Outputs):
             where,
             travel,
             given,
-            Between.of(merged),
+            SnapshotRange.of(merged),
             falls_back=falls_back,
             limit=_checked_limit(limit),
         )
@@ -194,8 +194,8 @@ class Scan(Outputs):
         layout = Layout.of(replace(schema, options={**schema.options, **self.options}))
         return SplitReader(self.store, layout, self._wanted(schema), self._condition(schema), show_kinds)
 
-    def _condition(self, schema: TableSchema) -> Condition | None:
-        return None if self.where is None else Condition.of(self.where, arrow_schema(schema.fields), self.store.name)
+    def _condition(self, schema: TableSchema) -> RowFilter | None:
+        return None if self.where is None else RowFilter.of(self.where, arrow_schema(schema.fields), self.store.name)
 
     def _wanted(self, schema: TableSchema) -> tuple[Field, ...]:
         if self.columns is None:

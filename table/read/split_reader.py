@@ -26,7 +26,7 @@ from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import READ_BATCH_SIZE
-from penstock.table.read.filter import Condition
+from penstock.table.read.filter import RowFilter
 from penstock.table.read.plan import Split, VectorPlace
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.values.arrow_types import arrow_schema
@@ -47,7 +47,7 @@ class SplitReader:
     store: TableStore
     layout: Layout
     wanted: tuple[Field, ...]
-    where: Condition | None = None
+    where: RowFilter | None = None
     kinds: bool = False
 
     @property

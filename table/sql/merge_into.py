@@ -16,7 +16,7 @@ from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.operations.delete import check_deletable
 from penstock.table.sql.session import Session
-from penstock.table.sql.text import Token, duck_text, quoted, tokens_of
+from penstock.table.sql.text import SqlToken, duck_text, quoted, tokens_of
 
 ACTIONS = (
     "matched-upsert",
@@ -222,7 +222,7 @@ class _Merge:
 def _split(written: str) -> Iterator[str]:
     """Yield the parts between commas outside of brackets and quotes."""
     depth = 0
-    part: list[Token] = []
+    part: list[SqlToken] = []
     for token in tokens_of(written):
         depth += (token.text in {"(", "[", "{"}) - (token.text in {")", "]", "}"})
         if token.text == "," and depth == 0:

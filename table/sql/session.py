@@ -14,7 +14,7 @@ from penstock.errors import ConfigError, PenstockError, did_you_mean
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.store import TableMissing
-from penstock.table.read.filter import Condition
+from penstock.table.read.filter import RowFilter
 from penstock.table.read.lazy_dataset import LazyDataset
 from penstock.table.sql.statements import answered
 from penstock.table.sql.text import Mention, duck_text, has_alias, mentions, quoted, tokens_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow.compute as pc
 
-    from penstock.table.sql.text import Token
+    from penstock.table.sql.text import SqlToken
 
 
 class Session:
@@ -111,7 +111,7 @@ class Session:
             self._tables[database] = frozenset(self._catalog.tables(database) if known else ())
         return (database, table) if parse_name(table)[0] in self._tables[database] else None
 
-    def _named(self, place: tuple[str, str], mention: Mention, tokens: Sequence[Token]) -> str:
+    def _named(self, place: tuple[str, str], mention: Mention, tokens: Sequence[SqlToken]) -> str:
         if mention.options:
             self._travels += 1
             name = f"travel_{self._travels}"
@@ -144,7 +144,7 @@ class Session:
 
         def rows(columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
             if where is not None:
-                Condition.of(where, scan.schema, table.name)
+                RowFilter.of(where, scan.schema, table.name)
             chosen = None if columns is None else tuple(columns)
             if scan.between is not None:
                 return self._watched(scan.to_batches())

@@ -11,13 +11,13 @@ from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.schema.type_text import written
-from penstock.table.sql.text import Token, literal
+from penstock.table.sql.text import SqlToken, literal
 from penstock.table.values.types import Field, with_nullability
 
 _SHOWS = ("tables", "databases", "schemas", "create")
 
 
-def answered(catalog: Catalog, database: str | None, tokens: Sequence[Token]) -> pa.Table | None:
+def answered(catalog: Catalog, database: str | None, tokens: Sequence[SqlToken]) -> pa.Table | None:
     """Return the rows of such a statement; None for any other statement, which DuckDB runs."""
     words = [token for token in tokens if token.kind not in {"blank", "hint"}]
     lower = [word.text.lower() for word in words]
@@ -32,7 +32,7 @@ def answered(catalog: Catalog, database: str | None, tokens: Sequence[Token]) ->
     return None
 
 
-def _shown(catalog: Catalog, database: str | None, words: Sequence[Token], lower: Sequence[str]) -> pa.Table:
+def _shown(catalog: Catalog, database: str | None, words: Sequence[SqlToken], lower: Sequence[str]) -> pa.Table:
     if lower[1] == "create":
         if lower[2:3] != ["table"] or len(words) < 4:
             raise ConfigError("SHOW needs an object", hint="SHOW CREATE TABLE database.table")
@@ -51,13 +51,13 @@ def _shown(catalog: Catalog, database: str | None, words: Sequence[Token], lower
     return pa.table({name: pa.array([row[place] for row in found], pa.string()) for place, name in enumerate(names)})
 
 
-def _nothing_after(words: Sequence[Token]) -> None:
+def _nothing_after(words: Sequence[SqlToken]) -> None:
     if words:
         told = " ".join(word.text for word in words)
         raise ConfigError(f"{told!r} is not supported here", hint="SHOW DATABASES, or SHOW TABLES [IN database]")
 
 
-def _name(words: Sequence[Token], database: str | None) -> str:
+def _name(words: Sequence[SqlToken], database: str | None) -> str:
     """Return the full name of `t`, `db.t`, or either followed by `$branch_b`."""
     parts = [word.name for word in words if word.text != "."]
     if None in parts or len(parts) not in {1, 2} or (len(parts) == 1 and database is None):

@@ -23,7 +23,7 @@ _NO_ALIAS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     """A token of a statement; `kind` is the name of the matching group."""
 
     kind: str
@@ -50,12 +50,12 @@ class Mention:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-def tokens_of(sql: str) -> list[Token]:
+def tokens_of(sql: str) -> list[SqlToken]:
     """Return the tokens of a statement; joined, they are the statement again."""
-    return [Token(match.lastgroup or "sign", match[0]) for match in _TOKEN.finditer(sql)]
+    return [SqlToken(match.lastgroup or "sign", match[0]) for match in _TOKEN.finditer(sql)]
 
 
-def duck_text(tokens: Sequence[Token]) -> str:
+def duck_text(tokens: Sequence[SqlToken]) -> str:
     """Return the text of tokens, with names in backquotes changed to double quotes."""
     return "".join(quoted(token.text[1:-1]) if token.text.startswith("`") else token.text for token in tokens)
 
@@ -70,7 +70,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def mentions(tokens: Sequence[Token]) -> Iterator[Mention]:
+def mentions(tokens: Sequence[SqlToken]) -> Iterator[Mention]:
     """Yield the positions where tables may be named.
 
     A column after a comma may look the same, so the caller checks whether the table exists.
@@ -90,7 +90,7 @@ def mentions(tokens: Sequence[Token]) -> Iterator[Mention]:
             place += 1
 
 
-def _chain(tokens: Sequence[Token], place: int) -> tuple[tuple[str, ...], int]:
+def _chain(tokens: Sequence[SqlToken], place: int) -> tuple[tuple[str, ...], int]:
     names = [tokens[place].name or ""]
     end = place + 1
     while end + 1 < len(tokens) and tokens[end].text == "." and (following := tokens[end + 1].name) is not None:
@@ -99,7 +99,7 @@ def _chain(tokens: Sequence[Token], place: int) -> tuple[tuple[str, ...], int]:
     return tuple(names), end
 
 
-def _said_of(tokens: Sequence[Token], end: int) -> tuple[dict[str, str], int]:
+def _said_of(tokens: Sequence[SqlToken], end: int) -> tuple[dict[str, str], int]:
     """Return the options after a name, and where they end: hints, `FOR VERSION AS OF 3`, `FOR TAG 'x'`."""
     options: dict[str, str] = {}
     while (place := _solid(tokens, end)) < len(tokens):
@@ -124,13 +124,13 @@ def _said_of(tokens: Sequence[Token], end: int) -> tuple[dict[str, str], int]:
     return options, end
 
 
-def _solid(tokens: Sequence[Token], place: int) -> int:
+def _solid(tokens: Sequence[SqlToken], place: int) -> int:
     while place < len(tokens) and tokens[place].kind == "blank":
         place += 1
     return place
 
 
-def _past(tokens: Sequence[Token], place: int, count: int) -> int:
+def _past(tokens: Sequence[SqlToken], place: int, count: int) -> int:
     for _ in range(count):
         place = _solid(tokens, place) + 1
     return place
@@ -154,7 +154,7 @@ def _point(what: str, told: str) -> dict[str, str]:
     return {"scan.timestamp-millis": str(int(text) * 1000)}
 
 
-def has_alias(tokens: Sequence[Token], end: int) -> bool:
+def has_alias(tokens: Sequence[SqlToken], end: int) -> bool:
     """Return whether the table that ends before token `end` has an alias."""
     place = _solid(tokens, end)
     if place >= len(tokens) or tokens[place].name is None:

@@ -120,15 +120,15 @@ def manifests(store: TableStore) -> pa.Table:
     fields = Layout.of(store.schema()).partition_fields
     rows = (
         (
-            one.name,
-            one.size,
-            one.added_files,
-            one.deleted_files,
-            one.schema_id,
-            _row_text(one.partition_stats.min_values, fields),
-            _row_text(one.partition_stats.max_values, fields),
+            manifest.name,
+            manifest.size,
+            manifest.added_files,
+            manifest.deleted_files,
+            manifest.schema_id,
+            _row_text(manifest.partition_stats.min_values, fields),
+            _row_text(manifest.partition_stats.max_values, fields),
         )
-        for one in (all_manifests(store, latest) if latest else ())
+        for manifest in (all_manifests(store, latest) if latest else ())
     )
     return table_of(columns, rows)
 
@@ -196,19 +196,19 @@ def table_indexes(store: TableStore) -> pa.Table:
     fields = Layout.of(store.schema()).partition_fields
     rows = (
         (
-            _row_text(one.partition, fields),
-            one.bucket,
-            one.index_type,
-            one.name,
-            one.size,
-            one.row_count,
+            _row_text(entry.partition, fields),
+            entry.bucket,
+            entry.index_type,
+            entry.name,
+            entry.size,
+            entry.row_count,
             None
-            if one.vector_ranges is None
+            if entry.vector_ranges is None
             else [
                 {"f0": part.data_file, "f1": part.offset, "f2": part.length, "_CARDINALITY": part.cardinality}
-                for part in one.vector_ranges
+                for part in entry.vector_ranges
             ],
         )
-        for one in (index_entries(store, latest) if latest else ())
+        for entry in (index_entries(store, latest) if latest else ())
     )
     return table_of(columns, rows)

@@ -90,15 +90,15 @@ def schemas(store: TableStore) -> pa.Table:
         columns,
         (
             (
-                one.id,
-                _compact([field_json(field) for field in one.fields]),
-                _compact(list(one.partition_keys)),
-                _compact(list(one.primary_keys)),
-                _compact(one.options),
-                one.comment,
-                local(store, one.time_millis),
+                version.id,
+                _compact([field_json(field) for field in version.fields]),
+                _compact(list(version.partition_keys)),
+                _compact(list(version.primary_keys)),
+                _compact(version.options),
+                version.comment,
+                local(store, version.time_millis),
             )
-            for one in versions
+            for version in versions
         ),
     )
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.meta.store import TableStore
-from penstock.table.read.filter import Condition
+from penstock.table.read.filter import RowFilter
 from penstock.table.read.outputs import Outputs
 from penstock.table.system.tables import check_name, system_table
 from penstock.table.values.nearest import no_column
@@ -32,7 +32,7 @@ class SystemScan(Outputs):
     def to_arrow(self) -> pa.Table:
         rows = system_table(self.store, self.system)
         if self.where is not None:
-            condition = Condition.of(self.where, rows.schema, self.store.name)
+            condition = RowFilter.of(self.where, rows.schema, self.store.name)
             kept = [condition.kept(batch) for batch in rows.to_batches()]
             rows = pa.Table.from_batches(kept, rows.schema)
         if self.columns is None:

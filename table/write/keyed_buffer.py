@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.row_kinds import RowKinds
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, cut_by_keys, steps
-from penstock.table.merge.key_groups import KIND, SEQUENCE, Groups, concat_parts, group_rows, kinds_of
+from penstock.table.merge.key_groups import KIND, SEQUENCE, KeyGroups, concat_parts, group_rows, kinds_of
 from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
@@ -103,7 +103,7 @@ class KeyedRows:
             self._runs.append(run)
             self.budget.spilled(run.size)
 
-    def _parts(self, groups: Groups, *, merged: bool) -> Iterator[pa.Table]:
+    def _parts(self, groups: KeyGroups, *, merged: bool) -> Iterator[pa.Table]:
         """Yield the rows in parts so small that one part of every run open at the same time fits into the budget."""
         rows = merge_groups(self.merge, groups).table() if merged else _ordered(groups)
         most = max(_LEAST_PART, self.budget.most // MAX_OPEN_RUNS) * len(rows) // max(rows.nbytes, 1)
@@ -114,14 +114,14 @@ class KeyedRows:
         run.delete()
         self.budget.spilled(-run.size)
 
-    def _from_memory(self) -> Iterator[Groups]:
+    def _from_memory(self) -> Iterator[KeyGroups]:
         """Yield the rows in memory in key order, piece by piece, and release their share of the budget."""
         rows = self._numbered()
         self._batches.clear()
         self._let_go()
         yield from _pieces(self.merge, rows)
 
-    def _from_disk(self) -> Iterator[Groups]:
+    def _from_disk(self) -> Iterator[KeyGroups]:
         held = [_ordered(piece).combine_chunks().to_batches() for piece in self._from_memory()] if self._batches else []
         runs = [SortedRun(0, run.batches(), repeats=True) for run in self._runs]
         runs.append(SortedRun(0, [batch for piece in held for batch in piece], repeats=True))
@@ -143,7 +143,7 @@ class KeyedRows:
         held, self._held = self._held, 0
         self.budget.shrank(self, held)
 
-    def _write(self, pieces: Iterator[Groups]) -> None:
+    def _write(self, pieces: Iterator[KeyGroups]) -> None:
         data = self.files.open()
         changelog = self.files.open(changelog=True) if self.keeps_input else None
         with ExitStack() as unfinished:
@@ -161,7 +161,7 @@ class KeyedRows:
         self.changelog_files += told
 
 
-def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[Groups]:
+def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[KeyGroups]:
     """Yield rows in order of arrival grouped by key: all at once, or for large buffers some keys at a time."""
     groups = group_rows(merge, rows, sorted_runs=False)
     if len(rows) <= 2 * _PIECE_ROWS:
@@ -174,12 +174,12 @@ def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[Groups]:
         starts, order = groups.starts[first:last] - begin, groups.order[begin:end]
         if merge.engine.keeps_rows_whole:
             # fetched only after the merge has decided which rows remain
-            yield Groups(rows, groups.kinds, order, starts)
+            yield KeyGroups(rows, groups.kinds, order, starts)
         else:  # these engines read all columns of all rows
             some = rows_at(rows, order)
-            yield Groups(some, kinds_of(some), np.arange(end - begin), starts)
+            yield KeyGroups(some, kinds_of(some), np.arange(end - begin), starts)
 
 
-def _ordered(groups: Groups) -> pa.Table:
+def _ordered(groups: KeyGroups) -> pa.Table:
     """Return the rows in key order, unmerged."""
     return rows_at(groups.rows, groups.order)

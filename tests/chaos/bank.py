@@ -64,7 +64,7 @@ class Bank:
             *("--name", "bank", "--checkpoint", f"{self.folder}/checkpoint", "--master", self.master),
             *("--max-batch-rows", "60", "--trigger", "100ms"),
             *(word for flag, conf in pairs.items() for key, value in conf.items() for word in (flag, f"{key}={value}")),
-            *(word for one in self.settings for word in ("--spark-conf", one)),
+            *(word for setting in self.settings for word in ("--spark-conf", setting)),
             *more,
         ]
 

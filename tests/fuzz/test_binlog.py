@@ -13,7 +13,7 @@ import pytest
 
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.log_files import file_segments
-from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.plan import PlanLimits, RangePlanner
 from penstock.ingest.mysql.binlog.segment import CHECKSUM, HEADER
 from penstock.ingest.mysql.binlog.unpack import unpacked
@@ -61,7 +61,7 @@ def _with_body(event: bytes, chance: random.Random) -> bytes:
 
 
 def _read(path: Path, *, mariadb: bool) -> None:
-    decoder = Decoder(DecodeOptions(partial_images=True))
+    decoder = Decoder(BinlogOptions(partial_images=True))
     for segment in file_segments(path):
         for plain in unpacked(segment, 1 << 20):
             for batch in decoder.decode(plain):

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import SchemaConflict
 from penstock.formats import FORMATS, decode
-from penstock.formats.change import Decoded, DecodeOptions
+from penstock.formats.change import DecodeOptions, DecodeResult
 from penstock.formats.debezium.schema_registry import SchemaRegistry
 from penstock.schema_evolution.text_casts import Misfits
 from penstock.schema_evolution.types.mapping import TypeMapping
@@ -64,7 +64,7 @@ def samples(name: str) -> list[Any]:
     return found
 
 
-def fitted(decoded: Decoded, chance: random.Random) -> None:
+def fitted(decoded: DecodeResult, chance: random.Random) -> None:
     for batch in decoded.batches:
         for number, one in enumerate(batch.schema.fields):
             targets = [parse_type(chance.choice(TARGETS))]

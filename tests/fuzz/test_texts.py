@@ -74,7 +74,7 @@ def _ddl(text: str) -> None:
 
 READERS: dict[str, tuple[list[str], Callable[[str], object]]] = {
     "expressions": (EXPRESSIONS, parse_expression),
-    "projections": ([f"*, {one} as x, a b" for one in EXPRESSIONS], parse_projection),
+    "projections": ([f"*, {expression} as x, a b" for expression in EXPRESSIONS], parse_projection),
     "pipelines": ([PIPELINE], yaml_file.read),
     "types": (["DECIMAL(10, 2) NOT NULL", "TIMESTAMP(3) WITH LOCAL TIME ZONE", "ARRAY<INT>"], parse_type),
     "ddl": (DDL, _ddl),

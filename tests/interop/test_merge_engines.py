@@ -354,7 +354,7 @@ def test_an_insert_after_a_delete_within_one_commit_joins_the_row_before_as_in_j
         path = oracle.create(
             tmp_path / name, "shop.t", columns, primary_keys=["id"], options={"bucket": "1", **options}
         )
-        commits = [[("+I", 1, 5, 6)], changes] if together else [[("+I", 1, 5, 6)], *([one] for one in changes)]
+        commits = [[("+I", 1, 5, 6)], changes] if together else [[("+I", 1, 5, 6)], *([change] for change in changes)]
         table = penstock.open_table(str(path))
         for number, rows in enumerate(commits, 1):
             if name == "javas":

@@ -120,7 +120,7 @@ class Bound:
         assert (latest.id if latest else 0) == len(self.state.history) - 1
         if latest is None:
             return
-        assert {entry.file.name for entry in live_entries(store, latest)} == {_name(one.name) for one in model.files}
+        assert {entry.file.name for entry in live_entries(store, latest)} == {_name(file.name) for file in model.files}
         ranges = (one for entry in _index(store, latest.id) for one in entry.vector_ranges or ())
         assert {one.data_file for one in ranges} == {_name(number) for number in model.deleted}
 

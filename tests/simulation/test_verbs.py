@@ -28,7 +28,7 @@ def failures(operations: list[Operation], shift: int, *, all_of_them: bool) -> I
     if all_of_them:
         yield from product((operation.number for operation in operations), Fault)
         return
-    yield from product((one.number for one in operations if one.name == "create"), OF_CREATES)
+    yield from product((operation.number for operation in operations if operation.name == "create"), OF_CREATES)
     ways = list(Fault)
     numbers = range(1 + shift, len(operations) + 1, EVERY)
     yield from ((number, ways[(number // EVERY + shift) % len(ways)]) for number in numbers)

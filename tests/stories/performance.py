@@ -133,7 +133,7 @@ class Performance:
         models: dict[Any, TableModel] = (
             line.tagged
             if step["to"] == "tag"
-            else {one.id: line.models[one.id] for one in found.snapshots if one.id in line.models}
+            else {snapshot.id: line.models[snapshot.id] for snapshot in found.snapshots if snapshot.id in line.models}
         )
         fitting = [target for target, model in models.items() if same_columns(model, line.now)]
         fitting = [target for target in fitting if self._has_buckets_of_schema(found, step["to"], target)]

@@ -53,7 +53,7 @@ def test_format_of_another_package_is_found_and_decodes(site: Path) -> None:
     assert "acme-json" in FORMATS.names()
     assert format_named("ACME-json").needs_key
     given = messages({"id": 1})
-    found = decode("acme-json", Messages([b"ACME " + (one or b"") for one in given.values], given.offsets))
+    found = decode("acme-json", Messages([b"ACME " + (value or b"") for value in given.values], given.offsets))
     assert rows(found) == [("+I", {"id": "1"})]
 
 

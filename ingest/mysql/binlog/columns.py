@@ -18,15 +18,17 @@ from penstock.ingest.mysql.values.network import addresses
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.ingest.mysql.binlog.table_layout import ShapedColumn
+    from penstock.ingest.mysql.binlog.table_layout import BinlogColumn
     from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
-    from penstock.ingest.mysql.values.rules import Cells
+    from penstock.ingest.mysql.values.rules import CellContext
 
 _ARROW_INTEGERS = {1: "int8", 2: "int16", 3: "int32", 4: "int32", 8: "int64"}
 _FRACTION_UNITS = {0: 0, 1: 10_000, 2: 100, 3: 1}
 
 
-def column_of(data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def column_of(
+    data: Bytes, shaped: BinlogColumn, start: Int64s, length: Int64s, null: Bools, cells: CellContext
+) -> pa.Array:
     """Return the Arrow column of the cells at these positions; the position of a null is ignored."""
     if null.any():
         start, length = np.where(null, 0, start), np.where(null, 0, length)
@@ -35,7 +37,7 @@ def column_of(data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, 
 
 
 def _integers(
-    data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, _cells: Cells
+    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, _cells: CellContext
 ) -> pa.Array:
     width, unsigned = INTEGER_BYTES[shaped.column.type.base], shaped.column.type.unsigned
     name = ("u" if unsigned else "") + _ARROW_INTEGERS[width]
@@ -48,26 +50,32 @@ def _integers(
     return fixed(pa.type_for_alias(name), read, null)
 
 
-def _floats(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+def _floats(
+    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, _cells: CellContext
+) -> pa.Array:
     if shaped.kind == kinds.FLOAT:
         return fixed(pa.float32(), at_every_byte(data, "<f4")[start], null)
     return fixed(pa.float64(), at_every_byte(data, "<f8")[start], null)
 
 
 def _decimals(
-    data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, _cells: Cells
+    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, _cells: CellContext
 ) -> pa.Array:
     return decimals(data, start, null, shaped.size, shaped.scale)
 
 
-def _years(data: Bytes, _shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+def _years(
+    data: Bytes, _shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, _cells: CellContext
+) -> pa.Array:
     stored = data[start].astype(np.int32)
     return fixed(pa.int32(), np.where(stored == 0, np.int32(0), stored + np.int32(1900)), null)
 
 
-def _dates(data: Bytes, _shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _dates(
+    data: Bytes, _shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
+) -> pa.Array:
     packed = unsigned_at(data, start, 3)
-    return temporal.dates(temporal.Parts.of_dates(packed >> 9, packed >> 5 & 15, packed & 31), null, cells)
+    return temporal.dates(temporal.DateTimeParts.of_dates(packed >> 9, packed >> 5 & 15, packed & 31), null, cells)
 
 
 def _fraction(data: Bytes, at: Int64s, digits: int) -> Int64s:
@@ -78,12 +86,12 @@ def _fraction(data: Bytes, at: Int64s, digits: int) -> Int64s:
 
 
 def _datetimes(
-    data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells
+    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     packed = big_endian_at(data, start, 5).astype(np.int64) - 0x8000000000
     date, time = packed >> 17, packed & 0x1FFFF
     year_month = date >> 5
-    parts = temporal.Parts(
+    parts = temporal.DateTimeParts(
         year_month // 13,
         year_month % 13,
         date & 31,
@@ -96,16 +104,18 @@ def _datetimes(
 
 
 def _timestamps(
-    data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells
+    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     if shaped.kind == kinds.TIMESTAMP:
         seconds, micro = unsigned_at(data, start, 4), np.zeros(len(start), np.int64)
     else:
         seconds, micro = big_endian_at(data, start, 4).astype(np.int64), _fraction(data, start + 4, shaped.size)
-    return temporal.datetimes(temporal.Parts.of_instants(seconds, micro), null, cells)
+    return temporal.datetimes(temporal.DateTimeParts.of_instants(seconds, micro), null, cells)
 
 
-def _times(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _times(
+    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
+) -> pa.Array:
     width = (shaped.size + 1) // 2
     packed = big_endian_at(data, start, 3 + width).astype(np.int64) - (0x800000 << 8 * width)
     # A negative TIME is a two's complement over time and fraction together: take the absolute value, then split.
@@ -117,7 +127,7 @@ def _times(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, nu
 
 
 def _old_times(
-    data: Bytes, _shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells
+    data: Bytes, _shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     """Decode TIME as stored before MySQL 5.6.4: HHMMSS as a signed number of three bytes."""
     packed = unsigned_at(data, start, 3)
@@ -128,48 +138,60 @@ def _old_times(
 
 
 def _old_datetimes(
-    data: Bytes, _shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells
+    data: Bytes, _shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     """Decode DATETIME as stored before MySQL 5.6.4: YYYYMMDDHHMMSS as a number."""
     digits = at_every_byte(data, "<i8")[start]
     date, time = digits // 1_000_000, digits % 1_000_000
     zero = np.zeros(len(start), np.int64)
-    parts = temporal.Parts(
+    parts = temporal.DateTimeParts(
         date // 10_000, date // 100 % 100, date % 100, time // 10_000, time // 100 % 100, time % 100, zero
     )
     return temporal.datetimes(parts, null, cells)
 
 
-def _enums(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _enums(
+    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
+) -> pa.Array:
     return labels.enum_labels(unsigned_at(data, start, shaped.size), null, cells)
 
 
-def _sets(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _sets(
+    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
+) -> pa.Array:
     if shaped.size == 8:
         return labels.set_members(at_every_byte(data, "<u8")[start], null, cells)
     return labels.set_members(unsigned_at(data, start, shaped.size).astype(np.uint64), null, cells)
 
 
-def _bits(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+def _bits(
+    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, _cells: CellContext
+) -> pa.Array:
     width = np.full(len(start), (shaped.size + 7) // 8, np.int64)
     return labels.bits(data, start, width, null, shaped.size)
 
 
-def _jsons(data: Bytes, _shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _jsons(
+    data: Bytes, _shaped: BinlogColumn, start: Int64s, length: Int64s, null: Bools, cells: CellContext
+) -> pa.Array:
     return strings.jsons(slices(pa.binary(), data, start, length, null), cells)
 
 
 def _geometries(
-    data: Bytes, _shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells
+    data: Bytes, _shaped: BinlogColumn, start: Int64s, length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     return strings.geometries(slices(pa.binary(), data, start, length, null), cells)
 
 
-def _vectors(data: Bytes, _shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+def _vectors(
+    data: Bytes, _shaped: BinlogColumn, start: Int64s, length: Int64s, null: Bools, _cells: CellContext
+) -> pa.Array:
     return strings.vectors(slices(pa.binary(), data, start, length, null))
 
 
-def _strings(data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _strings(
+    data: Bytes, shaped: BinlogColumn, start: Int64s, length: Int64s, null: Bools, cells: CellContext
+) -> pa.Array:
     base = shaped.column.type.base
     if base in NETWORK_BYTES:
         return addresses(padded(data, start, length, NETWORK_BYTES[base]), null, base)
@@ -184,7 +206,7 @@ def _strings(data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, n
 
 
 def _compressed(
-    data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells
+    data: Bytes, shaped: BinlogColumn, start: Int64s, length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     plain = strings.uncompressed(slices(pa.binary(), data, start, length, null), cells)
     if shaped.column.type.base in BYTES or shaped.charset is None:
@@ -192,7 +214,7 @@ def _compressed(
     return strings.decoded(plain, shaped.charset, cells)
 
 
-_BUILDERS: dict[int, Callable[[Bytes, ShapedColumn, Int64s, Int64s, Bools, Cells], pa.Array]] = {
+_BUILDERS: dict[int, Callable[[Bytes, BinlogColumn, Int64s, Int64s, Bools, CellContext], pa.Array]] = {
     **dict.fromkeys((kinds.TINY, kinds.SHORT, kinds.INT24, kinds.LONG, kinds.LONGLONG), _integers),
     **dict.fromkeys((kinds.FLOAT, kinds.DOUBLE), _floats),
     **dict.fromkeys((kinds.TIMESTAMP, kinds.TIMESTAMP2), _timestamps),

@@ -11,10 +11,10 @@ import pyarrow as pa
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.columns import column_of
-from penstock.ingest.mysql.binlog.event_groups import Group, Grouping, others, unreadable
+from penstock.ingest.mysql.binlog.event_groups import EventGroup, TableMapTracker, others, unreadable
 from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
 from penstock.ingest.mysql.binlog.range_cutter import STARTS
-from penstock.ingest.mysql.binlog.row_images import Rows, partial_rows, whole_rows
+from penstock.ingest.mysql.binlog.row_images import EventRows, partial_rows, whole_rows
 from penstock.ingest.mysql.binlog.row_layout import walk
 from penstock.ingest.mysql.ddl.logged_statements import written_tables
 from penstock.ingest.mysql.errors import (
@@ -22,10 +22,10 @@ from penstock.ingest.mysql.errors import (
     StatementBinlogError,
     UnsupportedBinlogEvent,
 )
-from penstock.ingest.mysql.values.rules import Cells
+from penstock.ingest.mysql.values.rules import CellContext
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.binlog.options import DecodeOptions
+    from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.byte_view import Int64s
 
@@ -36,10 +36,10 @@ class Decoder:
     Table maps are remembered from one segment to the next, because a transaction may span several segments.
     """
 
-    def __init__(self, options: DecodeOptions, oddities: Counter[str] | None = None) -> None:
+    def __init__(self, options: BinlogOptions, oddities: Counter[str] | None = None) -> None:
         self.options = options
         self.oddities: Counter[str] = Counter() if oddities is None else oddities
-        self._grouping = Grouping(options)
+        self._grouping = TableMapTracker(options)
         self._last_pos, self._rows_at_last_pos = -1, 0
         self._open_has_rows = False  # whether the open transaction has rows of captured tables
 
@@ -60,7 +60,7 @@ class Decoder:
         base = self._rows_before(segment, [rows for _, rows in walked])
         return [self._batch(segment, group, rows, base) for group, rows in walked if len(rows)]
 
-    def _walk(self, segment: Segment, group: Group) -> Rows:
+    def _walk(self, segment: Segment, group: EventGroup) -> EventRows:
         event = np.array(group.event, np.int64)
         start, end = np.array(group.start, np.int64), segment.end[event]
         is_update = _UPDATES[segment.kind[event]]
@@ -76,7 +76,7 @@ class Decoder:
         except (ValueError, IndexError) as error:
             raise unreadable(segment, group.event[0], str(error)) from error
 
-    def _rows_before(self, segment: Segment, groups: list[Rows]) -> Int64s:
+    def _rows_before(self, segment: Segment, groups: list[EventRows]) -> Int64s:
         """Return the number of rows before each event at the same position.
 
         The events of a compressed transaction share a position.
@@ -95,7 +95,7 @@ class Decoder:
         self._last_pos, self._rows_at_last_pos = int(pos[-1]), int(base[-1] + counts[-1])
         return base
 
-    def _batch(self, segment: Segment, group: Group, rows: Rows, base: Int64s) -> ChangeBatch:
+    def _batch(self, segment: Segment, group: EventGroup, rows: EventRows, base: Int64s) -> ChangeBatch:
         shape = group.shape
         rule = self.options.image_rule(shape.definition)
         watched = [place for place, shaped in enumerate(shape.columns) if shaped.column.name in rule.watch]
@@ -106,7 +106,7 @@ class Decoder:
         arrays = []
         for place, shaped in enumerate(shape.columns):
             definition, in_key = shape.definition, shape.definition.has_in_key(shaped.column.name)
-            cells = Cells(shaped.column, definition.qualified, self.options.rules, self.oddities, in_key)
+            cells = CellContext(shaped.column, definition.qualified, self.options.rules, self.oddities, in_key)
             with events.reading(segment, group.event[0], f"column {shaped.column.name} of {definition.qualified}"):
                 arrays.append(column_of(segment.data, shaped, *rows.source.cells(place), cells))
         names = [shaped.column.name for shaped in shape.columns]
@@ -171,7 +171,7 @@ def _incident(segment: Segment, event: int) -> UnsupportedBinlogEvent:
     )
 
 
-def _partial(segment: Segment, group: Group) -> RowImageError:
+def _partial(segment: Segment, group: EventGroup) -> RowImageError:
     return RowImageError(
         "the binlog contains rows without all their columns",
         table=group.shape.definition.qualified,

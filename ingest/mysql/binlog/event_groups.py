@@ -16,9 +16,9 @@ from penstock.ingest.mysql.byte_view import at_every_byte
 from penstock.ingest.mysql.errors import PartialJsonError, UnsupportedBinlogEvent
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.binlog.options import DecodeOptions
+    from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.segment import Segment
-    from penstock.ingest.mysql.binlog.table_layout import Shape
+    from penstock.ingest.mysql.binlog.table_layout import BinlogTable
     from penstock.ingest.mysql.binlog.table_map import TableMap
     from penstock.ingest.mysql.byte_view import Bools
     from penstock.ingest.mysql.definition import TableDefinition
@@ -32,13 +32,13 @@ _TABLE_ID = 6
 
 
 @dataclass(slots=True)
-class Group:
+class EventGroup:
     """Numbers of the events in the segment, and the positions where their rows start.
 
     Whole images all have the same layout and form one group; updates with partial images form a separate group.
     """
 
-    shape: Shape
+    shape: BinlogTable
     before: bytes
     after: bytes
     apart: bool
@@ -58,17 +58,17 @@ class _Table:
     wanted: bool
     passed_over: bool = False
     definition: TableDefinition | None = None
-    shape: Shape | None = None
-    seen: dict[int, tuple[bytes, Group]] = field(default_factory=dict)
+    shape: BinlogTable | None = None
+    seen: dict[int, tuple[bytes, EventGroup]] = field(default_factory=dict)
 
 
-class Grouping:
+class TableMapTracker:
     """The table maps in force, tracked from event to event and from segment to segment.
 
     A transaction, and with it its table maps, may span several segments.
     """
 
-    def __init__(self, options: DecodeOptions) -> None:
+    def __init__(self, options: BinlogOptions) -> None:
         self._options = options
         self._tracked = not isinstance(options.definitions, NoDefinitions)
         self._by_map: dict[bytes, _Table] = {}
@@ -79,12 +79,12 @@ class Grouping:
         table = self._by_id[body[:_TABLE_ID]] = self._table(body, mariadb=mariadb)
         return table.wanted
 
-    def groups(self, segment: Segment) -> list[Group]:
+    def groups(self, segment: Segment) -> list[EventGroup]:
         """Return the row events of a segment in groups; events of uncaptured tables are skipped."""
         chosen = np.flatnonzero(_MAPS_AND_ROWS[segment.kind])
         raw, by_map, by_id = segment.raw, self._by_map, self._by_id
         places = (chosen, segment.kind[chosen], segment.start[chosen] + events.HEADER, segment.end[chosen])
-        touched: dict[int, Group] = {}
+        touched: dict[int, EventGroup] = {}
         for table in by_map.values():
             table.seen.clear()
         for event, kind, start, end in zip(*(values.tolist() for values in places), strict=True):
@@ -123,7 +123,7 @@ class Grouping:
         with events.reading(segment, event, "a table map event in the binlog"):
             return self._table(body, mariadb=segment.mariadb)
 
-    def _complete(self, table: _Table, segment: Segment, event: int) -> Shape:
+    def _complete(self, table: _Table, segment: Segment, event: int) -> BinlogTable:
         place = int(segment.pos[event])
         known, named = self._options.definitions, table.mapped.has_names
         definition = known.definition_at(table.mapped.name, segment.file, place, named=named)
@@ -133,14 +133,16 @@ class Grouping:
             table.seen.clear()
         return table.shape
 
-    def _read_header(self, table: _Table, segment: Segment, event: int, touched: dict[int, Group]) -> tuple[int, Group]:
+    def _read_header(
+        self, table: _Table, segment: Segment, event: int, touched: dict[int, EventGroup]
+    ) -> tuple[int, EventGroup]:
         """Return the position where the rows of an event start, and the event's group."""
         with events.reading(segment, event, "row events in the binlog"):
             return self._parse_header(table, segment, event, touched)
 
     def _parse_header(
-        self, table: _Table, segment: Segment, event: int, touched: dict[int, Group]
-    ) -> tuple[int, Group]:
+        self, table: _Table, segment: Segment, event: int, touched: dict[int, EventGroup]
+    ) -> tuple[int, EventGroup]:
         raw, kind = segment.raw, int(segment.kind[event])
         begin = at = int(segment.start[event]) + events.HEADER + 8
         if kind in _V2:
@@ -167,7 +169,7 @@ class Grouping:
             for group in touched.values()
             if group.shape is shape and (group.before, group.after, group.apart) == sought
         )
-        group = next(same, None) or Group(shape, *sought)
+        group = next(same, None) or EventGroup(shape, *sought)
         touched[id(group)] = group
         table.seen[kind] = bytes(raw[begin:at]), group
         return at, group

@@ -62,7 +62,7 @@ class NoDefinitions:
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeOptions:
+class BinlogOptions:
     """The options of decoding: captured tables, definitions, rules for odd values, row images.
 
     `images` selects the row images of an update by table, `policy` those of the other tables; without it,

@@ -39,7 +39,7 @@ _QUERIES[[events.QUERY, events.MARIADB_QUERY_COMPRESSED]] = True
 
 
 @dataclass(frozen=True, slots=True)
-class DdlSeen:
+class LoggedDdl:
     """A change of a table's definition in the binlog, with its position."""
 
     change: TableChange
@@ -58,8 +58,8 @@ class LogPlan:
 
     ranges: tuple[LogRange, ...]
     end: LogPosition
-    ddl: tuple[DdlSeen, ...] = ()
-    barrier: tuple[DdlSeen, ...] = ()
+    ddl: tuple[LoggedDdl, ...] = ()
+    barrier: tuple[LoggedDdl, ...] = ()
     caught_up: bool = False
     at_barrier: bool = False
 
@@ -123,8 +123,8 @@ class RangePlanner:
         self.limits, self.history, self.is_barrier = limits, history, is_barrier
         self.transactions = Transactions(start, mariadb=history.mariadb)
         self.cut = RangeCutter(start, known=start.gtid if limits.by_gtid else "")
-        self.ddl: list[DdlSeen] = []
-        self.barrier: list[DdlSeen] = []
+        self.ddl: list[LoggedDdl] = []
+        self.barrier: list[LoggedDdl] = []
         self.at_barrier = False
         self.start = start
         self.skip = start.skip_events
@@ -217,9 +217,9 @@ class RangePlanner:
         self.cut.begin(behind, {})
         return LogPosition(segment.file, behind, self.transactions.with_open())
 
-    def _applied(self, query: Query, segment: Segment, event: int) -> list[DdlSeen]:
+    def _applied(self, query: Query, segment: Segment, event: int) -> list[LoggedDdl]:
         pos = int(segment.pos[event])
-        return [DdlSeen(change, segment.file, pos) for change in self.history.apply(query, segment.file, pos)]
+        return [LoggedDdl(change, segment.file, pos) for change in self.history.apply(query, segment.file, pos)]
 
     def _cut_within_transaction(self, segment: Segment) -> LogPosition | None:
         """End the range inside a transaction that alone exceeds a range; end the plan too if it is full."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock.formats.change import ChangeBatch
-    from penstock.ingest.mysql.binlog.options import DecodeOptions
+    from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.range_cutter import LogRange
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.server.address import ServerAddress
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def read_range(
     server: ServerAddress,
     part: LogRange,
-    options: DecodeOptions,
+    options: BinlogOptions,
     server_id: int,
     *,
     oddities: Counter[str] | None = None,
@@ -45,7 +45,7 @@ def read_range(
 def range_batches(
     segments: Iterable[Segment],
     part: LogRange,
-    options: DecodeOptions,
+    options: BinlogOptions,
     oddities: Counter[str] | None = None,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[ChangeBatch]:

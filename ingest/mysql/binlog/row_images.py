@@ -71,7 +71,7 @@ class PartialImages:
 
 
 @dataclass(slots=True)
-class Rows:
+class EventRows:
     """The rows of one group of events, in order.
 
     `event` is the event's number in the segment, `row` counts within it.
@@ -90,8 +90,8 @@ class Rows:
     def sub(self) -> Int64s:
         return 2 * self.row + self.is_after
 
-    def chosen(self, index: Int64s) -> Rows:
-        return Rows(
+    def chosen(self, index: Int64s) -> EventRows:
+        return EventRows(
             self.event[index],
             self.row[index],
             self.is_update[index],
@@ -99,7 +99,7 @@ class Rows:
             self.source.chosen(index),
         )
 
-    def as_changes(self, data: Bytes, delete: Bools, watched: Sequence[int], *, keep_all: bool) -> Changes:
+    def as_changes(self, data: Bytes, delete: Bools, watched: Sequence[int], *, keep_all: bool) -> ChangedRows:
         """Return the rows with their kinds, reduced to the images that are wanted.
 
         An update that changes a watched column becomes a delete and an insert. Of other updates the before image is
@@ -107,7 +107,7 @@ class Rows:
         """
         kinds = np.where(delete, DELETE, INSERT).astype(np.int8)
         if not self.is_update.any():
-            return Changes(self, kinds)
+            return ChangedRows(self, kinds)
         before = np.flatnonzero(self.is_update & ~self.is_after)
         after = before + 1
         moved = np.zeros(len(before), np.bool_)
@@ -116,46 +116,46 @@ class Rows:
         kinds[before] = np.where(moved, DELETE, UPDATE_BEFORE)
         kinds[after] = np.where(moved, INSERT, UPDATE_AFTER)
         if keep_all or moved.all():
-            return Changes(self, kinds)
+            return ChangedRows(self, kinds)
         keep = np.ones(len(self), np.bool_)
         keep[before[~moved]] = False
         index = np.flatnonzero(keep)
-        return Changes(self.chosen(index), kinds[index])
+        return ChangedRows(self.chosen(index), kinds[index])
 
 
 @dataclass(slots=True)
-class Changes:
+class ChangedRows:
     """Rows with their kinds."""
 
-    rows: Rows
+    rows: EventRows
     kinds: RowKinds
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
-def whole_rows(images: Images, event: Int64s, is_update: Bools) -> Rows:
+def whole_rows(images: Images, event: Int64s, is_update: Bools) -> EventRows:
     """Return the rows of images with a common layout; the images of an update are in pairs."""
     update = is_update[images.lane]
     row = np.where(update, images.step // 2, images.step)
-    return Rows(event[images.lane], row, update, update & (images.step % 2 == 1), WholeImages(images))
+    return EventRows(event[images.lane], row, update, update & (images.step % 2 == 1), WholeImages(images))
 
 
-def partial_rows(found: Sequence[Images], event: Int64s, before: Sequence[int], after: Sequence[int]) -> Rows:
+def partial_rows(found: Sequence[Images], event: Int64s, before: Sequence[int], after: Sequence[int]) -> EventRows:
     """Return the rows of inserts or deletes (one kind of image), or of updates (two kinds with different layouts)."""
     first = {column: place for place, column in enumerate(before)}
     if len(found) == 1:
         images = found[0]
         every = np.arange(len(images))
         no = np.zeros(len(images), np.bool_)
-        return Rows(event[images.lane], images.step, no, no, PartialImages([(images, first, every)], len(images)))
+        return EventRows(event[images.lane], images.step, no, no, PartialImages([(images, first, every)], len(images)))
     old, new = found
     second = {column: place for place, column in enumerate(after)}
     pair = np.repeat(np.arange(len(old)), 2)
     is_after = np.tile([False, True], len(old))
     # An after image has its own cells first; columns that the update left unchanged come from the before image.
     sources = [(new, second, np.where(is_after, pair, -1)), (old, first, pair)]
-    return Rows(
+    return EventRows(
         event[old.lane][pair],
         old.step[pair] // 2,
         np.ones(len(pair), np.bool_),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RowImageLayout:
     """The layout of a row image, with one cell per present column.
 
     `widths` are bytes, or minus the bytes of a length prefix.
@@ -43,7 +43,7 @@ class Images:
     positions together would not fit in memory.
     """
 
-    def __init__(self, layout: Layout, lane: Int64s, step: Int64s, row: Int64s, null: Bools) -> None:
+    def __init__(self, layout: RowImageLayout, lane: Int64s, step: Int64s, row: Int64s, null: Bools) -> None:
         self.layout = layout
         self.lane = lane
         self.step = step
@@ -90,7 +90,7 @@ class Images:
 
 
 @dataclass(slots=True)
-class _Walked:
+class _WalkResult:
     """The results of the walk: one array per step, to be joined at the end."""
 
     lanes: list[Int64s]
@@ -100,15 +100,15 @@ class _Walked:
     variable: list[list[tuple[Int64s, Int64s]]]
 
 
-def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[Layout]) -> list[Images]:
+def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[RowImageLayout]) -> list[Images]:
     """Return the images of the row areas [start, end), one list entry per layout.
 
     Image i of an event has layout i mod n.
 
     ValueError if an area does not end at the end of a row.
     """
-    plans = [_Plan(layout) for layout in layouts]
-    walked = [_Walked([], [], [], [], []) for _ in layouts]
+    plans = [_RunPlan(layout) for layout in layouts]
+    walked = [_WalkResult([], [], [], [], []) for _ in layouts]
     lane = np.flatnonzero(start < end)
     at, stop, step = start[lane], end[lane], 0
     while len(lane):
@@ -125,10 +125,10 @@ def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[Layout]) -> 
     return [plan.finish(found) for plan, found in zip(plans, walked, strict=True)]
 
 
-class _Plan:
+class _RunPlan:
     """A layout split into runs of fixed-width cells, each ended by a cell of variable length or the end of the row."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: RowImageLayout) -> None:
         self.layout = layout
         self.columns = len(layout.widths)
         self.fixed_width = np.array([max(width, 0) for width in layout.widths], np.int64)
@@ -137,7 +137,7 @@ class _Plan:
         self.runs = [(first + 1, last) for first, last in pairwise(edges)]
         self.run_widths = [int(self.fixed_width[first:last].sum()) for first, last in self.runs]
 
-    def step(self, data: Bytes, at: Int64s, lane: Int64s, step: int, found: _Walked) -> Int64s:
+    def step(self, data: Bytes, at: Int64s, lane: Int64s, step: int, found: _WalkResult) -> Int64s:
         """Record one row of every lane and return the positions where they end."""
         nulls = data[at[:, None] + np.arange(self.layout.null_bytes)]
         found.lanes.append(lane)
@@ -171,7 +171,7 @@ class _Plan:
         bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
         return 1 - bits.astype(np.int64)
 
-    def finish(self, found: _Walked) -> Images:
+    def finish(self, found: _WalkResult) -> Images:
         if not found.lanes:
             none = np.zeros(0, np.int64)
             images = Images(self.layout, none, none, none, np.zeros((self.columns, 0), np.bool_))

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.ingest.mysql.binlog import table_map as kinds
-from penstock.ingest.mysql.binlog.row_layout import Layout
-from penstock.ingest.mysql.definition import Column, TableDefinition, schema_of
+from penstock.ingest.mysql.binlog.row_layout import RowImageLayout
+from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition, schema_of
 from penstock.ingest.mysql.errors import SchemaHistoryMismatch
 from penstock.ingest.mysql.server.charsets import BINARY_COLLATION, CHARSETS, charset_named, charset_of_collation
 from penstock.ingest.mysql.types import BLOBS, GEOMETRIES, NETWORK_BYTES, TEXTS, MySqlType
@@ -59,13 +59,13 @@ _PREFIXED = frozenset({kinds.BLOB, kinds.BLOB_COMPRESSED, kinds.GEOMETRY, kinds.
 
 
 @dataclass(frozen=True, slots=True)
-class ShapedColumn:
+class BinlogColumn:
     """A column with its storage in the binlog: `column` is its type, the other fields how it is stored.
 
     `charset` is None for types without characters.
     """
 
-    column: Column
+    column: MySqlColumn
     kind: int
     size: int
     scale: int
@@ -90,11 +90,11 @@ class ShapedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class BinlogTable:
     """A table at one position of the binlog."""
 
     definition: TableDefinition
-    columns: tuple[ShapedColumn, ...]
+    columns: tuple[BinlogColumn, ...]
 
     @property
     def schema(self) -> SourceSchema:
@@ -104,11 +104,11 @@ class Shape:
         """Return the columns that images with this bitmap contain."""
         return [place for place in range(len(self.columns)) if bitmap[place // 8] >> place % 8 & 1]
 
-    def layout(self, present: Sequence[int]) -> Layout:
-        return Layout(tuple(self.columns[place].width for place in present))
+    def layout(self, present: Sequence[int]) -> RowImageLayout:
+        return RowImageLayout(tuple(self.columns[place].width for place in present))
 
 
-def shape_of(mapped: TableMap, definition: TableDefinition | None) -> Shape:
+def shape_of(mapped: TableMap, definition: TableDefinition | None) -> BinlogTable:
     """Return the shape of the table in a map, with names from the map or from the definition tracked for this position.
 
     A definition that contradicts the map raises `SchemaHistoryMismatch` if its names are needed, and is ignored if it
@@ -130,7 +130,7 @@ def shape_of(mapped: TableMap, definition: TableDefinition | None) -> Shape:
     if not all(_agrees(told, shaped.column.type) for told, shaped in zip(mapped.columns, columns, strict=True)):
         raise _mismatch(mapped, definition)
     whole = replace(definition, database=mapped.database, table=mapped.table)
-    return Shape(replace(whole, columns=tuple(shaped.column for shaped in columns)), columns)
+    return BinlogTable(replace(whole, columns=tuple(shaped.column for shaped in columns)), columns)
 
 
 def _mismatch(mapped: TableMap, definition: TableDefinition) -> SchemaHistoryMismatch:
@@ -147,7 +147,7 @@ def _storage(column: MappedColumn) -> str:
     return str(_typed(column).type)
 
 
-def _from_map(mapped: TableMap, definition: TableDefinition | None) -> Shape:
+def _from_map(mapped: TableMap, definition: TableDefinition | None) -> BinlogTable:
     columns = []
     for told in mapped.columns:
         known = definition.column(told.name or "") if definition else None
@@ -159,12 +159,12 @@ def _from_map(mapped: TableMap, definition: TableDefinition | None) -> Shape:
         key = definition.primary_key if definition else ()
     comment = definition.comment if definition else None
     whole = TableDefinition(mapped.database, mapped.table, tuple(shaped.column for shaped in columns), key, comment)
-    return Shape(whole, tuple(columns))
+    return BinlogTable(whole, tuple(columns))
 
 
-def _typed(told: MappedColumn) -> Column:
+def _typed(told: MappedColumn) -> MySqlColumn:
     """Return the column as the map alone describes it; without signs and charsets this may be a poor guess."""
-    return Column(told.name or "", _log_type(told), told.nullable, _charset_name(told))
+    return MySqlColumn(told.name or "", _log_type(told), told.nullable, _charset_name(told))
 
 
 def _charset_name(told: MappedColumn) -> str | None:
@@ -207,7 +207,7 @@ def _string_type(told: MappedColumn) -> MySqlType:
     return MySqlType("char" if is_fixed else "varchar", size // charset.bytes_per_character)
 
 
-def _detailed(column: Column, told: MappedColumn, known: Column | None) -> ShapedColumn:
+def _detailed(column: MySqlColumn, told: MappedColumn, known: MySqlColumn | None) -> BinlogColumn:
     """Return the column of the map, with missing details from a definition that does not contradict it."""
     if known is not None and _agrees(told, known.type) and column.type.unsigned == known.type.unsigned:
         column = replace(column, comment=known.comment)
@@ -220,7 +220,7 @@ def _detailed(column: Column, told: MappedColumn, known: Column | None) -> Shape
     return _shaped(column, told)
 
 
-def _completed(column: Column, told: MappedColumn, known: Column) -> ShapedColumn:
+def _completed(column: MySqlColumn, told: MappedColumn, known: MySqlColumn) -> BinlogColumn:
     """Return the column of the definition; metadata in the map takes precedence where present."""
     kind = known.type
     if told.unsigned is not None and kind.base in _INTEGERS.values() and told.unsigned != kind.unsigned:
@@ -228,14 +228,14 @@ def _completed(column: Column, told: MappedColumn, known: Column) -> ShapedColum
     if told.kind in {kinds.ENUM, kinds.SET} and told.labels is not None:
         kind = column.type
     charset = column.charset if told.collation is not None else known.charset
-    return _shaped(Column(known.name, kind, told.nullable, charset, known.comment), told)
+    return _shaped(MySqlColumn(known.name, kind, told.nullable, charset, known.comment), told)
 
 
-def _shaped(column: Column, told: MappedColumn) -> ShapedColumn:
+def _shaped(column: MySqlColumn, told: MappedColumn) -> BinlogColumn:
     charset = charset_named(column.charset) if column.charset else None
     if charset is None and column.type.is_character:
         charset = CHARSETS["utf8mb4"]
-    return ShapedColumn(column, told.kind, told.size, told.scale, charset)
+    return BinlogColumn(column, told.kind, told.size, told.scale, charset)
 
 
 def _agrees(told: MappedColumn, kind: MySqlType) -> bool:

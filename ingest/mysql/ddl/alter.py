@@ -11,7 +11,7 @@ Name = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class AddColumn:
+class AddColumnClause:
     parsed: ParsedColumn
 
 
@@ -25,13 +25,13 @@ class ChangeColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameColumn:
+class RenameColumnClause:
     old: str
     new: str
 
 
 @dataclass(frozen=True, slots=True)
-class DropColumn:
+class DropColumnClause:
     name: str
 
 
@@ -81,10 +81,10 @@ class KeepHistory:
 
 Change = (
     KeepHistory
-    | AddColumn
+    | AddColumnClause
     | ChangeColumn
-    | RenameColumn
-    | DropColumn
+    | RenameColumnClause
+    | DropColumnClause
     | SetPrimaryKey
     | SetCharset
     | SetComment
@@ -164,7 +164,7 @@ class _Clause:
     def added(self, words: Words) -> list[Change]:
         parsed = column_definition(words, mariadb=self.mariadb)
         key: list[Change] = [SetPrimaryKey((parsed.column.name,))] if parsed.is_primary else []
-        return [AddColumn(parsed), *key]
+        return [AddColumnClause(parsed), *key]
 
     def modify(self) -> list[Change]:
         words = self.words
@@ -196,7 +196,7 @@ class _Clause:
             return []
         words.take("COLUMN")
         words.take("IF", "EXISTS")
-        return [DropColumn(words.name())]
+        return [DropColumnClause(words.name())]
 
     def rename(self) -> list[Change]:
         words = self.words
@@ -206,7 +206,7 @@ class _Clause:
         old = words.name()
         if not words.take("TO"):
             raise NotUnderstood("TO was expected")
-        return [RenameColumn(old, words.name())]
+        return [RenameColumnClause(old, words.name())]
 
     def new_name(self) -> Name | None:
         """Return the table's new name if this clause renames the table."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.ddl.statements import DropTables, parse_ddl, subjects
 from penstock.ingest.mysql.ddl.tables import TableChange, Tables
-from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood
 from penstock.ingest.mysql.position import file_number
 from penstock.ingest.mysql.types import parse_type
@@ -32,7 +32,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class DefinitionVersion:
     """A table's definition from a binlog position on.
 
     None if there is no table, or if `unclear` says why it is unknown.
@@ -60,7 +60,7 @@ class Version:
         return record | {name: reason for name, reason in reasons.items() if reason}
 
     @classmethod
-    def from_json(cls, record: Mapping[str, object]) -> Version:
+    def from_json(cls, record: Mapping[str, object]) -> DefinitionVersion:
         match record:
             case {"table": [str(database), str(table)], "file": str(file), "pos": int(pos)}:
                 unclear, left_out = str(record.get("unclear", "")), str(record.get("left_out", ""))
@@ -96,12 +96,12 @@ def _definition_from(database: str, table: str, record: Mapping[str, object]) ->
     return None
 
 
-def _column_from(value: object) -> Column:
+def _column_from(value: object) -> MySqlColumn:
     match value:
         case [str(name), str(kind), list(labels), bool(nullable), charset, comment]:
             parsed = replace(parse_type(kind), labels=tuple(map(str, labels)))
             text = None if comment is None else str(comment)
-            return Column(name, parsed, nullable, None if charset is None else str(charset), text)
+            return MySqlColumn(name, parsed, nullable, None if charset is None else str(charset), text)
     raise ConfigError("not a column of a schema history", column=value)
 
 
@@ -109,7 +109,7 @@ def _column_from(value: object) -> Column:
 class HistoryPart:
     """The versions that matter to one range, for a read task."""
 
-    versions: Mapping[Name, tuple[Version, ...]]
+    versions: Mapping[Name, tuple[DefinitionVersion, ...]]
 
     def passes_over(self, name: Name, file: str, pos: int) -> bool:
         version = _version_at(self.versions.get(name, ()), (file_number(file), pos))
@@ -133,7 +133,9 @@ class HistoryPart:
         return version.definition
 
 
-def _version_at(versions: tuple[Version, ...] | list[Version], place: Place) -> Version | None:
+def _version_at(
+    versions: tuple[DefinitionVersion, ...] | list[DefinitionVersion], place: Place
+) -> DefinitionVersion | None:
     found = bisect_right(versions, place, key=lambda version: version.place)
     return versions[found - 1] if found else None
 
@@ -145,8 +147,8 @@ class SchemaHistory:
     mariadb: bool = False
     lower_names: bool = False
     tables: Tables = field(default_factory=Tables)
-    versions: dict[Name, list[Version]] = field(default_factory=dict)
-    unsaved: list[Version] = field(default_factory=list)
+    versions: dict[Name, list[DefinitionVersion]] = field(default_factory=dict)
+    unsaved: list[DefinitionVersion] = field(default_factory=list)
 
     @classmethod
     def of_server(cls, facts: ServerFacts, charsets: Mapping[str, str]) -> SchemaHistory:
@@ -157,20 +159,20 @@ class SchemaHistory:
         """Record these definitions as valid from a position on."""
         for definition in definitions:
             self.tables.known[definition.name] = definition
-            self._note(Version(definition.name, at.file, at.pos, definition))
+            self._note(DefinitionVersion(definition.name, at.file, at.pos, definition))
 
     def leave_out(self, tables: Mapping[Name, TableDefinition | None], reason: str, at: LogPosition) -> None:
         """Record tables whose rows are not captured; with their definition if the table could be captured later."""
         for name, definition in tables.items():
             if definition is not None:
                 self.tables.known[name] = definition
-            self._note(Version(name, at.file, at.pos, definition, left_out=reason))
+            self._note(DefinitionVersion(name, at.file, at.pos, definition, left_out=reason))
 
     def is_taken(self, name: Name) -> bool:
         """Return whether the table's rows were ever captured."""
         return not all(version.left_out for version in self.versions.get(name, ()))
 
-    def restore(self, records: Iterable[Version]) -> None:
+    def restore(self, records: Iterable[DefinitionVersion]) -> None:
         """Load stored versions, in the order in which they were stored."""
         for version in records:
             self._note(version)
@@ -191,16 +193,16 @@ class SchemaHistory:
         for statement in parse_ddl(query, mariadb=self.mariadb, lower_names=self.lower_names):
             if isinstance(statement, DropTables):
                 # Each of its tables counts for itself.
-                statement = DropTables(tuple(one for one in statement.names if not self._is_known_from(one, place)))
+                statement = DropTables(tuple(name for name in statement.names if not self._is_known_from(name, place)))
             if not any(self._is_known_from(name, place) for name in subjects(statement)):
                 changes += self.tables.apply(statement)
         for change in changes:
             if change.kind in {"truncate", "rows-moved"}:
                 continue
             if change.old_name is not None:
-                self._note(Version(change.old_name, file, pos, self.tables.known.get(change.old_name)))
+                self._note(DefinitionVersion(change.old_name, file, pos, self.tables.known.get(change.old_name)))
             unclear, left_out = (change.detail if change.kind == kind else "" for kind in ("unclear", "left-out"))
-            self._note(Version(change.name, file, pos, self.tables.known.get(change.name), unclear, left_out))
+            self._note(DefinitionVersion(change.name, file, pos, self.tables.known.get(change.name), unclear, left_out))
         return changes
 
     def _is_known_from(self, name: Name, place: Place) -> bool:
@@ -208,7 +210,7 @@ class SchemaHistory:
         versions = self.versions.get(name)
         return versions is not None and versions[-1].place >= place
 
-    def _note(self, version: Version) -> None:
+    def _note(self, version: DefinitionVersion) -> None:
         known = self.versions.setdefault(version.name, [])
         if known and known[-1].place == version.place:
             known[-1] = version
@@ -223,7 +225,7 @@ class SchemaHistory:
     def part(self, choice: TableChoice, start: LogPosition, end: LogPosition) -> HistoryPart:
         """Return the versions that a read task needs for the range [start, end)."""
         first, last = (file_number(start.file), start.pos), (file_number(end.file), end.pos)
-        chosen: dict[Name, tuple[Version, ...]] = {}
+        chosen: dict[Name, tuple[DefinitionVersion, ...]] = {}
         for name, versions in self.versions.items():
             if choice.takes(*name):
                 base = _version_at(versions, first)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.ingest.mysql.binlog.query import Query
-    from penstock.ingest.mysql.ddl.tokens import Token
+    from penstock.ingest.mysql.ddl.tokens import DdlToken
 
 _MODIFIERS = frozenset({"LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "QUICK", "IGNORE", "INTO", "FROM", "ONLY"})
 
@@ -33,17 +33,17 @@ def written_tables(query: Query) -> set[tuple[str, str]]:
     return _names(part, query.database)
 
 
-def _place(words: Sequence[Token], word: str, otherwise: int) -> int:
+def _place(words: Sequence[DdlToken], word: str, otherwise: int) -> int:
     return next((place for place, token in enumerate(words) if token.word == word), otherwise)
 
 
-def _first_name(words: Sequence[Token]) -> Sequence[Token]:
+def _first_name(words: Sequence[DdlToken]) -> Sequence[DdlToken]:
     start = next((place for place, token in enumerate(words) if token.word not in _MODIFIERS), len(words))
     stop = start + 3 if len(words) > start + 1 and words[start + 1].text == "." else start + 1
     return words[start:stop]
 
 
-def _names(words: Sequence[Token], database: str) -> set[tuple[str, str]]:
+def _names(words: Sequence[DdlToken], database: str) -> set[tuple[str, str]]:
     names, place = set(), 0
     while place < len(words):
         if not words[place].is_name:

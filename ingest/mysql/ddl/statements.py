@@ -11,7 +11,7 @@ from penstock.ingest.mysql.ddl.words import NotUnderstood, ParsedColumn, Words, 
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.query import Query
-    from penstock.ingest.mysql.ddl.tokens import Token
+    from penstock.ingest.mysql.ddl.tokens import DdlToken
 
 Name = tuple[str, str]
 SEQUENCE, SYSTEM_VERSIONED = "sequence", "system versioned"
@@ -179,7 +179,7 @@ class _Reader:
                 words.next()
         return charset, comment, False
 
-    def columns(self, body: list[Token]) -> tuple[tuple[ParsedColumn, ...], tuple[str, ...]]:
+    def columns(self, body: list[DdlToken]) -> tuple[tuple[ParsedColumn, ...], tuple[str, ...]]:
         columns: list[ParsedColumn] = []
         key: tuple[str, ...] = ()
         for part in parts(body):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from penstock.ingest.mysql.ddl import alter
 from penstock.ingest.mysql.ddl import statements as ddl
 from penstock.ingest.mysql.ddl.words import in_charset
-from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
 from penstock.ingest.mysql.server.charsets import charset_named
 from penstock.ingest.mysql.types import TEXTS, MySqlType
 
@@ -173,21 +173,21 @@ class Tables:
         return replace(table, columns=whole, primary_key=key, comment=comment, default_charset=charset)
 
 
-def _altered_columns(table: TableDefinition, changes: Sequence[alter.Change], charset: str | None) -> list[Column]:
+def _altered_columns(table: TableDefinition, changes: Sequence[alter.Change], charset: str | None) -> list[MySqlColumn]:
     """Return the columns after the statement, with the server's rules for clauses that refer to each other.
 
     All clauses refer to the columns before the statement, but positions to those after it. So two columns may swap
     their names in one statement, and AFTER may name a column added by the same statement.
     """
     known = {column.name.lower() for column in table.columns}
-    dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumn)}
-    renamed = {change.old.lower(): change.new for change in changes if isinstance(change, alter.RenameColumn)}
+    dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumnClause)}
+    renamed = {change.old.lower(): change.new for change in changes if isinstance(change, alter.RenameColumnClause)}
     changed = {change.old.lower(): change for change in changes if isinstance(change, alter.ChangeColumn)}
     optional = {old for old, change in changed.items() if change.if_exists}
     for name in (renamed.keys() | changed.keys()) - known - optional:
         raise KeyError(name)
     conversions = [change for change in changes if isinstance(change, alter.SetCharset) and change.convert]
-    columns: list[Column] = []
+    columns: list[MySqlColumn] = []
     for column in table.columns:
         name = column.name.lower()
         if name in changed:
@@ -198,7 +198,7 @@ def _altered_columns(table: TableDefinition, changes: Sequence[alter.Change], ch
             columns.append(replace(column, name=renamed.get(name, column.name)))
     for change in changes:
         match change:
-            case alter.AddColumn(parsed) if (
+            case alter.AddColumnClause(parsed) if (
                 parsed.column.name.lower() not in known - dropped - renamed.keys() - changed.keys()
             ):
                 _insert(columns, _in_table(parsed, charset), parsed.after)
@@ -214,24 +214,24 @@ def _kept_key(table: TableDefinition, changes: Iterable[alter.Change]) -> tuple[
         match change:
             case alter.ChangeColumn(old, parsed) if old.lower() in names:
                 names[old.lower()] = parsed.column.name
-            case alter.RenameColumn(old, new) if old.lower() in names:
+            case alter.RenameColumnClause(old, new) if old.lower() in names:
                 names[old.lower()] = new
-            case alter.DropColumn(name):
+            case alter.DropColumnClause(name):
                 names.pop(name.lower(), None)
     return tuple(names.values())
 
 
-def _in_table(parsed: ParsedColumn, charset: str | None) -> Column:
+def _in_table(parsed: ParsedColumn, charset: str | None) -> MySqlColumn:
     column = parsed.column
     return column if column.charset is not None else in_charset(column, charset)
 
 
-def _not_null(column: Column, key: Iterable[str]) -> Column:
+def _not_null(column: MySqlColumn, key: Iterable[str]) -> MySqlColumn:
     in_key = column.nullable and any(column.name.lower() == part.lower() for part in key)
     return replace(column, nullable=False) if in_key else column
 
 
-def _insert(columns: list[Column], column: Column, after: str | None) -> None:
+def _insert(columns: list[MySqlColumn], column: MySqlColumn, after: str | None) -> None:
     if after is None:
         columns.append(column)
         return
@@ -249,12 +249,12 @@ def _renamed(change: alter.Change, names: Mapping[str, str]) -> tuple[str, str] 
     match change:
         case alter.ChangeColumn(old, parsed) if old != parsed.column.name:
             return names.get(old.lower(), old), parsed.column.name
-        case alter.RenameColumn(old, new) if old != new:
+        case alter.RenameColumnClause(old, new) if old != new:
             return names.get(old.lower(), old), new
     return None
 
 
-def _converted(column: Column, charset: str | None) -> Column:
+def _converted(column: MySqlColumn, charset: str | None) -> MySqlColumn:
     """Apply CONVERT TO CHARACTER SET: a TEXT type becomes the next larger one if its characters may need more bytes."""
     if column.charset is None:
         return column

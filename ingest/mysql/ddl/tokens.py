@@ -26,7 +26,7 @@ _UNESCAPED = r"""(?P<text>'(?:[^']|'')*'?|{double}"(?:[^"]|"")*"?)"""
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 
-class Token(NamedTuple):
+class DdlToken(NamedTuple):
     """A token. `text` is its meaning: a name or string without quotes, a word as written."""
 
     kind: str
@@ -53,31 +53,31 @@ _PATTERNS = {
 }
 
 
-def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True) -> list[Token]:
+def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True) -> list[DdlToken]:
     """Return the tokens of a statement.
 
     Comments are dropped, the content of executed ones (`/*!50100 ... */`) is kept.
     """
-    found: list[Token] = []
+    found: list[DdlToken] = []
     for match in _PATTERNS[ansi_quotes, backslashes].finditer(sql):
         kind, text = match.lastgroup or "", match[0]
         match kind:
             case "space" | "comment" | "open" | "close":
                 continue
             case "name":
-                found.append(Token(NAME, text[1:-1].replace("``", "`")))
+                found.append(DdlToken(NAME, text[1:-1].replace("``", "`")))
             case "ansi":
-                found.append(Token(NAME, text[1:-1].replace('""', '"')))
+                found.append(DdlToken(NAME, text[1:-1].replace('""', '"')))
             case "text":
-                found.append(Token(TEXT, _unquoted(text, backslashes=backslashes)))
+                found.append(DdlToken(TEXT, _unquoted(text, backslashes=backslashes)))
             case "hex":
-                found.append(Token(TEXT, text))
+                found.append(DdlToken(TEXT, text))
             case "number":
-                found.append(Token(NUMBER, text))
+                found.append(DdlToken(NUMBER, text))
             case "sign":
-                found.append(Token(SIGN, text))
+                found.append(DdlToken(SIGN, text))
             case _:
-                found.append(Token(WORD, text))
+                found.append(DdlToken(WORD, text))
     return found
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.definition import Column
+from penstock.ingest.mysql.definition import MySqlColumn
 from penstock.ingest.mysql.server.charsets import charset_named
 from penstock.ingest.mysql.types import BLOBS, TEXTS, MySqlType, normal_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.ingest.mysql.ddl.tokens import Token
+    from penstock.ingest.mysql.ddl.tokens import DdlToken
 
 _CHARACTER_BASES = frozenset({"char", "varchar", "enum", "set", *TEXTS})
 _MAX_VARCHAR = 65_535
@@ -25,7 +25,7 @@ class NotUnderstood(Exception):
 class Words:
     """The tokens of a statement or of a part of it; `take` methods advance the cursor, `at` methods only look ahead."""
 
-    def __init__(self, tokens: Sequence[Token], *, lower_names: bool = False) -> None:
+    def __init__(self, tokens: Sequence[DdlToken], *, lower_names: bool = False) -> None:
         """Create a cursor.
 
         With `lower_names` table names are lower-cased, as on servers with lower_case_table_names.
@@ -37,7 +37,7 @@ class Words:
     def rest(self) -> Words:
         return self.part(self.tokens[self.place :])
 
-    def part(self, tokens: Sequence[Token]) -> Words:
+    def part(self, tokens: Sequence[DdlToken]) -> Words:
         """Return a cursor over these tokens, with the same settings."""
         return Words(tokens, lower_names=self._lower_names)
 
@@ -71,7 +71,7 @@ class Words:
             return self.tokens[self.place - 1].word
         return ""
 
-    def next(self) -> Token:
+    def next(self) -> DdlToken:
         if self.done:
             raise NotUnderstood("the statement is incomplete")
         self.place += 1
@@ -88,7 +88,7 @@ class Words:
         name = (first, self.name()) if self.take(".") else (database, first)
         return (name[0].lower(), name[1].lower()) if self._lower_names else name
 
-    def brackets(self) -> list[Token]:
+    def brackets(self) -> list[DdlToken]:
         """Return the tokens between the bracket at the cursor and its closing bracket."""
         if not self.take("("):
             raise NotUnderstood("a parenthesis was expected")
@@ -99,9 +99,9 @@ class Words:
         return list(self.tokens[start : self.place - 1])
 
 
-def parts(tokens: Sequence[Token]) -> list[list[Token]]:
+def parts(tokens: Sequence[DdlToken]) -> list[list[DdlToken]]:
     """Return the pieces between commas outside of brackets."""
-    found: list[list[Token]] = [[]]
+    found: list[list[DdlToken]] = [[]]
     depth = 0
     for token in tokens:
         depth += (token.word == "(") - (token.word == ")")
@@ -119,7 +119,7 @@ class ParsedColumn:
     The column's character set is None if the text names none: then it is the table's, see `in_charset`.
     """
 
-    column: Column
+    column: MySqlColumn
     is_primary: bool = False
     after: str | None = None
 
@@ -155,7 +155,7 @@ def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
             words.brackets()
         else:
             words.next()
-    column = Column(name, kind, nullable, None, comment)
+    column = MySqlColumn(name, kind, nullable, None, comment)
     return ParsedColumn(in_charset(column, charset) if charset else column, is_primary, after)
 
 
@@ -207,7 +207,7 @@ def _charset_of_collation_name(collation: str) -> str | None:
     return name if charset_named(name) else None
 
 
-def in_charset(column: Column, charset: str | None) -> Column:
+def in_charset(column: MySqlColumn, charset: str | None) -> MySqlColumn:
     """Return a character column in this character set (utf8mb4 if unknown); in `binary` it becomes a binary type."""
     if column.type.base not in _CHARACTER_BASES:
         return column

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
 from penstock.ingest.mysql.server.connection import ask
 from penstock.ingest.mysql.types import parse_type
 
@@ -116,10 +116,10 @@ def _by_table(rows: list[Row]) -> dict[TableName, list[Row]]:
     return found
 
 
-def _column(row: Row) -> Column:
+def _column(row: Row) -> MySqlColumn:
     # The text may be bytes if the server stores it in a BLOB of its data dictionary.
     kind = row[3].decode() if isinstance(row[3], bytes) else str(row[3])
-    return Column(str(row[2]), parse_type(kind), row[4] == "YES", row[5], row[6] or None)
+    return MySqlColumn(str(row[2]), parse_type(kind), row[4] == "YES", row[5], row[6] or None)
 
 
 def unique_keys(connection: Connection, name: TableName) -> list[tuple[str, ...]]:

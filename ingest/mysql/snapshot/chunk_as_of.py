@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, ImageRule
-from penstock.ingest.mysql.binlog.options import DecodeOptions, TheseTables
+from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
 from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_position
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.connection import connected, server_facts
@@ -40,7 +40,7 @@ def read_as_of(
     chunk: Chunk,
     at: LogPosition,
     snapshot: SnapshotOptions,
-    log: DecodeOptions,
+    log: BinlogOptions,
     server_id: int,
     oddities: Counter[str] | None = None,
 ) -> Iterator[ChangeBatch]:

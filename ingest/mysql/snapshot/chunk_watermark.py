@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from penstock.ingest.mysql.binlog.options import DecodeOptions
+    from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.byte_view import Bools
     from penstock.ingest.mysql.position import LogPosition
@@ -58,7 +58,7 @@ def read_exact(
     server: ServerAddress,
     chunk: Chunk,
     snapshot: SnapshotOptions,
-    log: DecodeOptions,
+    log: BinlogOptions,
     server_id: int,
     oddities: Counter[str] | None = None,
 ) -> ExactChunk:
@@ -101,7 +101,7 @@ def _columns(batch: ChangeBatch) -> tuple[tuple[str, str | None], ...]:
 
 
 def changes_between(
-    server: ServerAddress, low: LogPosition, high: LogPosition, options: DecodeOptions, server_id: int
+    server: ServerAddress, low: LogPosition, high: LogPosition, options: BinlogOptions, server_id: int
 ) -> Iterator[ChangeBatch]:
     """Yield the changes logged from `low` to `high`, across files; `pos` includes the file number to keep the order."""
     decoder = Decoder(options)

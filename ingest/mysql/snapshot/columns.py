@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
     from penstock.ingest.mysql.types import MySqlType
-    from penstock.ingest.mysql.values.rules import Cells
+    from penstock.ingest.mysql.values.rules import CellContext
 
 _EASY_PRECISION = 18  # digits that fit in 64 bits
 _ARROW_INTEGERS = {1: "int8", 2: "int16", 3: "int32", 4: "int32", 8: "int64"}
 
 
-def column_of(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def column_of(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     """Return the Arrow column of the text cells at these positions."""
     if null.any():
         start, length = np.where(null, 0, start), np.where(null, 0, length)
@@ -42,15 +42,15 @@ def column_of(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Ce
     return build(data, start, length, null, cells)
 
 
-def _texts(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _texts(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     return strings.decoded(slices(pa.binary(), data, start, length, null), CHARSETS["utf8mb4"], cells)
 
 
-def _doubles(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+def _doubles(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: CellContext) -> pa.Array:
     return slices(pa.string(), data, start, length, null).cast(pa.float64())
 
 
-def _floats(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _floats(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     # Selected as doubles, because the text of a FLOAT has only six digits.
     return _doubles(data, start, length, null, cells).cast(pa.float32(), safe=False)
 
@@ -62,7 +62,7 @@ def _whole_numbers(data: Bytes, start: Int64s, length: Int64s) -> Int64s:
     return np.where(negative, -values, values)
 
 
-def _decimals(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _decimals(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     precision, scale = cells.column.type.size or 10, cells.column.type.scale or 0
     if precision > _EASY_PRECISION:
         text = slices(pa.string(), data, start, length, null)
@@ -77,7 +77,7 @@ def _decimals(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Ce
     return fixed(pa.decimal128(precision, scale), as_128_bits(parts, negative), null)
 
 
-def _years(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+def _years(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: CellContext) -> pa.Array:
     return fixed(pa.int32(), _whole_numbers(data, start, length).astype(np.int32), null)
 
 
@@ -99,16 +99,16 @@ def _fraction(digits: Bytes, first: int, count: int) -> Int64s:
     return micros
 
 
-def _dates(data: Bytes, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _dates(data: Bytes, start: Int64s, _length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     digits = _digits(data, start, 10)
-    parts = temporal.Parts.of_dates(_number(digits, 0, 4), _number(digits, 5, 7), _number(digits, 8, 10))
+    parts = temporal.DateTimeParts.of_dates(_number(digits, 0, 4), _number(digits, 5, 7), _number(digits, 8, 10))
     return temporal.dates(parts, null, cells)
 
 
-def _datetimes(data: Bytes, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _datetimes(data: Bytes, start: Int64s, _length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     count = cells.column.type.size or 0
     digits = _digits(data, start, 20 + count if count else 19)
-    parts = temporal.Parts(
+    parts = temporal.DateTimeParts(
         _number(digits, 0, 4),
         _number(digits, 5, 7),
         _number(digits, 8, 10),
@@ -120,7 +120,7 @@ def _datetimes(data: Bytes, start: Int64s, _length: Int64s, null: Bools, cells: 
     return temporal.datetimes(parts, null, cells)
 
 
-def _times(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _times(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     """Parse `[-]HHH:MM:SS[.f]` from the end, because everything after the hours has a fixed width."""
     count = cells.column.type.size or 0
     tail = 6 + (count + 1 if count else 0)
@@ -139,19 +139,19 @@ def _times(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells
     return temporal.times(micros, negative, null, cells)
 
 
-def _sets(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _sets(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     return labels.split_members(_texts(data, start, length, null, cells))
 
 
-def _bits(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def _bits(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     return labels.bits(data, start, length, null, cells.column.type.size or 1)
 
 
-def _vectors(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+def _vectors(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: CellContext) -> pa.Array:
     return strings.vectors(slices(pa.binary(), data, start, length, null))
 
 
-_BUILDERS: dict[str, Callable[[Bytes, Int64s, Int64s, Bools, Cells], pa.Array]] = {
+_BUILDERS: dict[str, Callable[[Bytes, Int64s, Int64s, Bools, CellContext], pa.Array]] = {
     "float": _floats,
     "double": _doubles,
     "decimal": _decimals,

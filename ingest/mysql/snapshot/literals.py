@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from penstock.ingest.mysql.definition import Column
+    from penstock.ingest.mysql.definition import MySqlColumn
     from penstock.ingest.mysql.server.connection import Connection
     from penstock.ingest.mysql.snapshot.chunk import Chunk
 
@@ -51,7 +51,7 @@ def _collations(connection: Connection, chunk: Chunk) -> dict[str, str]:
     return {str(row[0]): str(row[1]) for row in rows}
 
 
-def _spelling(column: Column, collation: str | None) -> Callable[[object], str]:
+def _spelling(column: MySqlColumn, collation: str | None) -> Callable[[object], str]:
     base = column.type.base
     if collation is not None:
         convert = f"CONVERT(_utf8mb4 X'%s' USING {column.charset}) COLLATE {collation}"

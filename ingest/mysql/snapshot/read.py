@@ -16,7 +16,7 @@ from penstock.ingest.mysql.server.catalog import definitions, quoted
 from penstock.ingest.mysql.server.connection import connect, refused
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
 from penstock.ingest.mysql.snapshot.text_rows import select
-from penstock.ingest.mysql.values.rules import Cells, ValueRules
+from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +96,7 @@ def _batch(
 ) -> ChangeBatch:
     arrays = []
     for column, (start, length, null) in zip(definition.columns, block.cells(), strict=True):
-        cells = Cells(column, definition.qualified, rules, counts, definition.has_in_key(column.name))
+        cells = CellContext(column, definition.qualified, rules, counts, definition.has_in_key(column.name))
         arrays.append(column_of(block.data, start, length, null, cells))
     rows = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in definition.columns])
     return ChangeBatch.inserts(schema_of(definition), rows, first_row)

@@ -12,12 +12,12 @@ from penstock.ingest.mysql.values.arrays import booleans, of_offsets, padded, va
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
-    from penstock.ingest.mysql.values.rules import Cells
+    from penstock.ingest.mysql.values.rules import CellContext
 
 _MEMBERS = pa.list_(pa.string())
 
 
-def enum_labels(numbers: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def enum_labels(numbers: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     """Return the labels of ENUM numbers. Labels count from 1; 0 is the empty text of an invalid value."""
     labels = ("", *cells.column.type.labels)
     known = np.where(null, 0, numbers)
@@ -28,7 +28,7 @@ def enum_labels(numbers: Int64s, null: Bools, cells: Cells) -> pa.Array:
     return pa.array(labels, pa.string()).take(pa.array(known, mask=null))
 
 
-def set_members(masks: Int64s, null: Bools, cells: Cells) -> pa.Array:
+def set_members(masks: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     """Return the labels of SET masks: one bit per label, the first label lowest; no bit is the empty list."""
     labels = cells.column.type.labels
     distinct, place = np.unique(np.where(null, 0, masks), return_inverse=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 from penstock.ingest.mysql.errors import ValueOutOfRange
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.definition import Column
+    from penstock.ingest.mysql.definition import MySqlColumn
 
 ZERO_DATE, TIME_OUT_OF_DAY, UNREADABLE = "zero-date", "time-out-of-day", "unreadable"
 
@@ -28,10 +28,10 @@ class ValueRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class CellContext:
     """The context of a column's conversion: column, table name for messages, rules, and the counter of odd values."""
 
-    column: Column
+    column: MySqlColumn
     table: str
     rules: ValueRules = ValueRules()
     oddities: Counter[str] = field(default_factory=Counter, compare=False)

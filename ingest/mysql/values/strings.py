@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.ingest.mysql.server.charsets import Charset
-    from penstock.ingest.mysql.values.rules import Cells
+    from penstock.ingest.mysql.values.rules import CellContext
 
 
 _LARGEST = 1 << 30  # bytes of a value, the largest possible max_allowed_packet
 
 
-def decoded(raw: pa.Array, charset: Charset, cells: Cells) -> pa.Array:
+def decoded(raw: pa.Array, charset: Charset, cells: CellContext) -> pa.Array:
     """Return strings from bytes in the column's character set."""
     if not charset.is_utf8:
         return by_distinct(raw, charset.decode, pa.string())
@@ -33,7 +33,7 @@ def decoded(raw: pa.Array, charset: Charset, cells: Cells) -> pa.Array:
         return by_distinct(raw, lambda text: text.decode("utf-8", "replace"), pa.string())
 
 
-def uncompressed(raw: pa.Array, cells: Cells) -> pa.Array:
+def uncompressed(raw: pa.Array, cells: CellContext) -> pa.Array:
     """Return the content of cells of MariaDB's COMPRESSED columns, which the binlog contains as stored.
 
     It costs a Python object per cell, because zlib decompresses one cell at a time.
@@ -73,7 +73,7 @@ def by_distinct(raw: pa.Array, convert: Callable[[bytes], object], kind: pa.Data
     return values.take(encoded.indices)
 
 
-def geometries(raw: pa.Array, cells: Cells) -> pa.Array:
+def geometries(raw: pa.Array, cells: CellContext) -> pa.Array:
     """Return GeoJSON text from the server's format: the SRID in four bytes, then WKB."""
 
     def text(value: bytes) -> str | None:
@@ -95,7 +95,7 @@ def vectors(raw: pa.Array) -> pa.Array:
     return by_distinct(raw, numbers, pa.list_(pa.float32()))
 
 
-def jsons(raw: pa.Array, cells: Cells) -> pa.Array:
+def jsons(raw: pa.Array, cells: CellContext) -> pa.Array:
     """Return the server's text of its binary JSON.
 
     It costs a Python object per document, because a tree cannot be decoded by columns.

@@ -13,14 +13,14 @@ from penstock.ingest.mysql.values.rules import TIME_OUT_OF_DAY, ZERO_DATE
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
-    from penstock.ingest.mysql.values.rules import Cells
+    from penstock.ingest.mysql.values.rules import CellContext
 
 _DAY_US = 86_400_000_000
 _DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class DateTimeParts:
     """A calendar date and time, part by part, as in MySQL: any part may be zero."""
 
     year: Int64s
@@ -32,12 +32,12 @@ class Parts:
     micro: Int64s
 
     @classmethod
-    def of_dates(cls, year: Int64s, month: Int64s, day: Int64s) -> Parts:
+    def of_dates(cls, year: Int64s, month: Int64s, day: Int64s) -> DateTimeParts:
         zero = np.zeros(len(year), np.int64)
         return cls(year, month, day, zero, zero, zero, zero)
 
     @classmethod
-    def of_instants(cls, seconds: Int64s, micro: Int64s) -> Parts:
+    def of_instants(cls, seconds: Int64s, micro: Int64s) -> DateTimeParts:
         """Return the parts of seconds since the epoch, where zero is MySQL's zero date."""
         days, rest = np.divmod(seconds, 86_400)
         year, month, day = _civil(days)
@@ -81,7 +81,7 @@ def _civil(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     return year + era * 400 + (month <= 2), month, day
 
 
-def dates(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
+def dates(parts: DateTimeParts, null: Bools, cells: CellContext) -> pa.Array:
     """Return DATE columns; odd dates are subject to the rule."""
     if _stay_texts(parts, null, cells):
         return _calendar_texts(parts, null, clock=False, digits=0)
@@ -89,7 +89,7 @@ def dates(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
     return fixed(pa.date32(), np.where(odd | null, 0, parts.days()).astype(np.int32), null)
 
 
-def datetimes(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
+def datetimes(parts: DateTimeParts, null: Bools, cells: CellContext) -> pa.Array:
     """Return DATETIME without time zone, TIMESTAMP as an instant (UTC)."""
     if _stay_texts(parts, null, cells):
         return _calendar_texts(parts, null, clock=True, digits=_text_digits(cells))
@@ -98,7 +98,7 @@ def datetimes(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
     return fixed(kind, np.where(odd | null, 0, parts.micros()), null)
 
 
-def _text_digits(cells: Cells) -> int:
+def _text_digits(cells: CellContext) -> int:
     """Return the digits of the fraction.
 
     With the rule `text` they are those of Paimon's CDC actions, not the declared.
@@ -109,7 +109,7 @@ def _text_digits(cells: Cells) -> int:
     return 3 if cells.column.type.base == "datetime" and declared <= 3 else 6
 
 
-def _stay_texts(parts: Parts, null: Bools, cells: Cells) -> bool:
+def _stay_texts(parts: DateTimeParts, null: Bools, cells: CellContext) -> bool:
     """Return whether the column becomes text, because of the rule or because of odd dates that must be rejected by row.
 
     Odd dates are rejected in key columns too: all of them would become the epoch, and distinct rows would collapse into
@@ -124,7 +124,7 @@ def _stay_texts(parts: Parts, null: Bools, cells: Cells) -> bool:
     return bool(odd.any())
 
 
-def _zero_dates(parts: Parts, null: Bools, cells: Cells) -> tuple[Bools, Bools]:
+def _zero_dates(parts: DateTimeParts, null: Bools, cells: CellContext) -> tuple[Bools, Bools]:
     """Return which dates are odd, and which cells are null after applying the rule to them."""
     odd = ~parts.is_real() & ~null
     if not odd.any():
@@ -134,7 +134,7 @@ def _zero_dates(parts: Parts, null: Bools, cells: Cells) -> tuple[Bools, Bools]:
     return odd, null | odd if becomes_null else null
 
 
-def times(micros: Int64s, negative: Bools, null: Bools, cells: Cells) -> pa.Array:
+def times(micros: Int64s, negative: Bools, null: Bools, cells: CellContext) -> pa.Array:
     """Return TIME as time of day; values below zero or from 24 hours on are subject to the rule.
 
     `micros` is the absolute value, because MySQL has a negative zero. Values to be rejected are returned as texts.
@@ -164,7 +164,7 @@ def _fraction(matrix: Bytes, column: int, micro: Int64s, digits: int) -> None:
         _digits(matrix, column + 1, micro // 10 ** (6 - digits), digits)
 
 
-def _calendar_texts(parts: Parts, null: Bools, *, clock: bool, digits: int) -> pa.Array:
+def _calendar_texts(parts: DateTimeParts, null: Bools, *, clock: bool, digits: int) -> pa.Array:
     """Return `YYYY-MM-DD[ HH:MM:SS[.f]]` as the server prints it, zero parts included."""
     width = (20 + digits if digits else 19) if clock else 10
     matrix = np.empty((len(null), width), np.uint8)

@@ -52,7 +52,7 @@ def decoded(data: bytes, count: int, schema: Mapping[str, Any], fields: Sequence
     ValueError or IndexError when the bytes do not contain exactly `count` records.
     """
     places = _starts(data, count, schema["fields"])
-    block = _Block(np.frombuffer(data + bytes(_DECIMAL_BYTES), np.uint8))
+    block = _PaddedBlock(np.frombuffer(data + bytes(_DECIMAL_BYTES), np.uint8))
     wanted, found = {field.name: field.type for field in fields}, {}
     for member in schema["fields"]:
         name = member["name"]
@@ -136,7 +136,7 @@ def _long_size(data: bytes, place: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _PaddedBlock:
     """The bytes of a block, padded at the end so that reads of a fixed width never run out of bounds."""
 
     data: npt.NDArray[np.uint8]

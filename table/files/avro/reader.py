@@ -28,7 +28,7 @@ from penstock.table.files.avro.decode import can_decode, decoded
 from penstock.table.files.avro.encode import encoded_blocks
 from penstock.table.files.avro.schema import record_schema, without_logical_types
 from penstock.table.files.columns import stored_rows
-from penstock.table.files.conditions import Condition
+from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.encoding import Encoding
 from penstock.table.meta.avro_blocks import AvroBlocks
 from penstock.table.values.arrow_types import arrow_schema, to_arrow
@@ -94,7 +94,7 @@ class AvroWriter:
 
 
 def read(
-    source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition] = ()
+    source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[ColumnCondition] = ()
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches as `parquet.read` does, but without skipping: every block must be decompressed whole.
 

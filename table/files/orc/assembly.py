@@ -80,7 +80,7 @@ class OrcAssembly:
         )
 
     def _count(self, tail: OrcTail) -> None:
-        found = [(one.integer(1), bool(one.integer(10))) for one in tail.footer.messages(7)]
+        found = [(message.integer(1), bool(message.integer(10))) for message in tail.footer.messages(7)]
         before = self._values or [(0, False)] * len(found)
         self._values = [(a + b, c or d) for (a, c), (b, d) in zip(before, found, strict=True)]
         self._rows += tail.footer.integer(6)

@@ -13,7 +13,7 @@ from pyarrow import orc
 from penstock.errors import TableCorrupt
 from penstock.table.files.chars import char_lengths, pad_chars, trim_chars
 from penstock.table.files.columns import fitting_rows, stored_rows, stored_schema
-from penstock.table.files.conditions import Condition
+from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.orc.assembly import OrcAssembly
 from penstock.table.files.orc.early_times import as_nanoseconds, as_seconds, has_early_fractions, with_unit
@@ -97,7 +97,7 @@ def _null_all_through(array: pa.Array) -> pa.Array:
 
 
 def read(
-    source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition] = ()
+    source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[ColumnCondition] = ()
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches as `parquet.read` does, but without skipping stripes.
 

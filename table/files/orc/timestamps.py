@@ -69,7 +69,7 @@ def with_nanoseconds(tail: OrcTail) -> SplicedFile:
 def _without_seconds(spliced: SplicedFile, tail: OrcTail, stripe: int) -> Message:
     start, rows = spliced.size, tail.stripes[stripe].integer(5)
     old = tail.stripe_footers[stripe]
-    encodings = [one.integer(1) for one in old.messages(2)]
+    encodings = [message.integer(1) for message in old.messages(2)]
     streams = []
     for part in tail.parts(stripe):
         length = part.length

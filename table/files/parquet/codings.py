@@ -106,7 +106,11 @@ def _barely_compressed(sample: pa.Table, codec: str, level: int | None) -> set[s
     group = collected[0].row_group(0)
     columns = [group.column(place) for place in range(group.num_columns)]
     worth = _WORTH_COMPRESSING
-    return {one.path_in_schema for one in columns if one.total_compressed_size > worth * one.total_uncompressed_size}
+    return {
+        column.path_in_schema
+        for column in columns
+        if column.total_compressed_size > worth * column.total_uncompressed_size
+    }
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[str]:

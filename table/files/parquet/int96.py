@@ -31,7 +31,7 @@ def has_int96(metadata: Any, names: Sequence[str]) -> bool:
     """Return whether any of the named columns contains INT96 values."""
     schema, wanted = metadata.schema, set(names)
     columns = (schema.column(place) for place in range(metadata.num_columns))
-    return any(one.physical_type == "INT96" and one.path.split(".", 1)[0] in wanted for one in columns)
+    return any(column.physical_type == "INT96" and column.path.split(".", 1)[0] in wanted for column in columns)
 
 
 def raw_metadata(source: Any) -> Any:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.table.files.columns import fitting_rows, has_nanoseconds, stored_rows, stored_schema
-from penstock.table.files.conditions import Bounds, Condition, all_may_hold
+from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_hold
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
 from penstock.table.files.parquet.int96 import decode_moments, has_int96, raw_metadata
@@ -59,7 +59,7 @@ class ParquetWriter:
 
 
 def read(
-    source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition] = ()
+    source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[ColumnCondition] = ()
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches of the named columns in their in-memory types, each with the number of its first row in the file.
 
@@ -89,7 +89,7 @@ def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, in
         if group.total_byte_size <= _BUFFERED_ABOVE:
             continue
         columns = (group.column(place) for place in range(group.num_columns))
-        size = sum(one.total_compressed_size for one in columns if _top(one.path_in_schema, wanted) in wanted)
+        size = sum(column.total_compressed_size for column in columns if _top(column.path_in_schema, wanted) in wanted)
         if size > _BUFFERED_ABOVE:
             return {"buffer_size": _PIECE, "pre_buffer": False}
     return {}
@@ -104,7 +104,7 @@ def _top(path: str, names: set[str]) -> str:
     return path if path in names else path.split(".", 1)[0]
 
 
-def _groups_to_read(metadata: Any, conditions: Sequence[Condition]) -> list[tuple[int, int]]:
+def _groups_to_read(metadata: Any, conditions: Sequence[ColumnCondition]) -> list[tuple[int, int]]:
     """Return (number of the first row, row group) for each row group that may contain a wanted row."""
     wanted = {condition.column for condition in conditions}
     groups, first_row = [], 0

@@ -30,7 +30,7 @@ class Struct:
     def structs(self, number: int) -> list[Struct]:
         """Return the members of a list of structures; empty if the field is absent."""
         items = self.get(number)
-        return [one for one in items.values if isinstance(one, Struct)] if isinstance(items, Items) else []
+        return [value for value in items.values if isinstance(value, Struct)] if isinstance(items, Items) else []
 
 
 Value: TypeAlias = bool | int | float | bytes | Items | Struct

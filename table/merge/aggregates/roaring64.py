@@ -106,13 +106,13 @@ def _container(values: Values) -> bytes:
 def decode(data: bytes) -> Containers:
     """Return the containers of a serialized bitmap. ValueError when the bytes are not such a bitmap."""
     try:
-        return _Reader(data).bitmap()
+        return _BitmapReader(data).bitmap()
     except (struct.error, IndexError, KeyError) as reason:
         raise ValueError("the value is not a roaring bitmap of 64-bit numbers in Java's format") from reason
 
 
 @dataclass
-class _Reader:
+class _BitmapReader:
     """A parser of a serialized bitmap."""
 
     data: bytes

@@ -13,8 +13,8 @@ from penstock.table.merge.aggregates.function import Aggregate, Inputs
 from penstock.table.merge.aggregates.registry import LAST_NON_NULL, aggregate_column
 from penstock.table.merge.engines.column_options import column_aggregates
 from penstock.table.merge.incoming_kinds import check_retractable
-from penstock.table.merge.key_groups import Groups, Work
-from penstock.table.merge.outcome import Merged, Outcome
+from penstock.table.merge.key_groups import KeyGroups, Work
+from penstock.table.merge.outcome import MergeOutcome, Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
 from penstock.table.options.merge_engines import AGGREGATION_REMOVE_RECORD_ON_DELETE
 from penstock.table.options.table_options import TableOptions
@@ -23,17 +23,17 @@ from penstock.table.values.arrays import Flags, Ints
 from penstock.table.values.types import DataType
 
 
-def _merge(spec: MergeSpec, groups: Groups, chosen: Flags) -> Outcome:
+def _merge(spec: MergeSpec, groups: KeyGroups, chosen: Flags) -> Outcome:
     return Outcome.by_column(groups, chosen, partial(_merge_columns, spec))
 
 
-def _merge_columns(spec: MergeSpec, work: Work) -> Merged:
+def _merge_columns(spec: MergeSpec, work: Work) -> MergeOutcome:
     """Merge every column by its function.
 
     Keys and columns without a function have the value of the last row. So do the sequence fields, unless the last row
     is a retraction.
     """
-    merged = Merged(np.zeros(len(work.starts), np.int8))
+    merged = MergeOutcome(np.zeros(len(work.starts), np.int8))
     if spec.remove_on_delete:
         merged.kinds[work.kinds[work.ends - 1] == DELETE] = DELETE
     removed = work.last(work.kinds == DELETE) if spec.remove_on_delete else np.full(len(work.starts), -1)

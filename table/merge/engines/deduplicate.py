@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.row_kinds import RowKinds
-from penstock.table.merge.key_groups import Groups
+from penstock.table.merge.key_groups import KeyGroups
 from penstock.table.merge.outcome import Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
 from penstock.table.options.table_options import TableOptions
@@ -11,7 +11,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrays import Flags
 
 
-def _merge(_spec: MergeSpec, groups: Groups, _chosen: Flags) -> Outcome:
+def _merge(_spec: MergeSpec, groups: KeyGroups, _chosen: Flags) -> Outcome:
     return Outcome.of(groups, groups.order[groups.ends - 1])
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from penstock.errors import ConfigError
 from penstock.row_kinds import RowKinds, is_retract
 from penstock.table.merge.incoming_kinds import RetractRefused
-from penstock.table.merge.key_groups import Groups
+from penstock.table.merge.key_groups import KeyGroups
 from penstock.table.merge.outcome import Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED
@@ -16,7 +16,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrays import Flags, Ints
 
 
-def first_rows(groups: Groups, chosen: Flags) -> Ints:
+def first_rows(groups: KeyGroups, chosen: Flags) -> Ints:
     """Return the first row of each key. RetractRefused when a chosen key has a -U or -D row."""
     retracts = is_retract(groups.kinds[groups.order])
     if (retracts & np.repeat(chosen, groups.counts)).any():
@@ -24,7 +24,7 @@ def first_rows(groups: Groups, chosen: Flags) -> Ints:
     return groups.order[groups.starts]
 
 
-def _merge(_spec: MergeSpec, groups: Groups, chosen: Flags) -> Outcome:
+def _merge(_spec: MergeSpec, groups: KeyGroups, chosen: Flags) -> Outcome:
     return Outcome.of(groups, first_rows(groups, chosen))
 
 

@@ -15,8 +15,8 @@ from penstock.table.merge.engines.column_options import column_aggregates, named
 from penstock.table.merge.engines.plain_fields import plain_picks, result_kinds
 from penstock.table.merge.engines.sequence_groups import merge_sequence_groups
 from penstock.table.merge.incoming_kinds import RetractRefused, check_retractable, check_retracts
-from penstock.table.merge.key_groups import KIND, Groups, Work
-from penstock.table.merge.outcome import Merged, Outcome
+from penstock.table.merge.key_groups import KIND, KeyGroups, Work
+from penstock.table.merge.outcome import MergeOutcome, Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey, SequenceGroup
 from penstock.table.options.merge_engines import (
     FIELD_SEQUENCE_GROUP,
@@ -28,11 +28,11 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrays import Flags
 
 
-def _merge(spec: MergeSpec, groups: Groups, chosen: Flags) -> Outcome:
+def _merge(spec: MergeSpec, groups: KeyGroups, chosen: Flags) -> Outcome:
     return Outcome.by_column(groups, chosen, partial(_merge_columns, spec))
 
 
-def _merge_columns(spec: MergeSpec, work: Work) -> Merged:
+def _merge_columns(spec: MergeSpec, work: Work) -> MergeOutcome:
     """Merge rows so that a null never overwrites a value.
 
     A -D row removes the key if the table's options say so. A following -U row makes it visible again, as in Java.
@@ -46,7 +46,7 @@ def _merge_columns(spec: MergeSpec, work: Work) -> Merged:
     kinds = result_kinds(work, adds, work.kinds[work.ends - 1] == DELETE)
     base = np.where(removed >= 0, removed, work.starts)
     names = [name for name in work.table.column_names if name != KIND]
-    return Merged(kinds, plain_picks(spec, work, counted, base, names))
+    return MergeOutcome(kinds, plain_picks(spec, work, counted, base, names))
 
 
 def _configure(spec: MergeSpec, schema: TableSchema) -> MergeSpec:

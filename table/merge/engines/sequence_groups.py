@@ -15,7 +15,7 @@ from penstock.table.merge.aggregates.function import Inputs
 from penstock.table.merge.aggregates.registry import aggregate_column
 from penstock.table.merge.engines.plain_fields import plain_picks, result_kinds
 from penstock.table.merge.key_groups import KIND, Work, dense_ranks, valid_rows
-from penstock.table.merge.outcome import Merged
+from penstock.table.merge.outcome import MergeOutcome
 from penstock.table.merge.spec import MergeSpec, SequenceGroup
 from penstock.table.values.arrays import Flags, Ints
 from penstock.table.values.sort_keys import sort_keys
@@ -47,14 +47,14 @@ class Since:
     inits: Ints  # for each key: the row that NOT NULL columns start from, -1 if it is an add
 
 
-def merge_sequence_groups(spec: MergeSpec, work: Work) -> Merged:
+def merge_sequence_groups(spec: MergeSpec, work: Work) -> MergeOutcome:
     """Merge rows of a table with sequence groups."""
     present = [group for group in spec.groups if set(group.fields) <= set(work.table.column_names)]
     ranks = [_sequence_ranks(spec, work, group) for group in present]
     segments = _segments(work, [r for r, group in zip(ranks, present, strict=True) if group.removes])
     since = _since(work, segments)
     adds = ~work.retract
-    merged = Merged(result_kinds(work, adds, segments.resets[work.ends - 1]))
+    merged = MergeOutcome(result_kinds(work, adds, segments.resets[work.ends - 1]))
     grouped = {name for group in spec.groups for name in (*group.fields, *group.columns)}
     names = [name for name in work.table.column_names if name not in grouped and name != KIND]
     merged.picks.update(plain_picks(spec, work, adds & since.counted, since.base, names))
@@ -99,7 +99,7 @@ def _since(work: Work, segments: Segments) -> Since:
 
 
 def _merge_group(
-    spec: MergeSpec, work: Work, group: SequenceGroup, ranks: Ints, applied: Flags, since: Since, merged: Merged
+    spec: MergeSpec, work: Work, group: SequenceGroup, ranks: Ints, applied: Flags, since: Since, merged: MergeOutcome
 ) -> None:
     applied = applied & since.counted
     last = work.last(applied)

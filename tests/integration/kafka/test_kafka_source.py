@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.kafka.read import read_range
-from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, StartOffsets
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range
 from tests.chaos.proxy import proxied
 from tests.integration.kafka.conftest import Broker
@@ -20,10 +20,10 @@ from tests.servers.produce import SECONDS, taken
 
 pytestmark = pytest.mark.kafka
 
-EARLIEST = Startup("earliest-offset")
+EARLIEST = StartOffsets("earliest-offset")
 
 
-def source(broker: Broker, *topics: str, startup: Startup = EARLIEST, **more: Any) -> KafkaSource:
+def source(broker: Broker, *topics: str, startup: StartOffsets = EARLIEST, **more: Any) -> KafkaSource:
     properties = broker.properties | more.pop("properties", {})
     return KafkaSource(KafkaSettings(properties, topics, startup=startup, **more))
 
@@ -58,7 +58,7 @@ def test_startup_by_time_starts_at_the_first_record_of_that_time(broker: Broker)
     topic = broker.topic()
     for millis in (1000, 2000, 3000):
         broker.send(topic, str(millis), timestamp=millis)
-    kafka = source(broker, topic, startup=Startup("timestamp", millis=1500))
+    kafka = source(broker, topic, startup=StartOffsets("timestamp", millis=1500))
     assert read(kafka, {}, kafka.latest_offsets({}, NO_LIMIT)) == [b"2000", b"3000"]
 
 
@@ -71,7 +71,7 @@ def test_group_offsets_are_mirrored_and_begin_the_next_pipeline(broker: Broker) 
     first.mirror(end)
     broker.send(topic, "3")
     assert first.lag(end) == {f"{topic}/0": 1}
-    second = source(broker, topic, startup=Startup("group-offsets"), properties=properties)
+    second = source(broker, topic, startup=StartOffsets("group-offsets"), properties=properties)
     assert read(second, {}, second.latest_offsets({}, NO_LIMIT)) == [b"3"]
 
 

@@ -56,7 +56,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     options = [
         f"listeners={shown},CONTROLLER://127.0.0.1:{port + 1}",
         f"advertised.listeners={shown}",
-        f"listener.security.protocol.map=CONTROLLER:PLAINTEXT,{','.join(f'{one}:{one}' for one in kinds)}",
+        f"listener.security.protocol.map=CONTROLLER:PLAINTEXT,{','.join(f'{kind}:{kind}' for kind in kinds)}",
         "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512",
         *(
             f"listener.name.{name}.{mechanism}.sasl.jaas.config={module};"

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.ingest.kafka import cluster as kafka_cluster
-from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, StartOffsets
 from penstock.ingest.source import NO_LIMIT, Offsets
 from tests.chaos.proxy import Proxy, proxied
 from tests.integration.kafka.conftest import Broker
@@ -48,11 +48,11 @@ def test_every_question_survives_a_connection_that_falls_silent(
         topic = broker.topic(partitions=2, name="silent-1")
         broker.send(topic, "1", "2")
         properties = broker.properties | {"group.id": "silent", "socket.timeout.ms": "3000"}
-        source = KafkaSource(KafkaSettings(properties, pattern="silent-.*", startup=Startup("earliest-offset")))
+        source = KafkaSource(KafkaSettings(properties, pattern="silent-.*", startup=StartOffsets("earliest-offset")))
         reached: Offsets = {"silent-1": {"0": 2, "1": 0}}
         end = settled_end(source, reached)
         by_group = KafkaSource(KafkaSettings(properties, (topic,)))
-        by_time = KafkaSource(KafkaSettings(properties, (topic,), startup=Startup("timestamp", millis=1)))
+        by_time = KafkaSource(KafkaSettings(properties, (topic,), startup=StartOffsets("timestamp", millis=1)))
         questions: dict[str, Callable[[], object]] = {
             "metadata and ends": lambda: source.latest_offsets(end, NO_LIMIT)["offsets"] == reached,
             "lag": lambda: source.lag(end) == {"silent-1/0": 0, "silent-1/1": 0},

@@ -12,7 +12,7 @@ from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
-from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, plan_log
 from penstock.ingest.mysql.binlog.read import read_range
 from penstock.ingest.mysql.binlog.unpack import unpacked
@@ -95,9 +95,9 @@ class Playground:
         if not self.rows(f"SELECT COUNT(*) FROM mysql.time_zone_name WHERE Name = '{zone}'")[0][0]:
             self.run(*zone_statements(zone))
 
-    def log_since(self, start: LogPosition, options: DecodeOptions | None = None) -> list[ChangeBatch]:
+    def log_since(self, start: LogPosition, options: BinlogOptions | None = None) -> list[ChangeBatch]:
         """Everything logged from a position to the end, over the network."""
-        decoder = Decoder(options or DecodeOptions())
+        decoder = Decoder(options or BinlogOptions())
         with dumping(self.address, DumpRequest(start, 6001)) as segments:
             return [
                 batch for segment in segments for plain in unpacked(segment, 1 << 20) for batch in decoder.decode(plain)
@@ -111,11 +111,11 @@ class Playground:
             plans.append(plan_log(self.address, plans[-1].end, limits, 6002, known))
         return plans
 
-    def read(self, plans: Iterable[LogPlan], options: DecodeOptions | None = None) -> list[Row]:
+    def read(self, plans: Iterable[LogPlan], options: BinlogOptions | None = None) -> list[Row]:
         """The rows of all ranges, each by its own connection, in order."""
         rows: list[Row] = []
         for number, part in enumerate(part for plan in plans for part in plan.ranges):
-            batches = read_range(self.address, part, options or DecodeOptions(), 6010 + number % 50)
+            batches = read_range(self.address, part, options or BinlogOptions(), 6010 + number % 50)
             rows += in_order(batches)
         return rows
 

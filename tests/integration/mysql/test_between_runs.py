@@ -158,7 +158,7 @@ def test_check_reports_what_the_next_run_will_do(sync: Sync) -> None:
     assert findings(sync, "error") == []
     sync.target("a").rollback_to(1)
     shutil.rmtree(sync.target("b").path)
-    (warned,) = (one for one in findings(sync, "warning") if "ods.b" in one.message)
+    (warned,) = (finding for finding in findings(sync, "warning") if "ods.b" in finding.message)
     assert "copies its source tables again" in warned.fix
     (error,) = findings(sync, "error")
     assert (error.message, error.code) == (

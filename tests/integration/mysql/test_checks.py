@@ -64,9 +64,9 @@ TABLES = [(DATABASE, "t"), (DATABASE, "fleeting"), (DATABASE, "hidden")]
 
 def told(findings: Sequence[Finding], level: str) -> set[str]:
     return {
-        one.message + (":" + one.fix.split()[3] if one.wanted == "SELECT" else "")
-        for one in findings
-        if one.level == level
+        finding.message + (":" + finding.fix.split()[3] if finding.wanted == "SELECT" else "")
+        for finding in findings
+        if finding.level == level
     }
 
 

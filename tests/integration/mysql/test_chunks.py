@@ -14,7 +14,7 @@ import pyarrow as pa
 import pymysql
 import pytest
 
-from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.plan import PlanLimits
 from penstock.ingest.mysql.binlog.read import read_range
 from penstock.ingest.mysql.errors import NoUsableKey
@@ -32,7 +32,7 @@ from tests.integration.mysql.playground import DATABASE, Playground
 
 # A zero date that became null or the epoch would be the same key as another one.
 RULES = ValueRules(zero_date="text", time="text")
-LOG = DecodeOptions(rules=RULES)
+LOG = BinlogOptions(rules=RULES)
 KEYS = {
     "a INT": ["INT"],
     "a BIGINT UNSIGNED": ["BIGINT UNSIGNED"],

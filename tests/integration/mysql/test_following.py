@@ -11,7 +11,7 @@ import pytest
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
-from penstock.ingest.mysql.binlog.options import DecodeOptions, TheseTables
+from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
 from penstock.ingest.mysql.binlog.plan import PlanLimits
 from penstock.ingest.mysql.binlog.read import read_range
 from penstock.ingest.mysql.binlog.resume import at_time, earliest, latest
@@ -49,10 +49,10 @@ def busy(server: Playground, dice: random.Random, statements: int) -> None:
                 server.run(f"REPLACE INTO t (id, v) VALUES {rows}")
 
 
-def whole_log(server: Playground, start, options: DecodeOptions | None = None) -> list:  # type: ignore[no-untyped-def]
+def whole_log(server: Playground, start, options: BinlogOptions | None = None) -> list:  # type: ignore[no-untyped-def]
     """All changes in one go, file after file."""
     rows, file, batches = [], None, []
-    decoder = Decoder(options or DecodeOptions())
+    decoder = Decoder(options or BinlogOptions())
     with dumping(server.address, DumpRequest(start, 6001)) as segments:
         for segment in segments:
             if segment.file != file:
@@ -114,7 +114,7 @@ def test_a_giant_compressed_transaction_is_one_range_and_streams(mysql: Playgrou
     mysql.run("COMMIT", "SET binlog_transaction_compression = OFF")
     (plan,) = mysql.plans(start, PlanLimits(range_bytes=1000))
     (part,) = plan.ranges
-    batches = list(read_range(mysql.address, part, DecodeOptions(), 6009, block_bytes=200_000))
+    batches = list(read_range(mysql.address, part, BinlogOptions(), 6009, block_bytes=200_000))
     assert len(batches) > 5
     assert [row["id"] for _, _, row in in_order(batches)] == list(range(20_000))
 
@@ -153,7 +153,7 @@ def test_a_change_logged_as_statement_stops_a_captured_table_only(server: Playgr
     with pytest.raises(StatementBinlogError) as caught:
         server.read(plans)
     assert caught.value.facts["table"] == f"{DATABASE}.t"
-    only_other = DecodeOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
+    only_other = BinlogOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
     assert [row[0] for row in server.read(plans, only_other)] == ["other"]
 
 
@@ -171,7 +171,7 @@ def test_partial_images_are_refused_or_completed_knowingly(server: Playground) -
     plans = server.plans(start, PlanLimits())
     with pytest.raises(RowImageError):
         server.read(plans)
-    rows = server.read(plans, DecodeOptions(partial_images=True))
+    rows = server.read(plans, BinlogOptions(partial_images=True))
     assert [(kind, tuple(row.values())) for _, kind, row in rows] == [
         (1, (1, None, None)),
         (2, (1, 3, None)),
@@ -194,7 +194,7 @@ def test_json_differences_are_refused_with_the_setting_s_name(mysql: Playground)
     with pytest.raises(PartialJsonError, match="binlog_row_value_options") as caught:
         mysql.read(plans)
     assert caught.value.facts["table"] == f"{DATABASE}.t"
-    only_other = DecodeOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
+    only_other = BinlogOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
     assert [row[0] for row in mysql.read(plans, only_other)] == ["other"]
 
 
@@ -208,7 +208,7 @@ def test_an_xa_transaction_stops_a_captured_table_only(server: Playground, range
     plans = server.plans(start, PlanLimits(range_bytes=range_bytes))
     with pytest.raises(UnsupportedBinlogEvent, match="XA transaction"):
         server.read(plans)
-    only_other = DecodeOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
+    only_other = BinlogOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
     assert [row["id"] for _, _, row in server.read(plans, only_other)] == [1, 2]
 
 

@@ -167,7 +167,7 @@ def test_a_changed_source_key_is_logged_and_verify_reports_its_rows(
         sync.run()
     assert f"event=key_changed table={DATABASE}.t before=a now=a,b" in caplog.text
     [verdict] = differing(sync)
-    assert [(one.how, one.key) for one in verdict.keys] == [("doubled", {"a": 1})]
+    assert [(key.how, key.key) for key in verdict.keys] == [("doubled", {"a": 1})]
 
 
 def test_a_pipeline_whose_tables_are_all_dropped_still_reads_their_drops(server: Playground, tmp_path: Path) -> None:

@@ -163,7 +163,9 @@ def debezium_rows(name: str) -> list[dict[str, Any]]:
     """Messages with a row and a key."""
     records = map(json.loads, lines_of(name))
     return [
-        one for one in records if one["value"] and one.get("key") and "op" in one["value"].get("payload", one["value"])
+        record
+        for record in records
+        if record["value"] and record.get("key") and "op" in record["value"].get("payload", record["value"])
     ]
 
 
@@ -186,7 +188,7 @@ def debezium_messages(name: str) -> list[str]:
         for one in typed:
             payload = one["value"]["payload"]
             schemas[one["topic"], frozenset(payload["after"] or payload["before"])] = one["value"]["schema"]
-        found = [with_schemas(one, schemas) for one in debezium_rows(name)]
+        found = [with_schemas(row, schemas) for row in debezium_rows(name)]
     return [json.dumps(one, ensure_ascii=False) for one in found]
 
 

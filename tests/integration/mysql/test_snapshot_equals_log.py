@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions
 from penstock.ingest.mysql.values.rules import ValueRules
 from tests.integration.mysql.literals import MARIADB_TYPES, MYSQL_TYPES
@@ -43,7 +43,7 @@ def test_every_cell_is_the_same_by_both_ways(server: Playground, zone: str, seed
     start = server.here()
     random_table(server, random.Random(f"{zone} {seed}"), rows=40)
     for rules in RULES:
-        options = DecodeOptions(rules=rules, definitions=server.definitions("t"))
+        options = BinlogOptions(rules=rules, definitions=server.definitions("t"))
         logged = insertions(server.log_since(start, options), "t").sort_by("id")
         read = server.snapshot("t", SnapshotOptions(rules)).sort_by("id")
         assert len(read) == 40

@@ -31,7 +31,7 @@ from penstock.ingest.mysql.server.checks import check_source
 from penstock.ingest.mysql.server.connection import connected, server_facts
 from penstock.ingest.mysql.server.findings import Wanted, require_ready
 from penstock.pipelines.api.replay_dead_letters import letters_of, replay
-from penstock.pipelines.config.rules import Transform
+from penstock.pipelines.config.rules import TransformConfig
 from tests.here import run
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
@@ -272,7 +272,7 @@ def test_a_row_that_fits_nowhere_is_kept_whole_and_can_be_read_again(server: Pla
     server.run("CREATE TABLE t (id INT PRIMARY KEY, year VARCHAR(20), raw VARBINARY(9), flags SET('a', 'b'))")
     server.run("INSERT INTO t VALUES (1, '2024', x'00ff', 'a'), (2, 'none', x'00fe', 'a,b')")
     spec = Sync(server, tmp_path, flags=["--on-bad-record", "dead-letter"]).spec
-    strict = Transform(source_table=f"{DATABASE}.t", projection="*, cast(year as int) as number")
+    strict = TransformConfig(source_table=f"{DATABASE}.t", projection="*, cast(year as int) as number")
     run(spec.model_copy(update={"transform": (strict,)}))
     server.run("UPDATE t SET year = 'lost' WHERE id = 1", "INSERT INTO t VALUES (3, '2025', NULL, '')")
     run(spec.model_copy(update={"transform": (strict,)}))
@@ -280,7 +280,7 @@ def test_a_row_that_fits_nowhere_is_kept_whole_and_can_be_read_again(server: Pla
     assert [(row["id"], row["number"]) for row in sync.rows("t")] == [(1, 2024), (3, 2025)]
     kept = sync.target("__penstock_dead_letters")
     letters = letters_of(kept.scan().to_arrow())
-    cells = [json.loads(one.value or b"")["data"][0] for one in letters]
+    cells = [json.loads(letter.value or b"")["data"][0] for letter in letters]
     assert sorted((cell["id"], cell["year"], cell["flags"]) for cell in cells) == [
         ("1", "lost", "a"),
         ("2", "none", "a,b"),

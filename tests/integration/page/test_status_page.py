@@ -12,7 +12,7 @@ import pytest
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.observers import observed
-from penstock.pipelines.monitor.run_monitor import Watch
+from penstock.pipelines.monitor.run_monitor import RunMonitor
 from tests.here import run
 from tests.shop import Shop, insert
 
@@ -42,7 +42,7 @@ def test_the_page_shows_tables_changes_and_errors_and_runs_no_text_of_theirs(
     shop = Shop(tmp_path)
     observe = {"metrics": "127.0.0.1:0"}
     spec: PipelineSpec = shop.spec(observe=observe)
-    watch = Watch("shop", CheckpointFolder(spec.checkpoint), shop.warehouse, Nobody(), Nobody(), 1.0)
+    watch = RunMonitor("shop", CheckpointFolder(spec.checkpoint), shop.warehouse, Nobody(), Nobody(), 1.0)
     caplog.set_level("INFO", logger="penstock")
     shop.put("1.json", *(insert("orders", {"id": number, "name": "a"}) for number in range(50)))
     with observed(spec, watch), watch:

@@ -166,7 +166,7 @@ def test_compaction_beside_the_batches_is_a_spark_job_of_its_own(shop: Shop, spa
     for number in range(4):
         shop.put(f"{number}.json", insert("orders", {"id": number}))
         wait_until(lambda wanted=number + 1: exists(shop) and len(shop.ids("orders")) == wanted)  # type: ignore[misc]
-    wait_until(lambda: any(one.commit_user.endswith("-compact") for one in shop.table("orders").snapshots))
+    wait_until(lambda: any(snapshot.commit_user.endswith("-compact") for snapshot in shop.table("orders").snapshots))
     running.stop()
     thread.join(60)
     assert not thread.is_alive()

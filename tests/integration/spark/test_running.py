@@ -114,7 +114,7 @@ def test_a_running_pipeline_is_scraped_paused_resumed_stopped_and_its_parked_tab
         assert newest.time_millis >= resumed
         facts = said(folder, "status", "shop.yaml")
         assert facts["parked"]["ods.orders"]["error"] == "DecodeError"
-        assert {one["table"]: one["state"] for one in facts["tables"]}["ods.orders"] == "failed"
+        assert {fact["table"]: fact["state"] for fact in facts["tables"]}["ods.orders"] == "failed"
         assert looks(folder, "status", "shop.yaml", "--watch", "--every", "50ms", "--json") == ["running", "running"]
         said(folder, "signal", "shop.yaml", "stop")
         assert process.wait(240) == 10

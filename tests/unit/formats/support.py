@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.formats import decode
-from penstock.formats.change import Decoded, DecodeOptions, Messages
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 KINDS = ("+I", "-U", "+U", "-D")
@@ -27,17 +27,17 @@ def raw(value: Any) -> bytes | None:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def read(name: str, *values: Any, keys: list[Any] | None = None, **options: Any) -> Decoded:
+def read(name: str, *values: Any, keys: list[Any] | None = None, **options: Any) -> DecodeResult:
     return decode(name, messages(*values, keys=keys), DecodeOptions(**options))
 
 
-def rows(decoded: Decoded) -> list[tuple[str, dict[str, Any]]]:
+def rows(decoded: DecodeResult) -> list[tuple[str, dict[str, Any]]]:
     """(kind, row) in source order; fails when a record is bad."""
     assert not decoded.bad, decoded.bad
     return [(kind, row) for _pos, _sub, kind, row in placed(decoded)]
 
 
-def placed(decoded: Decoded) -> list[tuple[int, int, str, dict[str, Any]]]:
+def placed(decoded: DecodeResult) -> list[tuple[int, int, str, dict[str, Any]]]:
     found = []
     for batch in decoded.batches:
         assert batch.rows.schema.names == [field.name for field in batch.schema.fields]

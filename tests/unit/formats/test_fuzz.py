@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.formats import decode
-from penstock.formats.change import Decoded, DecodeOptions
+from penstock.formats.change import DecodeOptions, DecodeResult
 from penstock.formats.debezium.schema_registry import SchemaRegistry
 from penstock.schema_evolution.text_casts import Misfits
 from penstock.schema_evolution.types.mapping import TypeMapping
@@ -133,7 +133,7 @@ def with_instead(seed: Any, path: tuple[Any, ...], raw: bytes) -> bytes:
     return json.dumps(copy).encode().replace(b'"@@"', raw)
 
 
-def fitted(decoded: Decoded) -> None:
+def fitted(decoded: DecodeResult) -> None:
     """The values come into columns of the types that are declared, or are named as misfits."""
     for batch in decoded.batches:
         for number, one in enumerate(batch.schema.fields):
@@ -208,7 +208,7 @@ def test_messages_decode_together_as_each_alone(name: str, changes: list[tuple[i
     assert together.skipped == sum((one.skipped for one in alone), start=together.skipped.__class__())
 
 
-def text_rows(found: list[Decoded]) -> list[Any]:
+def text_rows(found: list[DecodeResult]) -> list[Any]:
     """Rows with what is there; untyped batches of several messages have the columns of all of them."""
     rows = [one for decoded in found for one in placed(decoded)]
     kept = [(*head, {name: value for name, value in row.items() if value is not None}) for *head, row in rows]

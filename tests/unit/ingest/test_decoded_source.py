@@ -10,11 +10,11 @@ import pytest
 from penstock.formats.change import DecodeOptions, Messages
 from penstock.ingest import decoded_source as decoding
 from penstock.ingest.decoded_source import DecodedSource
-from penstock.ingest.fetched_chunk import Fetched, joined
+from penstock.ingest.fetched_chunk import FetchedMessages, joined
 from penstock.ingest.source import Limit, Offsets, Range
 
 
-def fetched(offsets: range, tables: int) -> Fetched:
+def fetched(offsets: range, tables: int) -> FetchedMessages:
     values = [
         json.dumps(
             {
@@ -30,16 +30,16 @@ def fetched(offsets: range, tables: int) -> Fetched:
     count = len(values)
     messages = Messages(values, np.array(offsets, np.int64), [b"k"] * count, np.arange(count))
     size = sum(map(len, values))
-    return Fetched("topic", 0, messages, size, headers=[None] * count, timestamp_types=[0] * count)
+    return FetchedMessages("topic", 0, messages, size, headers=[None] * count, timestamp_types=[0] * count)
 
 
 @dataclass
 class Chunks:
     """A source that hands out chunks as they were given."""
 
-    given: Sequence[Fetched]
+    given: Sequence[FetchedMessages]
 
-    def read(self, range_: Range) -> Iterator[Fetched]:
+    def read(self, range_: Range) -> Iterator[FetchedMessages]:
         yield from self.given
 
     def initial_offsets(self) -> Offsets:
@@ -69,7 +69,7 @@ def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "_rows_together", {})
 
 
-def sizes(chunks: Sequence[Fetched]) -> list[int]:
+def sizes(chunks: Sequence[FetchedMessages]) -> list[int]:
     source = DecodedSource(Chunks(chunks), "canal-json")
     return [chunk.messages for chunk in source.chunks(Range(0, "topic/0", 0, 1, 1), DecodeOptions())]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
-from penstock.ingest.spark_stream import ChangesReader
+from penstock.ingest.spark_stream import ChangesStreamReader
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Stream:
 def planned(stream: Stream, interval: float, batches: int, *, bounded: bool = False) -> list[float]:
     """Return how many seconds after the first batch each batch was planned."""
     clock = stream.clock
-    reader = ChangesReader(stream, ErrorMark(), interval, clock, clock.sleep)
+    reader = ChangesStreamReader(stream, ErrorMark(), interval, clock, clock.sleep)
     if bounded:
         reader.prepareForTriggerAvailableNow()
     at = reader.initialOffset()
@@ -84,7 +84,7 @@ def test_a_bounded_run_and_one_without_an_interval_never_wait() -> None:
 
 def test_a_long_interval_is_waited_for_in_several_calls_that_find_nothing() -> None:
     clock = Clock()
-    reader = ChangesReader(Stream(clock), ErrorMark(), 150, clock, clock.sleep)
+    reader = ChangesStreamReader(Stream(clock), ErrorMark(), 150, clock, clock.sleep)
     at = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     found = [reader.latestOffset(at, reader.getDefaultReadLimit()) for _ in range(3)]
     assert found == [at, at, {"n": 2}]

@@ -188,7 +188,7 @@ def test_an_unknown_type_is_kept_as_bytes_and_reported_once(shop: Shop, caplog: 
         run(shop.spec())
         run(shop.spec())
     assert shop.rows("o") == [{"id": 1, "name": b"x"}]
-    told = [one.getMessage() for one in caplog.records if "type_unknown" in one.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "type_unknown" in record.getMessage()]
     assert told == ["event=type_unknown table=ods.o column=name type=hologram(3) taken_as=BYTES"]
 
 
@@ -224,7 +224,7 @@ def test_times_of_no_zone_are_of_the_pipelines_where_instants_are_kept(shop: Sho
 @pytest.mark.parametrize("value", ["3.5e38", "-1e39"])
 def test_a_number_beyond_all_floats_is_bad_and_no_infinity(shop: Shop, value: str) -> None:
     rows = [insert("o", {"id": at, "name": one}) for at, one in enumerate(("3.4028235e38", value, "Infinity"))]
-    shop.put("1.json", *(one.replace("varchar(20)", "float") for one in rows))
+    shop.put("1.json", *(row.replace("varchar(20)", "float") for row in rows))
     run(shop.spec(errors={"bad-record": "skip"}))
     assert [row["name"] for row in shop.rows("o")] == [3.4028234663852886e38, float("inf")]
 
@@ -280,7 +280,7 @@ def test_what_is_in_no_table_is_counted_by_what_it_is(shop: Shop, caplog: pytest
         "append.deletes.dropped": 2,
         "texts.repaired": 1,
     }
-    told = [one.getMessage() for one in caplog.records if "append_deletes_dropped" in one.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "append_deletes_dropped" in record.getMessage()]
     assert len(told) == 1
     assert "table=ods.log" in told[0]
 
@@ -290,7 +290,7 @@ def test_options_that_mean_nothing_here_are_named(shop: Shop, caplog: pytest.Log
     alignment = {f"scan.watermark.alignment.{name}": "2 s" for name in ("group", "max-drift", "update-interval")}
     with caplog.at_level(logging.WARNING):
         run(shop.spec(sink={"table-options": {"bucket": "1", **alignment, "scan.watermark.idle-timeout": "1 s"}}))
-    told = [one.getMessage() for one in caplog.records if "options_without_effect" in one.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "options_without_effect" in record.getMessage()]
     assert len(told) == 1
     assert {part.split(" (")[0] for part in told[0].split('options="')[1].split("; ")} == set(alignment)
 
@@ -309,6 +309,6 @@ def test_options_without_effect_of_an_existing_table_are_reported_once_per_run(
     checks._reported.clear()  # as in a process of its own
     with caplog.at_level(logging.WARNING):
         run(shop.spec())
-    told = [one.getMessage() for one in caplog.records if "options_without_effect" in one.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "options_without_effect" in record.getMessage()]
     assert len(told) == 1
     assert 'of="ods.o" options="file.block-size (' in told[0]

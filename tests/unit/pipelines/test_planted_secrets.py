@@ -20,7 +20,7 @@ from penstock.ingest.kafka.client import consumer
 from penstock.ingest.kafka.properties import client_properties
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.monitor.webhook import Notifying
+from penstock.pipelines.monitor.webhook import WebhookObserver
 from penstock.references import masked, without_login
 from penstock.storage.open import open_storage
 
@@ -163,7 +163,7 @@ def test_the_address_of_a_webhook_is_in_no_log(
 ) -> None:
     monkeypatch.setenv("HOOK", webhook)
     caplog.set_level(logging.DEBUG)
-    notifying = Notifying("p", "${HOOK}", ["stopped"], at_most_every=0)
+    notifying = WebhookObserver("p", "${HOOK}", ["stopped"], at_most_every=0)
     notifying.ended(None)
     assert "notification_failed" in caplog.text
     assert HUSH not in caplog.text

@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import SchemaConflict
 from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
 from penstock.schema_evolution.computed_columns import ComputedColumn
-from penstock.schema_evolution.drift import ColumnRules, Drift, Wanted, drift_of, fold
+from penstock.schema_evolution.drift import ColumnRules, DeclaredColumn, Drift, drift_of, fold
 from penstock.schema_evolution.fit import Fit
 from penstock.schema_evolution.type_changes import Verdict, change_of
 from penstock.schema_evolution.types.mapping import TypeMapping
@@ -23,7 +23,7 @@ from penstock.table.values.types import type_text
 
 
 def source(*columns: tuple[str, str]) -> SourceSchema:
-    return SourceSchema("mysql", "shop", "orders", tuple(SourceField(*one) for one in columns), ("id",))
+    return SourceSchema("mysql", "shop", "orders", tuple(SourceField(*column) for column in columns), ("id",))
 
 
 def change(schema: SourceSchema, *rows: tuple[str | None, ...], pos: list[int] | None = None) -> ChangeBatch:
@@ -133,7 +133,7 @@ def test_each_widening_is_a_change_that_tables_accept(option: str) -> None:
             new = read_type(other)
             change = change_of(held.field("v").type, new, mapping)
             if change.verdict is Verdict.WIDEN:
-                changes = fold([Drift("t", widened=(Wanted("v", new),))], held, mapping)
+                changes = fold([Drift("t", widened=(DeclaredColumn("v", new),))], held, mapping)
                 after = apply_changes(held, changes, has_snapshots=True, now=1)
                 assert change_of(after.field("v").type, new, mapping).verdict in {Verdict.SAME, Verdict.KEEP}
                 assert change_of(after.field("v").type, held.field("v").type, mapping).verdict is not Verdict.REFUSE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.schema_evolution.target_names import Naming
+from penstock.schema_evolution.target_names import TargetNames
 
-AFFIXED = Naming(
+AFFIXED = TargetNames(
     prefix="p_",
     suffix="_s",
     database_prefix={"shop": "sp_"},
@@ -32,17 +32,17 @@ def test_the_first_rule_that_applies_names_the_table(database: str | None, table
 
 
 def test_both_affixes_of_a_database_are_applied() -> None:
-    naming = Naming(prefix="p_", database_prefix={"shop": "a_"}, database_suffix={"shop": "_z"})
+    naming = TargetNames(prefix="p_", database_prefix={"shop": "a_"}, database_suffix={"shop": "_z"})
     assert naming.target("shop", "t") == "a_t_z"
 
 
 def test_a_catalog_that_folds_case_lowers_mapped_names_too() -> None:
-    naming = Naming(prefix="P_", mapping={"orders": "Deals"}, case_sensitive=False)
+    naming = TargetNames(prefix="P_", mapping={"orders": "Deals"}, case_sensitive=False)
     assert (naming.target("d", "orders"), naming.target("d", "T1")) == ("deals", "p_t1")
 
 
 def test_shards_that_are_not_merged_carry_their_database_in_their_name_and_in_what_mappings_see() -> None:
-    naming = Naming(merge_shards=False, mapping={"a_t": "first"})
+    naming = TargetNames(merge_shards=False, mapping={"a_t": "first"})
     assert (naming.target("a", "t"), naming.target("b", "t")) == ("first", "b_t")
 
 
@@ -58,16 +58,16 @@ def test_shards_that_are_not_merged_carry_their_database_in_their_name_and_in_wh
     ],
 )
 def test_filters_match_whole_names_and_excluding_wins(database: str | None, table: str | None, taken: bool) -> None:
-    naming = Naming(
+    naming = TargetNames(
         including="t1|t2|t3", excluding="t2", including_databases=".*shop", excluding_databases="old_.*|other"
     )
     assert naming.takes(database, table) is taken
 
 
 def test_a_mapping_does_not_widen_the_filter() -> None:
-    assert not Naming(mapping={"users": "people"}, including="orders").takes("shop", "users")
+    assert not TargetNames(mapping={"users": "people"}, including="orders").takes("shop", "users")
 
 
 def test_a_filter_that_is_no_expression_is_refused() -> None:
     with pytest.raises(ConfigError, match="not a regular expression"):
-        Naming(including="(")
+        TargetNames(including="(")

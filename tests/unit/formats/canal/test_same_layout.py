@@ -41,7 +41,7 @@ TEXTS = st.one_of(
 
 def documents(*rows: list[Any], **layout: Any) -> list[msgspec.Raw]:
     layout.setdefault("separators", (",", ":"))
-    return [msgspec.Raw(json.dumps(one, ensure_ascii=False, **layout).encode()) for one in rows]
+    return [msgspec.Raw(json.dumps(row, ensure_ascii=False, **layout).encode()) for row in rows]
 
 
 def rows_of(parsed: Any) -> tuple[list[int], list[list[str | None]]]:

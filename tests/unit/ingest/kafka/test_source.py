@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, PositionLost
-from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, StartOffsets
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, canonical
 
 Place = tuple[str, int]
@@ -44,10 +44,10 @@ class Cluster:
         return {place: self.group[place] for place in places if place in self.group}
 
 
-EARLIEST = Startup("earliest-offset")
+EARLIEST = StartOffsets("earliest-offset")
 
 
-def source(cluster: Cluster, startup: Startup = EARLIEST, **settings: Any) -> KafkaSource:
+def source(cluster: Cluster, startup: StartOffsets = EARLIEST, **settings: Any) -> KafkaSource:
     made = KafkaSource(KafkaSettings({"group.id": "g"}, **({"topics": ("t",)} | settings), startup=startup))
     made._known = cluster  # type: ignore[assignment]
     return made
@@ -60,17 +60,17 @@ def spans(kafka: KafkaSource, start: Offsets, end: Offsets, tasks: int = 1) -> l
 @pytest.mark.parametrize(
     ("startup", "begin"),
     [
-        (Startup("earliest-offset"), 3),
-        (Startup("latest-offset"), 9),
-        (Startup("timestamp", millis=5), 5),
-        (Startup("timestamp", millis=99), 9),
-        (Startup("specific-offsets", {("t", 0): 7}), 7),
-        (Startup("specific-offsets", {("t", 8): 7}), 3),
-        (Startup("group-offsets", reset="earliest"), 3),
-        (Startup("group-offsets", reset="latest"), 9),
+        (StartOffsets("earliest-offset"), 3),
+        (StartOffsets("latest-offset"), 9),
+        (StartOffsets("timestamp", millis=5), 5),
+        (StartOffsets("timestamp", millis=99), 9),
+        (StartOffsets("specific-offsets", {("t", 0): 7}), 7),
+        (StartOffsets("specific-offsets", {("t", 8): 7}), 3),
+        (StartOffsets("group-offsets", reset="earliest"), 3),
+        (StartOffsets("group-offsets", reset="latest"), 9),
     ],
 )
-def test_a_first_batch_begins_where_the_startup_mode_says(startup: Startup, begin: int) -> None:
+def test_a_first_batch_begins_where_the_startup_mode_says(startup: StartOffsets, begin: int) -> None:
     cluster = Cluster({("t", 0): (3, 9)})
     kafka = source(cluster, startup)
     end = kafka.latest_offsets({}, NO_LIMIT)
@@ -81,18 +81,18 @@ def test_a_first_batch_begins_where_the_startup_mode_says(startup: Startup, begi
 
 
 def test_group_offsets_of_a_group_that_committed_are_the_beginning() -> None:
-    kafka = source(Cluster({("t", 0): (0, 9)}, {("t", 0): 4}), Startup("group-offsets"))
+    kafka = source(Cluster({("t", 0): (0, 9)}, {("t", 0): 4}), StartOffsets("group-offsets"))
     assert spans(kafka, {}, kafka.latest_offsets({}, NO_LIMIT)) == [("t/0", 4, 9)]
 
 
 def test_group_offsets_without_any_committed_are_an_error_that_proposes_earliest() -> None:
     with pytest.raises(ConfigError, match="earliest-offset"):
-        source(Cluster({("t", 0): (0, 9)}), Startup("group-offsets")).latest_offsets({}, NO_LIMIT)
+        source(Cluster({("t", 0): (0, 9)}), StartOffsets("group-offsets")).latest_offsets({}, NO_LIMIT)
 
 
 def test_latest_on_a_quiet_topic_is_remembered_as_a_beginning() -> None:
     cluster = Cluster({("t", 0): (0, 5)})
-    kafka = source(cluster, Startup("latest-offset"))
+    kafka = source(cluster, StartOffsets("latest-offset"))
     end = kafka.latest_offsets({}, NO_LIMIT)
     assert end != {}
     cluster.logs["t", 0] = (0, 8)
@@ -109,7 +109,7 @@ def test_without_new_data_the_offsets_stay_the_same() -> None:
 
 def test_a_new_partition_is_read_from_its_first_record_whatever_the_startup_mode() -> None:
     cluster = Cluster({("t", 0): (0, 5)})
-    kafka = source(cluster, Startup("latest-offset"))
+    kafka = source(cluster, StartOffsets("latest-offset"))
     first = kafka.latest_offsets({}, NO_LIMIT)
     cluster.logs["t", 1] = (2, 6)
     second = kafka.latest_offsets(first, NO_LIMIT)
@@ -153,14 +153,14 @@ def test_a_bounded_run_ends_at_the_end_of_the_source_at_its_start() -> None:
 @pytest.mark.parametrize(("offset", "said"), [(2, "no longer has"), (99, "ends before")])
 def test_a_start_at_a_missing_offset_reports_the_requested_and_the_available_offsets(offset: int, said: str) -> None:
     cluster = Cluster({("t", 0): (3, 9)}, {("t", 0): offset})
-    asked = Startup("specific-offsets", {("t", 0): offset})
+    asked = StartOffsets("specific-offsets", {("t", 0): offset})
     with pytest.raises(PositionLost, match=f"specific-offsets contains .*{said}") as caught:
         source(cluster, asked).latest_offsets({}, NO_LIMIT)
     assert caught.value.facts == {"topic": "t", "partition": 0, "asked_for": offset, "kept": "3 to 9"}
     assert "from 3 to 9" in (caught.value.hint or "")
     assert "stopped" not in str(caught.value)
     with pytest.raises(PositionLost, match=f"group has committed .*{said}") as caught:
-        source(cluster, Startup("group-offsets", reset="latest")).latest_offsets({}, NO_LIMIT)
+        source(cluster, StartOffsets("group-offsets", reset="latest")).latest_offsets({}, NO_LIMIT)
     assert caught.value.facts["group"] == "g"
 
 

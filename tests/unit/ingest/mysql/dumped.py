@@ -13,7 +13,7 @@ from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest, SegmentCutter
-from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.segment import Segment
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.byte_view import SPARE
@@ -103,5 +103,5 @@ def from_start(name: str, **more: object) -> DumpRequest:
 
 
 def decoded(found: Iterator[Segment]) -> list[ChangeBatch]:
-    decoder = Decoder(DecodeOptions())
+    decoder = Decoder(BinlogOptions())
     return [batch for segment in found for plain in unpacked(segment, 1 << 20) for batch in decoder.decode(plain)]

@@ -8,14 +8,14 @@ from pathlib import Path
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.log_files import file_segments
-from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.unpack import unpacked
 
 LOGS = Path(__file__).resolve().parents[3] / "data" / "mysql" / "log"
 KINDS = "+I", "-U", "+U", "-D"
 
 
-def batches(name: str, options: DecodeOptions, block_bytes: int = 1 << 20) -> list[ChangeBatch]:
+def batches(name: str, options: BinlogOptions, block_bytes: int = 1 << 20) -> list[ChangeBatch]:
     decoder = Decoder(options)
     return [
         batch

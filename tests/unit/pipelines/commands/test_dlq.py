@@ -60,7 +60,7 @@ def widened(shop: Shop) -> None:
 def test_letters_are_counted_by_table_and_reason(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     facts = answered(capsys, "shop.yaml", "list")
     assert facts["letters"] == 2
-    assert {(one["target"], one["reason"]) for one in facts["groups"]} == {
+    assert {(fact["target"], fact["reason"]) for fact in facts["groups"]} == {
         (None, "not-json"),
         ("ods.orders", "bad-value"),
     }
@@ -180,7 +180,7 @@ def test_status_counts_dead_letters_by_table(shop: Shop, capsys: pytest.CaptureF
         capsys.readouterr()
         assert main(["status", "shop.yaml", "--offline", "--json"]) == 0
         facts = json.loads(capsys.readouterr().out)
-        return facts["dead_letters"], {one["table"]: one["dead_letters"] for one in facts["tables"]}
+        return facts["dead_letters"], {fact["table"]: fact["dead_letters"] for fact in facts["tables"]}
 
     letters = {f"ods.{LETTERS}": 0}
     assert counted() == (2, {"ods.orders": 1} | letters)

@@ -119,7 +119,7 @@ def test_a_time_between_full_compactions_becomes_a_number_of_batches(
 def test_check_refuses_a_value_that_is_no_value_of_its_option(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{'bucket: "1"': 'bucket: "1", read.batch-size: x'})
     facts = answered(capsys, "check", "shop.yaml", code=2)
-    errors = [one["message"] for one in facts["findings"] if one["level"] == "error"]
+    errors = [fact["message"] for fact in facts["findings"] if fact["level"] == "error"]
     assert any("'x' is not a whole number" in message and "read.batch-size" in message for message in errors)
 
 

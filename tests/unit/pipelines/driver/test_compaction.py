@@ -249,7 +249,7 @@ def test_a_compact_half_that_was_lost_is_made_by_the_next_batch_where_rows_show_
         pass
 
     def without_compaction(self: committing.Committer, messages: object, *given: object, **named: object) -> object:
-        done = commit(self, [strip(one) for one in messages], *given, **named)  # type: ignore[attr-defined, arg-type]
+        done = commit(self, [strip(message) for message in messages], *given, **named)  # type: ignore[attr-defined, arg-type]
         assert done.snapshots
         raise DiedError
 
@@ -273,7 +273,9 @@ def strip(message: object) -> object:
 def test_batches_of_a_table_that_may_lag_are_committed_before_they_are_compacted(shop: Shop, mode: str) -> None:
     options = {"bucket": "1", "changelog-producer": "lookup", "lookup-wait": "false"}
     batches(shop, 0, 3, **{"table-options": options, "compaction": {"mode": mode}})
-    made = [(one.commit_kind, one.commit_user.endswith("-compact")) for one in shop.table("orders").snapshots]
+    made = [
+        (snapshot.commit_kind, snapshot.commit_user.endswith("-compact")) for snapshot in shop.table("orders").snapshots
+    ]
     append, compact = (CommitKind.APPEND, False), (CommitKind.COMPACT, True)
     if mode == "background":
         assert made == [append] * 3
@@ -342,4 +344,4 @@ def test_a_table_that_cannot_be_compacted_keeps_no_other_from_its_maintenance(
     ]
     now[0] = RETRY_SECONDS
     watch.round()
-    assert len([one for one in caplog.records if "table=ods.missing" in one.getMessage()]) == 4
+    assert len([record for record in caplog.records if "table=ods.missing" in record.getMessage()]) == 4

@@ -11,7 +11,7 @@ from penstock.errors import ConfigError, DecodeError, PenstockError, SchemaConfl
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import TablesParked
 from penstock.pipelines.job import build
-from penstock.pipelines.ledger.parked_tables import Parking
+from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.tasks import write as writing
 from tests.here import run
 from tests.shop import Shop, change, insert
@@ -24,7 +24,7 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
-def parking(shop: Shop) -> Parking:
+def parking(shop: Shop) -> ParkedTables:
     return build.job(shop.spec(errors=ISOLATE)).parking()
 
 
@@ -100,8 +100,8 @@ def test_a_retry_applies_the_missed_batches_once_and_in_order(shop: Shop, monkey
     assert {path.name for path in (shop.folder / "checkpoint/parked").iterdir()} == {"tables.json"}
     assert {row["id"]: row["name"] for row in shop.rows("orders")} == {1: "v4", 2: "n", 3: "n", 4: "n"}
     orders, users = (list(shop.table(name).store.snapshots.newest_first()) for name in ("orders", "users"))
-    assert [(one.commit_user, one.commit_identifier) for one in orders] == [
-        (one.commit_user, one.commit_identifier) for one in users
+    assert [(order.commit_user, order.commit_identifier) for order in orders] == [
+        (user.commit_user, user.commit_identifier) for user in users
     ]
     shop.put("5.json", insert("orders", {"id": 5, "name": "n"}))
     run(shop.spec(errors=ISOLATE))
@@ -118,15 +118,15 @@ def test_a_retry_that_died_continues_and_writes_nothing_twice(shop: Shop, monkey
     for number in (3, 4):
         shop.put(f"{number}.json", insert("orders", {"id": number, "q1": 1}))
         run(shop.spec(errors=ISOLATE, sink=keyless))
-    took, died = Parking.took, []
+    took, died = ParkedTables.took, []
 
-    def die(self: Parking, table: str, number: int) -> None:
+    def die(self: ParkedTables, table: str, number: int) -> None:
         if number == 2 and not died:
             died.append(number)
             raise PenstockError("died")
         took(self, table, number)
 
-    monkeypatch.setattr(Parking, "took", die)
+    monkeypatch.setattr(ParkedTables, "took", die)
     skip = {"bad-record": "skip"}
     with pytest.raises(PenstockError, match="died"):
         run(retry(shop, sink=keyless, errors=skip))

@@ -81,10 +81,10 @@ def test_commands_reach_the_catalog_by_its_options(
     where = ["--warehouse", f"memory://{shop.folder}", "--catalog-conf", "metastore=locked"]
     where += ["--catalog-conf", f"place={shop.folder}/places"]
     assert main(["tables", *where, "--json"]) == 0
-    assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
+    assert [load["table"] for load in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
     checkpoint = ["--checkpoint", f"{shop.folder}/checkpoint"]
     assert main(["status", "shop", *where, *checkpoint, "--json"]) == 0
-    assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
+    assert [load["table"] for load in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
     assert main(["compact", *where, "--database", "ods", "--table", "orders"]) == 0
     assert server.snapshots[-1] == ("ods.orders", 2)
 

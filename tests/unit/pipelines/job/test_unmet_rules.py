@@ -17,7 +17,7 @@ from tests.here import run
 from tests.shop import Shop, insert
 
 SCHEMAS = [
-    SourceSchema("mysql", "shop", name, tuple(SourceField(one, "varchar(20)") for one in columns), ("id",))
+    SourceSchema("mysql", "shop", name, tuple(SourceField(column, "varchar(20)") for column in columns), ("id",))
     for name, columns in (("users", ("id", "email", "iban")), ("orders", ("id", "customer")))
 ]
 
@@ -111,7 +111,7 @@ def test_plan_shows_what_is_masked(shop: Shop) -> None:
     shop.put("1.json", insert("users", {"id": 1, "email": "ann@x.de", "iban": "DE12"}))
     masks = {"email": "sha256", "iban": "keep-last(2)"}
     _, (table,) = tables_planned(shop.spec(**transform("shop.users", mask=masks)), 100)
-    assert {one.name: one.reason for one in table.columns if "masked" in one.reason} == {
+    assert {column.name: column.reason for column in table.columns if "masked" in column.reason} == {
         "email": "masked by sha256",
         "iban": "masked by keep-last(2)",
     }
@@ -128,4 +128,4 @@ def test_plan_shows_what_is_masked(shop: Shop) -> None:
 def test_check_refuses_options_that_no_table_can_have(shop: Shop, options: dict[str, str], told: str) -> None:
     shop.put("1.json", insert("users", {"id": 1}))
     errors = [one for one in checked_spec(shop.spec(sink={"table-options": options})) if one.level == "error"]
-    assert any(told in one.message for one in errors)
+    assert any(told in error.message for error in errors)

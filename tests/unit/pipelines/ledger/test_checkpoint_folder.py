@@ -9,28 +9,28 @@ import pytest
 
 from penstock.ingest.files.ledger import FoundFile, Ledger
 from penstock.ingest.mysql.checkpoint_state import MySqlState
-from penstock.ingest.mysql.ddl.history import Version
-from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.ddl.history import DefinitionVersion
+from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
 from penstock.ingest.mysql.types import parse_type
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger import parked_tables
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder, CheckpointProgress
 from penstock.pipelines.ledger.filled_tables import FilledTables, Mark
-from penstock.pipelines.ledger.parked_tables import MissedBatch, Parked, Parking
+from penstock.pipelines.ledger.parked_tables import MissedBatch, ParkedTable, ParkedTables
 from penstock.storage.environment import Environment
 from penstock.table.catalog.settings import CatalogSettings
 
 RECORDED = json.loads(Path(__file__).with_name("recorded_checkpoint.json").read_text())
 OF_SPARK = ("offsets/", "commits/", "metadata")
 MILLIS = 1763800000000
-ID = Column("id", parse_type("int unsigned"), comment="first\u2028second é")
+ID = MySqlColumn("id", parse_type("int unsigned"), comment="first\u2028second é")
 VERSIONS = [
-    Version(("shop", "t"), "x.000001", 10, TableDefinition("shop", "t", (ID,), ("id",))),
-    Version(("shop", "u"), "x.000001", 10, None, left_out="no key"),
-    Version(("shop", "t"), "x.000002", 99, None),
+    DefinitionVersion(("shop", "t"), "x.000001", 10, TableDefinition("shop", "t", (ID,), ("id",))),
+    DefinitionVersion(("shop", "u"), "x.000001", 10, None, left_out="no key"),
+    DefinitionVersion(("shop", "t"), "x.000002", 99, None),
 ]
-PARKED = Parked("ods.orders", 1, MILLIS, "CheckpointMismatch", "a column does not fit é")
+PARKED = ParkedTable("ods.orders", 1, MILLIS, "CheckpointMismatch", "a column does not fit é")
 SOURCES = {("shop", "users"): "ods.users", ("", ""): "ods.all"}
 MARKS = {"ods.users": Mark(5, 7, "shop-5d0c", 1), "ods.all": Mark(6)}
 
@@ -64,7 +64,7 @@ def test_a_recorded_checkpoint_is_read(tmp_path: Path) -> None:
     assert (signals.paused, signals.stop) == (True, True)
     assert signals.snapshots == (("snapshot-1763800000001.json", ("shop.orders", "users")),)
     assert checkpoint.follows() == {"shop-a", "shop-b"}
-    parking = Parking.of(checkpoint)
+    parking = ParkedTables.of(checkpoint)
     assert parking.tables == {"ods.orders": PARKED}
     assert parking.missed("ods.orders") == [
         MissedBatch(1, "5d0c", {"batch": 1}, {"batch": 2}),
@@ -83,7 +83,9 @@ def test_a_recorded_checkpoint_is_read_by_sources(tmp_path: Path) -> None:
     assert ledger.entry(53) is None
     assert ledger.captured_before(53) == {f"in/{batch}é.json" for batch in range(49, 53)}
     state = mysql_state(checkpoint)
-    assert [(record.server, record.version) for record in state.records()] == [("uuid-1", one) for one in VERSIONS]
+    assert [(record.server, record.version) for record in state.records()] == [
+        ("uuid-1", version) for version in VERSIONS
+    ]
     [signal] = state.signals()
     assert (signal.name, signal.tables) == ("snapshot-1763800000001.json", ("shop.orders", "users"))
     state.forget(signal.name)
@@ -101,7 +103,7 @@ def test_the_same_checkpoint_is_written(tmp_path: Path, monkeypatch: pytest.Monk
     checkpoint.signal(STOP)
     checkpoint.signal("snapshot-1763800000001.json", ["shop.orders", "users"])
     checkpoint.follow(["shop-b", "shop-a"])
-    parking = Parking.of(checkpoint, isolates=True)
+    parking = ParkedTables.of(checkpoint, isolates=True)
     parking.park("ods.orders", 1, CheckpointMismatch("a column does not fit é"))
     parking.note(BatchIdentity("shop", "5d0c", 1, {"batch": 1}, {"batch": 2}))
     parking.note(BatchIdentity("shop", "5d0c", 2, {"batch": 2}, {"batch": 3}))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.formats.change import DecodeOptions, ImageRule
-from penstock.ingest.mysql.binlog.options import DecodeOptions as BinlogOptions
+from penstock.ingest.mysql.binlog.options import BinlogOptions as BinlogOptions
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.pipelines.job import build
 from penstock.table.schema.new_schema import create_schema

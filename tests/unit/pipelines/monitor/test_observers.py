@@ -35,8 +35,8 @@ from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress, TableCopy
 from penstock.pipelines.monitor.source_lag import lag_text
 from penstock.pipelines.monitor.status import stalled
-from penstock.pipelines.monitor.tracing import Tracing, stages
-from penstock.pipelines.monitor.webhook import Notifying, post
+from penstock.pipelines.monitor.tracing import TracingObserver, stages
+from penstock.pipelines.monitor.webhook import WebhookObserver, post
 from penstock.pipelines.tasks.task_stats import TaskStats
 from penstock.table.catalog.settings import CatalogSettings
 
@@ -139,7 +139,7 @@ def test_a_batch_is_a_span_with_its_stages_below_and_the_tables_below_the_commit
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
     stats = TaskStats(seconds=defaultdict(float, {"plan": 0.25, "decode": 3.0, "commit": 0.5}))
-    Tracing("shop", provider=provider).batch(facts(schemas=[SchemaChanged("ods.orders", 3, NOW)], stats=stats))
+    TracingObserver("shop", provider=provider).batch(facts(schemas=[SchemaChanged("ods.orders", 3, NOW)], stats=stats))
     plan, tasks, first, second, commit, batch = kept.get_finished_spans()
     assert (batch.name, dict(batch.attributes or {})["penstock.rows"]) == ("penstock.batch", 10)
     assert [one.name for one in (plan, tasks, commit)] == ["penstock.plan", "penstock.tasks", "penstock.commit"]
@@ -147,9 +147,9 @@ def test_a_batch_is_a_span_with_its_stages_below_and_the_tables_below_the_commit
     assert lasted == [0.25, 1.25, 0.5, 2.0]
     assert all(one.parent is not None and one.parent.span_id == batch.context.span_id for one in (plan, tasks, commit))
     tables = (first, second)
-    assert {dict(one.attributes or {})["penstock.table"] for one in tables} == {"ods.orders", "ods.users"}
-    assert all(one.parent is not None and one.parent.span_id == commit.context.span_id for one in tables)
-    assert [event.name for one in tables for event in one.events] == ["schema changed"]
+    assert {dict(table.attributes or {})["penstock.table"] for table in tables} == {"ods.orders", "ods.users"}
+    assert all(table.parent is not None and table.parent.span_id == commit.context.span_id for table in tables)
+    assert [event.name for table in tables for event in table.events] == ["schema changed"]
 
 
 def test_stages_that_were_measured_longer_than_their_batch_stay_inside_it() -> None:
@@ -183,9 +183,9 @@ def test_the_size_of_tables_is_looked_up_for_a_scrape_once_a_minute_at_most(tmp_
     assert f'penstock_table_bytes{{table="ods.orders"}} {float(held)}'.encode() in metrics.text()
 
 
-def notifying(*events: str, clock: Callable[[], float] = lambda: 0.0) -> tuple[Notifying, list[dict[str, Any]]]:
+def notifying(*events: str, clock: Callable[[], float] = lambda: 0.0) -> tuple[WebhookObserver, list[dict[str, Any]]]:
     sent: list[dict[str, Any]] = []
-    return Notifying("shop", "http://x", events, send=lambda url, event: sent.append(event), clock=clock), sent
+    return WebhookObserver("shop", "http://x", events, send=lambda url, event: sent.append(event), clock=clock), sent
 
 
 def test_events_that_are_wanted_are_sent_and_no_others() -> None:
@@ -235,7 +235,7 @@ def test_a_receiver_that_is_away_is_logged_and_nothing_more(caplog: pytest.LogCa
     def refuse(url: str, event: dict[str, Any]) -> None:
         raise OSError("connection refused")
 
-    notify = Notifying("shop", "http://x", ["stopped"], send=refuse)
+    notify = WebhookObserver("shop", "http://x", ["stopped"], send=refuse)
     notify.ended(None)
     assert "connection refused" in caplog.text
 
@@ -334,7 +334,7 @@ def test_the_source_snapshot_is_reported_by_share_and_time_left() -> None:
     copying = Copying({"ods.events": 1000, "ods.users": 10}, {"shop.events": "ods.events", "shop.users": "ods.users"})
     end = {"phase": "snapshot", "cursors": [{"database": "shop", "table": "events"}]}
     now = copying.batch({"ods.events": 600, "ods.users": 10}, end, 100.0)
-    assert [(one.table, one.share) for one in now.tables] == [("ods.events", 0.6)]
+    assert [(table.table, table.share) for table in now.tables] == [("ods.events", 0.6)]
     assert (now.done, now.seconds_left) == (1, 4.0)
     assert "60%  about 4 s left [######----] (1 of 2 tables done)" in now.line()
     assert copying.batch({}, {"phase": "stream"}, 1.0).tables == ()

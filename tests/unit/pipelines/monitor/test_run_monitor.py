@@ -14,7 +14,7 @@ from penstock.pipelines.config.load import parsed
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder, CheckpointProgress
 from penstock.pipelines.monitor import run_monitor as watching
 from penstock.pipelines.monitor.observers import observed
-from penstock.pipelines.monitor.run_monitor import Watch
+from penstock.pipelines.monitor.run_monitor import RunMonitor
 from tests.here import run
 from tests.shop import Shop, insert
 
@@ -45,9 +45,9 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
-def watch_of(shop: Shop, noted: Noted, **more: Any) -> Watch:
+def watch_of(shop: Shop, noted: Noted, **more: Any) -> RunMonitor:
     folder = CheckpointFolder(f"{shop.folder}/checkpoint")
-    return Watch("shop", folder, shop.warehouse, noted, noted, 1.0, **more)
+    return RunMonitor("shop", folder, shop.warehouse, noted, noted, 1.0, **more)
 
 
 def until(true: Any) -> None:
@@ -92,7 +92,7 @@ def test_batches_are_counted_by_table_and_schema_changes_noted(shop: Shop) -> No
     assert facts["rows"] == 3
     assert facts["tables"]["ods.orders"]["rows"] == 2
     assert facts["tables"]["ods.orders"]["note"].startswith("schema 1")
-    assert [one["kind"] for one in facts["recent"]] == ["schema"]
+    assert [fact["kind"] for fact in facts["recent"]] == ["schema"]
 
 
 def test_how_a_run_failed_is_written_down(shop: Shop) -> None:
@@ -122,7 +122,7 @@ def test_records_and_the_rows_that_they_are_merged_to_are_logged_apart(
     shop.put("1.json", *(insert("orders", {"id": number % 2}) for number in range(6)))
     with caplog.at_level("INFO"), watch_of(shop, Noted()) as watch:
         run(shop.spec(), on_batch=watch.on_batch)
-    [line] = [one for one in caplog.messages if one.startswith("event=batch ")]
+    [line] = [message for message in caplog.messages if message.startswith("event=batch ")]
     assert "records=6 rows=2 tables=1" in line
     assert "records_per_second=" in line
 
@@ -156,4 +156,4 @@ def test_a_kafka_pipeline_that_continues_logs_at_its_start_how_much_it_has_to_re
     monkeypatch.setattr(CheckpointFolder, "progress", lambda folder: CheckpointProgress(0, 0, reached))
     with caplog.at_level("INFO"), watch_of(shop, Backlog()) as watch, observed(spec, watch):
         pass
-    assert [one for one in caplog.messages if "backlog" in one] == said
+    assert [message for message in caplog.messages if "backlog" in message] == said

@@ -17,8 +17,8 @@ from penstock.errors import SchemaConflict
 from penstock.ingest.connector import LOG_BYTES
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
-from penstock.pipelines.monitor.run_monitor import Watch
-from penstock.pipelines.monitor.status import PipelineState, TableState, state_of
+from penstock.pipelines.monitor.run_monitor import RunMonitor
+from penstock.pipelines.monitor.status import PipelineState, TableStatus, state_of
 from penstock.pipelines.monitor.status_text import as_facts, as_lines, place
 from tests.here import run
 from tests.shop import Shop, insert
@@ -32,7 +32,7 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
-def state(driver: dict[str, Any] | None = None, *tables: TableState, **more: Any) -> PipelineState:
+def state(driver: dict[str, Any] | None = None, *tables: TableStatus, **more: Any) -> PipelineState:
     given: dict[str, Any] = {"driver": driver, "paused": False, "tables": tables, "now_millis": NOW}
     return PipelineState("shop", "/checkpoint", CheckpointProgress(1, 1), **given | more)
 
@@ -81,25 +81,27 @@ def test_the_exit_code_says_whether_the_driver_failed_or_died(
 def test_a_failed_run_leaves_its_cure_in_the_checkpoint(shop: Shop) -> None:
     folder = CheckpointFolder(f"{shop.folder}/checkpoint")
     failed = SchemaConflict("it does not fit", hint="widen it")
-    with pytest.raises(SchemaConflict), Watch("shop", folder, shop.warehouse, Noted(), Noted(), 1.0):
+    with pytest.raises(SchemaConflict), RunMonitor("shop", folder, shop.warehouse, Noted(), Noted(), 1.0):
         raise failed
     assert (folder.status() or {})["hint"] == "widen it"
 
 
 def test_an_idle_stream_has_no_rate_and_its_copied_tables_are_fresh() -> None:
     told = {"rows_per_second": 82_372.0, "tables": {"ods.a": {"rows_per_second": 82_372.0}}}
-    busy = state(driver(committed_millis=NOW - 1000, **told), TableState("ods.a", 0, 1))
+    busy = state(driver(committed_millis=NOW - 1000, **told), TableStatus("ods.a", 0, 1))
     assert as_facts(busy)["tables"][0]["rows_per_second"] == 82_372
-    idle = state(driver(committed_millis=NOW - 120_000, caught_up_millis=NOW - 3000, **told), TableState("ods.a", 0, 1))
+    idle = state(
+        driver(committed_millis=NOW - 120_000, caught_up_millis=NOW - 3000, **told), TableStatus("ods.a", 0, 1)
+    )
     [table] = as_facts(idle)["tables"]
     assert (table["rows_per_second"], table["fresh_seconds"]) == (0, 3)
     parked = {"ods.a": {"batch": 1, "error": "E", "reason": "no"}}
-    idle = state(driver(caught_up_millis=NOW), TableState("ods.a", 0, 1), parked=parked)
+    idle = state(driver(caught_up_millis=NOW), TableStatus("ods.a", 0, 1), parked=parked)
     assert idle.fresh_seconds(idle.tables[0]) is None
 
 
 def test_a_table_without_rows_of_the_newest_batch_has_no_rate(shop: Shop) -> None:
-    with Watch("shop", CheckpointFolder(f"{shop.folder}/c"), shop.warehouse, Noted(), Noted(), 1.0) as watch:
+    with RunMonitor("shop", CheckpointFolder(f"{shop.folder}/c"), shop.warehouse, Noted(), Noted(), 1.0) as watch:
         for number, table in enumerate(("orders", "users")):
             shop.put(f"{number}.json", insert(table, {"id": 1}))
             run(shop.spec(), on_batch=watch.on_batch)

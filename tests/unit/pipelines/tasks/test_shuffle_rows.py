@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import DecodeError
 from penstock.formats.change import RowBatch
-from penstock.pipelines.mapping.target_tables import Version
+from penstock.pipelines.mapping.target_tables import TableVersion
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA, Blob, RowWindow, as_batch, pieces, unpacked
 
@@ -71,7 +71,9 @@ def test_a_row_that_is_too_large_is_refused_by_name(monkeypatch: pytest.MonkeyPa
 
 
 def test_blobs_of_a_range_are_numbered_on() -> None:
-    batch = as_batch(3, 7, [Blob("t", Version(0), b"", 1, 1, 5, b"x"), Blob("t", Version(0), b"", 2, 0, 5, b"y")])
+    batch = as_batch(
+        3, 7, [Blob("t", TableVersion(0), b"", 1, 1, 5, b"x"), Blob("t", TableVersion(0), b"", 2, 0, 5, b"y")]
+    )
     assert batch.schema == SCHEMA
     assert batch.column("range").to_pylist() == [3, 3]
     assert batch.column("position").to_pylist() == [7, 8]

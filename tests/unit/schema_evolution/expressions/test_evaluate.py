@@ -13,7 +13,7 @@ import pytest
 from penstock.errors import ConfigError, DecodeError
 from penstock.schema_evolution.expressions.evaluate import evaluated
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
-from penstock.schema_evolution.expressions.nodes import Column, Item, columns_of
+from penstock.schema_evolution.expressions.nodes import ColumnReference, Item, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.expressions.time_functions import Moment
 from penstock.schema_evolution.text_casts import Misfits, instants_of
@@ -215,7 +215,7 @@ def test_a_projection_names_each_column_once() -> None:
     items = parse_projection("*, upper(t) as `T`, i, i * 2 AS twice")
     assert [item.name for item in items] == ["*", "T", "i", "twice"]
     assert items[0] == Item("*")
-    assert items[2] == Item("i", Column("i"))
+    assert items[2] == Item("i", ColumnReference("i"))
     assert items[3].value is not None
     assert list(columns_of(items[3].value)) == ["i"]
     for wrong in ("i, i", "i * 2", "i as a, i as a", "i,"):

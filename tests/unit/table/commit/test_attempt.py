@@ -169,7 +169,7 @@ def test_a_conflict_is_certain_once_another_snapshot_has_the_id(tmp_path: Path) 
         commit_snapshot(with_puts(table, put), Identity("job", 1), RETRIES, check)
     late.arrive(table.store.storage.create)
     snapshots = table.refresh().snapshots
-    assert [one.commit_user for one in snapshots] == ["other"]
+    assert [snapshot.commit_user for snapshot in snapshots] == ["other"]
     named = {snapshots[0].base_manifest_list, snapshots[0].delta_manifest_list}
     assert {path.name for path in tmp_path.rglob("manifest-*")} == named
 
@@ -198,7 +198,7 @@ def test_a_refused_commit_leaves_no_metadata(tmp_path: Path) -> None:
     with pytest.raises(CommitConflict, match="no lock"):
         Committer(refusing, "job").commit(messages, 1)
     assert not list(tmp_path.rglob("manifest-*"))
-    assert [one.id for one in Committer(table.store, "job").commit(messages, 1).snapshots] == [1]
+    assert [snapshot.id for snapshot in Committer(table.store, "job").commit(messages, 1).snapshots] == [1]
     assert keys_of(table) == [1]
     check_invariants(table)
 
@@ -266,7 +266,7 @@ def test_of_two_processes_with_one_identifier_one_commits(tmp_path: Path, name: 
         return create(path, data)
 
     assert commit(with_puts(table, sleeping), second) == ([], 1)
-    assert [one.commit_identifier for one in table.refresh().snapshots] == [7]
+    assert [snapshot.commit_identifier for snapshot in table.refresh().snapshots] == [7]
     check_invariants(table)
 
 

@@ -102,7 +102,7 @@ def test_a_replay_does_the_compaction_that_a_dead_process_left(
     second = "b" if name == "first-row" and way == "write" else "c"
     first = [(1, "a", None)] if way == "write" else []
     assert content(table.refresh()) == [*first, (2, second, None), (3, "d", None)]
-    kinds = [one.commit_kind for one in table.refresh().snapshots]
+    kinds = [snapshot.commit_kind for snapshot in table.refresh().snapshots]
     assert kinds[-2:] == [CommitKind.APPEND if way == "write" else CommitKind.OVERWRITE, CommitKind.COMPACT]
     check_invariants(table.refresh())
 
@@ -123,7 +123,7 @@ def test_a_replay_of_a_whole_commit_leaves_the_level_0_of_other_jobs_alone(
         with pytest.raises(Killed):
             commit("other", 2)
     commit("job", 1)
-    done = [(one.commit_user, one.commit_kind) for one in table.refresh().snapshots]
+    done = [(snapshot.commit_user, snapshot.commit_kind) for snapshot in table.refresh().snapshots]
     assert done == [("job", CommitKind.APPEND), ("job", CommitKind.COMPACT), ("other", CommitKind.APPEND)]
     commit("other", 2)
     assert content(table.refresh()) == [(1, "a", None), (2, "a", None)]

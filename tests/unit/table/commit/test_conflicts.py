@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import CommitConflict
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.committer import Committed, Committer
+from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.commit.conflicts import check_levels
 from penstock.table.handle import Table
 from penstock.table.meta.entries import CommitMessage
@@ -41,7 +41,7 @@ def full_compaction(table: Table) -> list[CommitMessage]:
     return list(_messages(table.store, Selection(), {}, lambda bucket: bucket.compact(full=True)))
 
 
-def land(table: Table, messages: Sequence[CommitMessage]) -> Committed:
+def land(table: Table, messages: Sequence[CommitMessage]) -> CommittedSnapshots:
     return Committer(table.store, "compactor").commit(messages)
 
 
@@ -78,7 +78,7 @@ def test_compact_does_what_it_lost_again(tmp_path: Path, monkeypatch: pytest.Mon
     write(table, *((number, 1) for number in range(1, 300)))
     real, late = Committer.commit, [True]
 
-    def commit(self: Committer, *given: object, **named: object) -> Committed:
+    def commit(self: Committer, *given: object, **named: object) -> CommittedSnapshots:
         if late.pop() if late else False:
             write(table, (2, 2))
         return real(self, *given, **named)  # type: ignore[arg-type]

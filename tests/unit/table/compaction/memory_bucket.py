@@ -16,7 +16,7 @@ from penstock.table.compaction.lookup import Lookup
 from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.compaction.policy import Pick, Policy, pick, pick_all
-from penstock.table.files.conditions import Condition
+from penstock.table.files.conditions import ColumnCondition
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
 from penstock.table.merge.merge_rows import merge_buffer
 from penstock.table.merge.sorted_runs import Levels, Run, sections
@@ -41,7 +41,7 @@ class MemoryFiles:
         self,
         file: DataFile,
         *,
-        conditions: Sequence[Condition] = (),
+        conditions: Sequence[ColumnCondition] = (),
         vector: np.ndarray[Any, Any] | None = None,
         positions: bool = False,
         batch_rows: int = 16,

@@ -72,13 +72,13 @@ def test_a_key_that_comes_back_within_a_commit_gets_the_bucket_that_it_left(tmp_
         options={"bucket": "-1", "dynamic-bucket.target-row-num": "2", "changelog-producer": "full-compaction"},
     )
     write(table, ("6", "a", 3), ("0", "a", 0), ("1", "a", 1), kinds=["+I", "-D", "+I"])
-    newest = max(one.id for one in table.snapshots)
+    newest = max(snapshot.id for snapshot in table.snapshots)
     steps = [("1", "b", 4), ("1", "c", 5), ("1", "b", 6), ("1", "a", 7)]
     with table.writer() as writer:
         for first in range(0, len(steps), -(-len(steps) // writes)):
             writer.write(rows(table, *steps[first : first + -(-len(steps) // writes)]))
         writer.commit()
-    changes = table.changes(newest, max(one.id for one in table.snapshots)).to_pylist()
+    changes = table.changes(newest, max(snapshot.id for snapshot in table.snapshots)).to_pylist()
     assert [(row["rowkind"], row["p"], row["v"]) for row in changes] == [("-U", "a", 1), ("+U", "a", 7)]
     assert content(table) == [("1", "a", 7), ("6", "a", 3)]
 

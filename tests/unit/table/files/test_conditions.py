@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from penstock.table.files.conditions import Bounds, Condition, all_may_hold
+from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_hold
 from penstock.table.files.statistics import bounds_of_what_is_read
 from penstock.table.values.types import parse_atomic
 
@@ -33,7 +33,7 @@ TENS = Bounds(10, 20, 0, 5)
 def test_bounds_refuse_what_no_value_between_them_satisfies(
     operator: str, operands: tuple[object, ...], may_hold: bool
 ) -> None:
-    assert Condition("c", operator, operands).may_hold(TENS) is may_hold
+    assert ColumnCondition("c", operator, operands).may_hold(TENS) is may_hold
 
 
 @pytest.mark.parametrize("operator", ["=", "<", "in"])
@@ -41,23 +41,23 @@ def test_bounds_refuse_what_no_value_between_them_satisfies(
     "bounds", [Bounds(None, None, None, 5), Bounds(math.nan, math.nan, 0, 5), Bounds("a", "b", 0, 5)]
 )
 def test_bounds_that_say_nothing_refuse_nothing(operator: str, bounds: Bounds) -> None:
-    assert Condition("c", operator, (1,)).may_hold(bounds)
+    assert ColumnCondition("c", operator, (1,)).may_hold(bounds)
 
 
 def test_one_value_is_all_that_differs_from_nothing_else() -> None:
-    assert not Condition("c", "!=", (3,)).may_hold(Bounds(3, 3, 0, 9))
+    assert not ColumnCondition("c", "!=", (3,)).may_hold(Bounds(3, 3, 0, 9))
 
 
 def test_nulls_alone_satisfy_only_is_null() -> None:
     nulls = Bounds(None, None, 5, 5)
 
-    assert Condition("c", "is null").may_hold(nulls)
-    assert not Condition("c", "is not null").may_hold(nulls)
-    assert not Condition("c", "!=", (1,)).may_hold(nulls)
+    assert ColumnCondition("c", "is null").may_hold(nulls)
+    assert not ColumnCondition("c", "is not null").may_hold(nulls)
+    assert not ColumnCondition("c", "!=", (1,)).may_hold(nulls)
 
 
 def test_all_conditions_must_be_possible_and_unknown_columns_rule_nothing_out() -> None:
-    conditions = [Condition("a", ">", (5,)), Condition("b", "=", (1,))]
+    conditions = [ColumnCondition("a", ">", (5,)), ColumnCondition("b", "=", (1,))]
 
     assert all_may_hold(conditions, {"a": TENS})
     assert not all_may_hold(conditions, {"a": TENS, "b": TENS})
@@ -65,7 +65,7 @@ def test_all_conditions_must_be_possible_and_unknown_columns_rule_nothing_out() 
 
 def test_an_unknown_operator_is_refused() -> None:
     with pytest.raises(ValueError, match="like"):
-        Condition("c", "like", ("x",))
+        ColumnCondition("c", "like", ("x",))
 
 
 @pytest.mark.parametrize(

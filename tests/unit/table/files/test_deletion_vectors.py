@@ -42,7 +42,7 @@ def test_a_file_holds_many_vectors(bitmap64: bool) -> None:
 
     assert list(found) == list(vectors)
     assert all((found[name] == vectors[name]).all() for name in vectors)
-    assert [one.cardinality for one in ranges] == [len(one) for one in vectors.values()]
+    assert [one.cardinality for one in ranges] == [len(vector) for vector in vectors.values()]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import TableCorrupt
-from penstock.table.files.conditions import Condition
+from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.errors import FormatUnknown, TimestampOutOfRange
 from penstock.table.files.file_reader import POSITION, FileReader
@@ -88,16 +88,16 @@ def test_a_column_with_an_id_the_file_does_not_know_is_null_even_when_the_name_i
 
 
 def test_row_groups_that_conditions_rule_out_are_not_read(numbers: Shelf) -> None:
-    assert len(numbers.read(conditions=[Condition("id", ">=", (2500,))])) == 1000
-    assert len(numbers.read(conditions=[Condition("id", "=", (1500,)), Condition("name", "is null")])) == 0
+    assert len(numbers.read(conditions=[ColumnCondition("id", ">=", (2500,))])) == 1000
+    assert len(numbers.read(conditions=[ColumnCondition("id", "=", (1500,)), ColumnCondition("name", "is null")])) == 0
 
 
 def test_conditions_follow_a_renamed_column(numbers: Shelf) -> None:
-    assert len(numbers.read(Field(0, "key", BIGINT), conditions=[Condition("key", "<", (10,))])) == 1000
+    assert len(numbers.read(Field(0, "key", BIGINT), conditions=[ColumnCondition("key", "<", (10,))])) == 1000
 
 
 def test_positions_count_rows_of_the_file_not_of_what_is_read(numbers: Shelf) -> None:
-    table = numbers.read(ID, conditions=[Condition("id", ">", (1999,))], positions=True)
+    table = numbers.read(ID, conditions=[ColumnCondition("id", ">", (1999,))], positions=True)
 
     assert table.column(POSITION).to_pylist() == list(range(2000, 3000))
     assert table.schema.field(POSITION).type == pa.int64()
@@ -127,7 +127,7 @@ def test_a_great_row_group_is_read_piece_by_piece_to_the_same_rows(
     monkeypatch.setattr(parquet, "_BUFFERED_ABOVE", 100)
 
     assert numbers.read().equals(whole)
-    assert numbers.read(ID, conditions=[Condition("id", ">=", (2500,))]).num_rows == 1000
+    assert numbers.read(ID, conditions=[ColumnCondition("id", ">=", (2500,))]).num_rows == 1000
 
 
 def test_rows_can_be_counted_without_reading_a_column(numbers: Shelf) -> None:

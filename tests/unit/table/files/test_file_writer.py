@@ -175,7 +175,7 @@ def test_dictionaries_are_for_columns_of_few_values_in_files_of_many_rows() -> N
         store, _ = written(rows(count))
         group = pq.ParquetFile(io.BytesIO(store.files["t/bucket-0/data-uuid-0.parquet"])).metadata.row_group(0)
         columns = [group.column(place) for place in range(group.num_columns)]
-        return [one.path_in_schema for one in columns if one.has_dictionary_page]
+        return [column.path_in_schema for column in columns if column.has_dictionary_page]
 
     assert with_dictionary(20_000) == ["_VALUE_KIND", "dt"]
     assert with_dictionary(1_000) == []

@@ -7,8 +7,8 @@ import pytest
 from penstock.errors import ConfigError, TableCorrupt
 from penstock.table.maintenance.consumers import expire_consumers
 from penstock.table.maintenance.orphans import remove_orphans
-from penstock.table.maintenance.retention import Keep, Retention
-from penstock.table.maintenance.snapshot_expiry import WEEK, Expired, expire_snapshots
+from penstock.table.maintenance.retention import Retention, RetentionRule
+from penstock.table.maintenance.snapshot_expiry import WEEK, ExpiryResult, expire_snapshots
 from penstock.table.maintenance.tags import create_tag, delete_tag
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.errors import SnapshotMissing
@@ -33,7 +33,7 @@ from tests.unit.table.maintenance.tables import (
 NOW = 1_900_000_000_000
 
 
-def keep(store: TableStore, most: int, **more: int) -> Expired:
+def keep(store: TableStore, most: int, **more: int) -> ExpiryResult:
     return expire_snapshots(store, retain_max=most, retain_min=min(most, 1), protect_users=0, **more)
 
 
@@ -255,7 +255,7 @@ def test_retention_tells_when_changelogs_are_on_their_own() -> None:
     assert Retention.of({"changelog.time-retained": "2 h"}).decoupled
     assert not Retention.of({"changelog.time-retained": "30 min"}).decoupled
     assert Retention.of({"snapshot.num-retained.max": "20", "changelog.num-retained.max": "30"}).decoupled
-    assert not Keep(1, None, 0).beyond(Keep(1, None, 0))
+    assert not RetentionRule(1, None, 0).beyond(RetentionRule(1, None, 0))
 
 
 def test_folders_left_empty_go_where_that_is_wanted() -> None:

@@ -13,11 +13,11 @@ import pytest
 from penstock.errors import TableCorrupt
 from penstock.table.meta import avro_blocks
 from penstock.table.meta.avro_blocks import AvroBlocks
-from penstock.table.meta.avro_container import REQUIRED, Shape, read_records
+from penstock.table.meta.avro_container import REQUIRED, RecordShape, read_records
 from tests.fuzz.mutations import changed, held, seeds
 
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}, {"name": "n", "type": "int"}]}
-SHAPE = Shape(lambda a, n: (a, n), {"a": REQUIRED, "n": REQUIRED})
+SHAPE = RecordShape(lambda a, n: (a, n), {"a": REQUIRED, "n": REQUIRED})
 CODECS = ["null", "deflate", "bzip2", "xz", "zstandard", "snappy"]
 
 
@@ -32,7 +32,7 @@ def test_blocks_are_those_that_were_written(codec: str) -> None:
     records = [{"a": random.Random(number).randbytes(40), "n": number} for number in range(100)]
     data = container(records, codec)
     assert sum(count for count, _ in AvroBlocks(data)) == 100
-    assert read_records(data, SHAPE, "f", {}) == [(one["a"], one["n"]) for one in records]
+    assert read_records(data, SHAPE, "f", {}) == [(record["a"], record["n"]) for record in records]
     assert read_records(container([], codec), SHAPE, "f", {}) == []
 
 

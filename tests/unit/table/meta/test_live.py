@@ -25,7 +25,7 @@ def test_a_manifest_cut_between_blocks_is_no_shorter_manifest() -> None:
     snapshot = store.snapshots.get(3)
     paths = store.paths
     lists = [paths.manifest(snapshot.base_manifest_list), paths.manifest(snapshot.delta_manifest_list)]
-    for path in [*lists, *(paths.manifest(one.name) for one in all_manifests(store, snapshot))]:
+    for path in [*lists, *(paths.manifest(manifest.name) for manifest in all_manifests(store, snapshot))]:
         whole = store.storage.read(path)
         damaged = cut(store, path, end_of_header(whole))
         with pytest.raises(TableCorrupt, match="should have") as refused:

@@ -168,7 +168,7 @@ def test_merging_never_changes_what_the_table_holds(steps: list[tuple[int, bool,
             delta.append(fresh)
         manifests += store.write(delta)
         manifests = store.merge(manifests, target=200 + 100 * cut, count=3, full=(300, 900, 10**9)[cut])
-        held = live_files(itertools.chain.from_iterable(store.entries[one.name] for one in manifests))
+        held = live_files(itertools.chain.from_iterable(store.entries[manifest.name] for manifest in manifests))
         assert sorted(held, key=str) == sorted(model.values(), key=str)
 
 

@@ -202,7 +202,7 @@ def test_gentle_lookups_leave_level_0_for_some_commits(tmp_path: Path) -> None:
             writer.commit()
         seen.append(levels(table)[0])
     assert seen == [1, 2, 0, 1, 2, 0]
-    changes = [row for one in table.snapshots for row in table.changes(one.id - 1, one.id).to_pylist()]
+    changes = [row for snapshot in table.snapshots for row in table.changes(snapshot.id - 1, snapshot.id).to_pylist()]
     assert [(row["rowkind"], row["name"]) for row in changes] == [("+I", "2"), ("-U", "2"), ("+U", "5")]
     check_invariants(table)
 

@@ -33,7 +33,7 @@ def level0(table: Table) -> int:
 
 
 def changes(table: Table) -> list[tuple[object, ...]]:
-    found = (row for one in table.snapshots for row in table.changes(one.id - 1, one.id).to_pylist())
+    found = (row for snapshot in table.snapshots for row in table.changes(snapshot.id - 1, snapshot.id).to_pylist())
     return [(row["rowkind"], row["id"], row["name"]) for row in found]
 
 

@@ -34,7 +34,7 @@ def value_of(option: TableOption[object]) -> str:
     given |= {"size": "3 mb", "duration": "3 h", "per level": "0:avro", "statistics": "counts"}
     given |= {"text": "something", "names": "id", "column": "id"}
     if option.kind.choices:
-        return next((one for one in option.kind.choices if one not in {option.default, *option.harmless}), "")
+        return next((choice for choice in option.kind.choices if choice not in {option.default, *option.harmless}), "")
     return given[option.kind.name]
 
 
@@ -76,12 +76,12 @@ def _used(tree: ast.Module) -> set[str]:
     """The keys of the options whose declarations a module imports and uses."""
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     return {
-        getattr(importlib.import_module(node.module), one.name).key
+        getattr(importlib.import_module(node.module), name.name).key
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("penstock.table.options.")
-        for one in node.names
-        if one.name in names and one.name.isupper() and node.module is not None
-        if isinstance(getattr(importlib.import_module(node.module), one.name), TableOption)
+        for name in node.names
+        if name.name in names and name.name.isupper() and node.module is not None
+        if isinstance(getattr(importlib.import_module(node.module), name.name), TableOption)
     }
 
 
@@ -115,7 +115,10 @@ def _texts_as_keys(tree: ast.Module) -> Iterator[tuple[int, str]]:
             case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[ast.Constant(value=str(key)), *_]):
                 yield node.lineno, key
             case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[ast.JoinedStr(values=values), *_]):
-                yield node.lineno, "".join(str(one.value) if isinstance(one, ast.Constant) else "x" for one in values)
+                yield (
+                    node.lineno,
+                    "".join(str(value.value) if isinstance(value, ast.Constant) else "x" for value in values),
+                )
 
 
 # Words that are also something else: a column of a system table, a flag, a key of a file that describes a pipeline.

@@ -11,7 +11,7 @@ from pyarrow import orc
 
 from penstock.errors import TableCorrupt
 from penstock.table.files.orc.reader import read
-from penstock.table.meta.avro_container import REQUIRED, Shape, read_records
+from penstock.table.meta.avro_container import REQUIRED, RecordShape, read_records
 from penstock.table.orc_metadata.protobuf import Message
 from penstock.table.orc_metadata.tail import Kind, OrcTail
 from penstock.table.values.types import Field, parse_type
@@ -72,7 +72,7 @@ def test_types_that_there_cannot_be_are_refused(file: Path, kind: int, changes: 
 
 
 def test_a_manifest_with_such_a_footer_is_refused_by_its_name(file: Path) -> None:
-    shape = Shape(lambda d: d, {"d": REQUIRED})
+    shape = RecordShape(lambda d: d, {"d": REQUIRED})
     assert read_records(file.read_bytes(), shape, "manifest/m", {}) == [Decimal("1.50")]
     with_type(file, Kind.DECIMAL, (5, 200))
     with pytest.raises(TableCorrupt, match="metadata of an ORC file") as caught:

@@ -15,7 +15,7 @@ import pytest
 import penstock
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
-from penstock.table.read.filter import Condition
+from penstock.table.read.filter import RowFilter
 
 F = pc.field
 SCHEMA = pa.schema(
@@ -96,24 +96,24 @@ def test_a_long_list_of_alternatives_is_looked_up_as_a_list(table: Table) -> Non
         (f"not ({many}) and (id < 6 or {texts})", [4, 5]),
         (f"{many} or id = null", [1, 2, 3]),
     ):
-        condition = Condition.of(text, table.schema, "t")
+        condition = RowFilter.of(text, table.schema, "t")
         assert str(condition.given).count("id = ") < 3
         assert " IN (" in str(condition.given)
         assert sorted(table.scan(columns=["id"], where=text).to_arrow()["id"].to_pylist()) == wanted
     short = "id = 1 or id = 2"
-    assert Condition.of(short, table.schema, "t").given == short
+    assert RowFilter.of(short, table.schema, "t").given == short
     with pytest.raises(ConfigError, match="cannot be parsed"):
-        Condition.of(f"{many} or", table.schema, "t")
+        RowFilter.of(f"{many} or", table.schema, "t")
 
 
 def test_a_column_with_a_quote_in_its_name_is_found_in_the_condition() -> None:
     batch = pa.RecordBatch.from_pydict({'a"b': [1, 2], "a`b": [3, 4], "c": [5, 6]})
     for text, name in (('"a""b" = 1', 'a"b'), ('`A""B` = 1', 'a"b'), ('"a""b" = 1 and c > 0', 'a"b')):
-        condition = Condition.of(text, batch.schema, "t")
+        condition = RowFilter.of(text, batch.schema, "t")
         assert name in condition.columns(batch.schema.names)
         assert condition.kept(batch.select(sorted(condition.columns(batch.schema.names)))).num_rows == 1
-    assert Condition.of("c = 5", batch.schema, "t").columns(batch.schema.names) == {"c"}
-    assert Condition.of(F('a"b') == 1, batch.schema, "t").columns(batch.schema.names) == {'a"b'}
+    assert RowFilter.of("c = 5", batch.schema, "t").columns(batch.schema.names) == {"c"}
+    assert RowFilter.of(F('a"b') == 1, batch.schema, "t").columns(batch.schema.names) == {'a"b'}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -142,7 +142,7 @@ def test_system_tables_take_and_refuse_conditions_alike(table: Table, tmp_path: 
 def test_a_condition_travels_between_processes() -> None:
     batch = pa.RecordBatch.from_pydict({"id": [1, 2]})
     for given in (F("id") > 1, "id > 1"):
-        condition = Condition.of(given, batch.schema, "t")
+        condition = RowFilter.of(given, batch.schema, "t")
         assert pickle.loads(pickle.dumps(condition)).kept(batch).to_pydict() == {"id": [2]}
 
 

@@ -14,7 +14,7 @@ import penstock
 from penstock.errors import TableCorrupt
 from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
-from penstock.table.read.filter import Condition
+from penstock.table.read.filter import RowFilter
 from penstock.table.sql.session import Session
 from tests.unit.table.tables import new_table, rows
 
@@ -151,7 +151,7 @@ def test_a_condition_in_sql_spares_files_too(partitioned: Table, text: str) -> N
     scan = partitioned.scan(where=text)
     assert scan.plan().files == TEXTS[text]
     (rows,) = partitioned.scan().to_arrow().combine_chunks().to_batches()
-    everything = Condition.of(text, partitioned.schema, "t").kept(rows)
+    everything = RowFilter.of(text, partitioned.schema, "t").kept(rows)
     assert sorted(scan.to_arrow()["id"].to_pylist()) == sorted(everything["id"].to_pylist())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.formats.change import ImageRule
 from penstock.ingest.mysql.binlog.log_files import file_segments
-from penstock.ingest.mysql.binlog.options import DecodeOptions, TheseTables
+from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
 from penstock.ingest.mysql.errors import ChecksumMismatch, SchemaHistoryMismatch, UnsupportedBinlogEvent
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 
@@ -22,7 +22,7 @@ ALL_NAMED = [
 
 @pytest.mark.parametrize("log", ALL_NAMED)
 def test_the_keyless_table_shows_every_kind_of_change_in_order(log: str) -> None:
-    found = changes(batches(log, DecodeOptions()))["no_key"]
+    found = changes(batches(log, BinlogOptions()))["no_key"]
     assert [(kind, row["a"], row["b"]) for kind, row in found] == [
         ("+I", 1, "x"),
         ("+I", 1, "x"),
@@ -39,21 +39,21 @@ def test_the_keyless_table_shows_every_kind_of_change_in_order(log: str) -> None
 
 @pytest.mark.parametrize("log", ALL_NAMED)
 def test_a_changed_key_is_a_deletion_and_an_insertion(log: str) -> None:
-    found = changes(batches(log, DecodeOptions()))["two_keys"]
+    found = changes(batches(log, BinlogOptions()))["two_keys"]
     moved = [(kind, row["region"], row["v"]) for kind, row in found if row["v"] in {"eins", "un"}]
     assert moved == [("+I", "de", "eins"), ("-D", "de", "eins"), ("+I", "fr", "un")]
 
 
 @pytest.mark.parametrize("log", ALL_NAMED)
 def test_rolled_back_changes_are_not_seen(log: str) -> None:
-    found = changes(batches(log, DecodeOptions()))
+    found = changes(batches(log, BinlogOptions()))
     assert not any(row["customer"] == "never" for _, row in found["orders"])
     assert not any(kind == "-D" and row["v"] == "uno" for kind, row in found["two_keys"])
 
 
 @pytest.mark.parametrize("log", ALL_NAMED)
 def test_ddl_in_between_changes_the_schema_from_that_row_on(log: str) -> None:
-    shapes = {tuple(field.name for field in batch.schema.fields) for batch in batches(log, DecodeOptions())}
+    shapes = {tuple(field.name for field in batch.schema.fields) for batch in batches(log, BinlogOptions())}
     assert ("order_id", "customer", "amount", "status", "updated") in shapes
     assert ("first_one", "order_id", "customer", "mid", "amount", "status", "updated", "note", "x1", "x2") in shapes
     assert ("first_one", "order_id", "customer", "mid", "amount", "status", "updated", "remark2") in shapes
@@ -61,7 +61,7 @@ def test_ddl_in_between_changes_the_schema_from_that_row_on(log: str) -> None:
 
 @pytest.mark.parametrize("log", ALL_NAMED[1:])
 def test_servers_and_settings_agree_on_every_cell(log: str) -> None:
-    plain, other = (changes(batches(name, DecodeOptions())) for name in ("mysql-plain", log))
+    plain, other = (changes(batches(name, BinlogOptions())) for name in ("mysql-plain", log))
     assert plain.keys() == other.keys()
     for table in plain:
         assert len(plain[table]) == len(other[table])
@@ -78,7 +78,7 @@ def _readable(row: dict[str, object]) -> dict[str, object]:
 
 
 def test_ordinary_values_of_every_type() -> None:
-    found = changes(batches("mysql-plain", DecodeOptions()))["all_types"]
+    found = changes(batches("mysql-plain", BinlogOptions()))["all_types"]
     row = next(row for _, row in found if row["id"] == 1)
     assert row["c_tiu"] == 200
     assert row["c_mi"] == -800000
@@ -103,7 +103,7 @@ def test_ordinary_values_of_every_type() -> None:
 
 
 def test_the_declared_type_is_the_log_s_own() -> None:
-    batch = next(batch for batch in batches("mysql-plain", DecodeOptions()) if batch.schema.table == "all_types")
+    batch = next(batch for batch in batches("mysql-plain", BinlogOptions()) if batch.schema.table == "all_types")
     declared = {field.name: field.type for field in batch.schema.fields}
     assert declared["c_tiu"] == "tinyint unsigned"
     assert declared["c_vc"] == "varchar(300)"
@@ -120,7 +120,7 @@ def test_the_declared_type_is_the_log_s_own() -> None:
 @pytest.mark.parametrize("log", ALL_NAMED)
 @pytest.mark.parametrize("block_bytes", [300, 5000])
 def test_blocks_of_any_size_return_the_same_rows_at_the_same_offsets(log: str, block_bytes: int) -> None:
-    whole, parts = (_placed(batches(log, DecodeOptions(), size)) for size in (1 << 20, block_bytes))
+    whole, parts = (_placed(batches(log, BinlogOptions(), size)) for size in (1 << 20, block_bytes))
     assert whole == parts
 
 
@@ -136,23 +136,23 @@ def _placed(found: list) -> list:
 
 
 def test_images_before_a_change_are_left_out_unless_the_row_moves() -> None:
-    options = DecodeOptions(default_images=ImageRule("key-changes"))
+    options = BinlogOptions(default_images=ImageRule("key-changes"))
     found = changes(batches("mysql-plain", options))
     assert [kind for kind, row in found["two_keys"] if row["v"] in {"eins", "un"}] == ["+I", "-D", "+I"]
     assert "-U" not in {kind for rows in found.values() for kind, _ in rows}
-    watched = DecodeOptions(images={("rec", "no_key"): ImageRule("key-changes", frozenset({"b"}))})
+    watched = BinlogOptions(images={("rec", "no_key"): ImageRule("key-changes", frozenset({"b"}))})
     assert [kind for kind, _ in changes(batches("mysql-plain", watched))["no_key"]][4:8] == ["-D", "+I", "-D", "+I"]
 
 
 def test_only_chosen_tables_are_read() -> None:
-    options = DecodeOptions(choice=TheseTables(frozenset({("rec", "orders")})))
+    options = BinlogOptions(choice=TheseTables(frozenset({("rec", "orders")})))
     assert changes(batches("mysql-plain", options)).keys() == {"orders"}
 
 
 @pytest.mark.parametrize("log", ["mysql-minimal", "mariadb-nometa"])
 def test_a_log_without_names_is_refused_without_a_definition(log: str) -> None:
     with pytest.raises(SchemaHistoryMismatch) as caught:
-        batches(log, DecodeOptions())
+        batches(log, BinlogOptions())
     assert caught.value.facts["table"] == "rec.all_types"
     assert "binlog_row_metadata" in str(caught.value)
 

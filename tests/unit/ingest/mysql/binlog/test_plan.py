@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.ingest.mysql.binlog.log_files import file_segments
-from penstock.ingest.mysql.binlog.options import DecodeOptions, EveryTable
+from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, RangePlanner
 from penstock.ingest.mysql.binlog.range_cutter import LogRange
 from penstock.ingest.mysql.binlog.read import range_batches
@@ -31,7 +31,7 @@ def plan(log: str, start: LogPosition, limits: PlanLimits, history: SchemaHistor
     return RangePlanner(start, limits, history, **more).plan(segments)
 
 
-def read(log: str, part: LogRange, options: DecodeOptions, block: int = 1 << 20) -> list:
+def read(log: str, part: LogRange, options: BinlogOptions, block: int = 1 << 20) -> list:
     part = pickle.loads(pickle.dumps(part))
     segments = file_segments(LOGS / f"{log}.000001", part.start, part.until, block_bytes=block)
     return list(range_batches(segments, part, options, block_bytes=block))
@@ -59,8 +59,8 @@ def test_all_ranges_of_all_plans_are_the_log(log: str, range_bytes: int, plan_by
     history = SchemaHistory(mariadb=log.startswith("mariadb"))
     plans = all_plans(log, PlanLimits(plan_bytes, range_bytes), history, block)
     ranges = [part for found in plans for part in found.ranges]
-    found = [batch for part in ranges for batch in read(log, part, DecodeOptions(), block)]
-    assert changes(found) == changes(batches(log, DecodeOptions()))
+    found = [batch for part in ranges for batch in read(log, part, BinlogOptions(), block)]
+    assert changes(found) == changes(batches(log, BinlogOptions()))
     assert all(one.start < other.start for one, other in pairwise(ranges))
 
 
@@ -109,12 +109,12 @@ def test_ranges_of_a_log_without_names_are_read_with_the_history_s_part(log: str
         step = plan(log, at, PlanLimits(2000, 500), history, 1 << 20)
         part_of_history = history.part(EveryTable(), at, step.end)
         for part in step.ranges:
-            found += read(log, part, DecodeOptions(definitions=part_of_history))
+            found += read(log, part, BinlogOptions(definitions=part_of_history))
         if step.caught_up:
             break
         at = step.end
     named = log.replace("minimal", "plain").replace("nometa", "plain")
-    assert changes(found) == changes(batches(named, DecodeOptions()))
+    assert changes(found) == changes(batches(named, BinlogOptions()))
 
 
 def test_a_barrier_gets_a_separate_plan() -> None:
@@ -126,8 +126,8 @@ def test_a_barrier_gets_a_separate_plan() -> None:
     assert [[seen.change.kind for seen in found.barrier] for found in plans] == [[], ["rename"], [], ["truncate"], []]
     assert [bool(found.ranges) for found in plans] == [True, False, True, False, True]
     assert [found.at_barrier for found in plans] == [True, True, True, True, False]
-    found = [batch for one in plans for part in one.ranges for batch in read(log, part, DecodeOptions())]
-    assert changes(found) == changes(batches(log, DecodeOptions()))
+    found = [batch for one in plans for part in one.ranges for batch in read(log, part, BinlogOptions())]
+    assert changes(found) == changes(batches(log, BinlogOptions()))
     assert plans[1].end.gtid != plans[0].end.gtid
 
 
@@ -146,7 +146,7 @@ def test_transactions_known_already_are_left_out() -> None:
     rest = [
         batch
         for part in plan(log, first.end, PlanLimits(), SchemaHistory(), 1 << 20).ranges
-        for batch in read(log, part, DecodeOptions())
+        for batch in read(log, part, BinlogOptions())
     ]
     whole = LogRange(f"{log}.000001", 4, 1 << 30, known=first.end.gtid)
-    assert changes(read(log, whole, DecodeOptions(), 300)) == changes(rest)
+    assert changes(read(log, whole, BinlogOptions(), 300)) == changes(rest)

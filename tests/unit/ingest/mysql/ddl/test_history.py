@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from penstock.ingest.mysql.binlog.log_files import file_segments
-from penstock.ingest.mysql.binlog.options import DecodeOptions, EveryTable
+from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.query import Query, parse_query
 from penstock.ingest.mysql.binlog.segment import QUERY
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.checkpoint_state import MySqlState
-from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
+from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl.statements import AlterTable, parse_ddl
 from penstock.ingest.mysql.ddl_effects import renames_column
-from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.types import MySqlType
@@ -40,8 +40,8 @@ def history_of(log: str) -> SchemaHistory:
 @pytest.mark.parametrize(("bare", "named"), [("mysql-minimal", "mysql-plain"), ("mariadb-nometa", "mariadb-plain")])
 def test_a_log_without_names_reads_as_the_one_with_names(bare: str, named: str) -> None:
     part = history_of(bare).part(EveryTable(), START, END)
-    wanted = changes(batches(named, DecodeOptions()))
-    found = changes(batches(bare, DecodeOptions(definitions=pickle.loads(pickle.dumps(part)))))
+    wanted = changes(batches(named, BinlogOptions()))
+    found = changes(batches(bare, BinlogOptions(definitions=pickle.loads(pickle.dumps(part)))))
     assert found == wanted
 
 
@@ -50,7 +50,7 @@ def test_the_declared_types_are_the_same_with_and_without_names(bare: str, named
     schemas = []
     for log in (bare, named):
         part = history_of(log).part(EveryTable(), START, END)
-        schemas.append([batch.schema for batch in batches(log, DecodeOptions(definitions=part))])
+        schemas.append([batch.schema for batch in batches(log, BinlogOptions(definitions=part))])
     for mine, theirs in zip(*schemas, strict=True):
         assert [(f.name, f.type, f.comment) for f in mine.fields] == [
             (f.name, f.type, f.comment) for f in theirs.fields
@@ -61,18 +61,18 @@ def test_the_declared_types_are_the_same_with_and_without_names(bare: str, named
 def test_tinyint_1_is_known_from_the_history_only() -> None:
     part = history_of("mysql-plain").part(EveryTable(), START, END)
     for definitions, kind in ((part, "tinyint(1)"), (None, "tinyint")):
-        options = DecodeOptions(definitions=definitions) if definitions else DecodeOptions()
+        options = BinlogOptions(definitions=definitions) if definitions else BinlogOptions()
         batch = next(batch for batch in batches("mysql-plain", options) if batch.schema.table == "all_types")
         assert {field.name: field.type for field in batch.schema.fields}["c_bool"] == kind
 
 
 def test_tables_that_are_left_out_are_known_as_such_and_go_through_json() -> None:
     history = SchemaHistory()
-    keyless = TableDefinition("d", "t", (Column("a", MySqlType("int")),))
+    keyless = TableDefinition("d", "t", (MySqlColumn("a", MySqlType("int")),))
     history.leave_out({keyless.name: keyless}, "no primary key", START)
     history.leave_out({("d", "s"): None}, "sequence", START)
     again = SchemaHistory()
-    again.restore(Version.from_json(json.loads(json.dumps(one.to_json()))) for one in history.unsaved)
+    again.restore(DefinitionVersion.from_json(json.loads(json.dumps(one.to_json()))) for one in history.unsaved)
     assert again.versions == history.versions
     part = again.part(EveryTable(), START, END)
     assert [part.passes_over(("d", name), "x.000001", 300) for name in "ts"] == [False, True]
@@ -84,7 +84,7 @@ def test_tables_that_are_left_out_are_known_as_such_and_go_through_json() -> Non
 
 def test_history_survives_json() -> None:
     history = history_of("mysql-minimal")
-    records = [Version.from_json(json.loads(json.dumps(version.to_json()))) for version in history.unsaved]
+    records = [DefinitionVersion.from_json(json.loads(json.dumps(version.to_json()))) for version in history.unsaved]
     again = SchemaHistory()
     again.restore(records)
     assert again.versions == history.versions
@@ -146,7 +146,7 @@ def test_a_definition_that_contradicts_the_log_stops_it() -> None:
     table = history.tables.known["d" if ("d", "no_key") in history.tables.known else "rec", "no_key"]
     again = SchemaHistory()
     again.start([*history.tables.known.values(), table], START)
-    options = DecodeOptions(definitions=again.part(EveryTable(), START, END))
+    options = BinlogOptions(definitions=again.part(EveryTable(), START, END))
     with pytest.raises(SchemaHistoryMismatch):
         batches("mysql-minimal", options)
 
@@ -210,7 +210,7 @@ def test_a_drop_of_several_tables_counts_for_each_of_them() -> None:
     history = SchemaHistory(mariadb=False)
     for name in ("a", "b"):
         ddl(history, f"CREATE TABLE shop.{name} (id INT PRIMARY KEY)", 10)
-    history._note(Version(("shop", "a"), "x.000001", 500, history.tables.known["shop", "a"]))
+    history._note(DefinitionVersion(("shop", "a"), "x.000001", 500, history.tables.known["shop", "a"]))
     ddl(history, "DROP TABLE shop.a, shop.b", 100)
     assert history.definition_at(("shop", "a"), "x.000001", 600) is not None
     assert history.definition_at(("shop", "b"), "x.000001", 600) is None
@@ -218,11 +218,11 @@ def test_a_drop_of_several_tables_counts_for_each_of_them() -> None:
 
 def test_stored_definitions_may_contain_line_separators(tmp_path: Path) -> None:
     odd = "first\u2028second\u2029third\x85"
-    column = Column("id", MySqlType("int"), comment=odd)
-    version = Version(("shop", "t"), "x.000001", 10, TableDefinition("shop", "t", (column,), ("id",)))
+    column = MySqlColumn("id", MySqlType("int"), comment=odd)
+    version = DefinitionVersion(("shop", "t"), "x.000001", 10, TableDefinition("shop", "t", (column,), ("id",)))
     folder = MySqlState(StateFolder(str(tmp_path / "history")), StateFolder(str(tmp_path / "signals")))
     folder.add("server", [version, version])
-    assert [one.version for one in folder.records()] == [version, version]
+    assert [record.version for record in folder.records()] == [version, version]
 
 
 @pytest.mark.parametrize(

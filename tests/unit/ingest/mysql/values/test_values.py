@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.ingest.mysql.definition import Column
+from penstock.ingest.mysql.definition import MySqlColumn
 from penstock.ingest.mysql.errors import ValueOutOfRange
 from penstock.ingest.mysql.types import MySqlType, parse_type
 from penstock.ingest.mysql.values import temporal
 from penstock.ingest.mysql.values.arrays import slices, spare
 from penstock.ingest.mysql.values.decimals import decimals, packed_size
 from penstock.ingest.mysql.values.labels import bits, enum_labels, set_members
-from penstock.ingest.mysql.values.rules import Cells, ValueRules
+from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 
 DAY_US = 86_400_000_000
 
 
-def cells(kind: str, *, nullable: bool = True, labels: tuple[str, ...] = (), **rules: str) -> Cells:
+def cells(kind: str, *, nullable: bool = True, labels: tuple[str, ...] = (), **rules: str) -> CellContext:
     parsed = MySqlType(kind, labels=labels) if labels else parse_type(kind)
-    return Cells(Column("c", parsed, nullable), "d.t", ValueRules(**rules))  # type: ignore[arg-type]
+    return CellContext(MySqlColumn("c", parsed, nullable), "d.t", ValueRules(**rules))  # type: ignore[arg-type]
 
 
 def no_nulls(count: int) -> np.ndarray:
@@ -39,14 +39,16 @@ def numbers(*values: int) -> np.ndarray:
 
 @given(st.lists(st.dates(), min_size=1))
 def test_every_real_date_is_itself(days: list[dt.date]) -> None:
-    parts = temporal.Parts.of_dates(*(numbers(*(getattr(d, name) for d in days)) for name in ("year", "month", "day")))
+    parts = temporal.DateTimeParts.of_dates(
+        *(numbers(*(getattr(d, name) for d in days)) for name in ("year", "month", "day"))
+    )
     assert temporal.dates(parts, no_nulls(len(days)), cells("date")).to_pylist() == days
 
 
 @given(st.lists(st.datetimes(dt.datetime(1970, 1, 1, 0, 0, 1), dt.datetime(2106, 1, 1)), min_size=1))
 def test_every_instant_is_itself(moments: list[dt.datetime]) -> None:
     seconds = [int((m - dt.datetime(1970, 1, 1)).total_seconds() // 1) for m in moments]
-    parts = temporal.Parts.of_instants(numbers(*seconds), numbers(*(m.microsecond for m in moments)))
+    parts = temporal.DateTimeParts.of_instants(numbers(*seconds), numbers(*(m.microsecond for m in moments)))
     found = temporal.datetimes(parts, no_nulls(len(moments)), cells("timestamp(6)"))
     assert found.type == pa.timestamp("us", "UTC")
     assert found.cast(pa.timestamp("us")).to_pylist() == moments
@@ -55,8 +57,8 @@ def test_every_instant_is_itself(moments: list[dt.datetime]) -> None:
 ODD_DATES = [(0, 0, 0), (2024, 0, 10), (2024, 2, 0), (2023, 2, 29), (2024, 13, 1), (2024, 4, 31), (0, 1, 1)]
 
 
-def odd_dates() -> temporal.Parts:
-    return temporal.Parts.of_dates(*(numbers(*column) for column in zip(*ODD_DATES, strict=True)))
+def odd_dates() -> temporal.DateTimeParts:
+    return temporal.DateTimeParts.of_dates(*(numbers(*column) for column in zip(*ODD_DATES, strict=True)))
 
 
 def test_zero_and_impossible_dates_are_null_and_counted() -> None:
@@ -79,19 +81,19 @@ def test_a_value_that_a_strict_rule_refuses_is_passed_as_text() -> None:
     strict = cells("date", zero_date="error")
     found = temporal.dates(odd_dates(), no_nulls(7), strict)
     assert found.to_pylist() == [f"{y:04}-{m:02}-{d:02}" for y, m, d in ODD_DATES]
-    real = temporal.Parts.of_dates(numbers(2024), numbers(1), numbers(10))
+    real = temporal.DateTimeParts.of_dates(numbers(2024), numbers(1), numbers(10))
     assert temporal.dates(real, no_nulls(1), strict).to_pylist() == [dt.date(2024, 1, 10)]
 
 
 def test_days_of_no_calendar_stay_apart_in_keys_where_the_zero_date_alone_is_the_epoch() -> None:
     key = replace(cells("date", nullable=False), in_key=True)
     assert temporal.dates(odd_dates(), no_nulls(7), key).type == pa.string()
-    zero = temporal.Parts.of_dates(numbers(0, 2024), numbers(0, 1), numbers(0, 10))
+    zero = temporal.DateTimeParts.of_dates(numbers(0, 2024), numbers(0, 1), numbers(0, 10))
     assert temporal.dates(zero, no_nulls(2), key).to_pylist() == [dt.date(1970, 1, 1), dt.date(2024, 1, 10)]
 
 
 def test_an_instant_of_zero_seconds_with_a_fraction_is_no_zero_date() -> None:
-    parts = temporal.Parts.of_instants(numbers(0, 0), numbers(0, 10))
+    parts = temporal.DateTimeParts.of_instants(numbers(0, 0), numbers(0, 10))
     found = temporal.datetimes(parts, no_nulls(2), cells("timestamp(6)")).cast(pa.timestamp("us"))
     assert found.to_pylist() == [None, dt.datetime(1970, 1, 1, 0, 0, 0, 10)]
 

@@ -237,7 +237,7 @@ def test_a_signal_waits_in_the_checkpoint(shop: Shop, capsys: pytest.CaptureFixt
 def test_the_schema_of_pipeline_files_names_every_section(capsys: pytest.CaptureFixture[str]) -> None:
     schema = json.loads(said(capsys, "schema"))
     assert {"pipeline", "source", "sink", "errors"} <= set(schema["properties"])
-    assert schema["$defs"]["Pipeline"]["properties"]["max-batch"]
+    assert schema["$defs"]["PipelineConfig"]["properties"]["max-batch"]
 
 
 @pytest.mark.parametrize("verb", ["init", "check", "plan", "run", "status", "signal", "schema"])

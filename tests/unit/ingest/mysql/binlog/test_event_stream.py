@@ -9,7 +9,7 @@ from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.errors import LogGap, UnsupportedBinlogEvent
 from penstock.ingest.mysql.position import LogPosition
 from tests.unit.ingest.mysql.dumped import Event, decoded, from_start, heartbeat, recorded, rotation, segments
-from tests.unit.ingest.mysql.logs import DecodeOptions, batches, changes
+from tests.unit.ingest.mysql.logs import BinlogOptions, batches, changes
 
 MYSQL = ["mysql-plain", "mysql-compressed"]
 OLD = ["mariadb-plain", "mariadb-compressed"]
@@ -41,7 +41,7 @@ def test_every_event_of_a_dump_is_at_its_place(log: str, at_once: int) -> None:
 
 @pytest.mark.parametrize("log", MYSQL + OLD + NEW)
 def test_the_rows_of_a_dump_are_those_of_the_file(log: str) -> None:
-    assert changes(decoded(segments(dump(log), from_start(log)))) == changes(batches(log, DecodeOptions()))
+    assert changes(decoded(segments(dump(log), from_start(log)))) == changes(batches(log, BinlogOptions()))
 
 
 @pytest.mark.parametrize("log", ["mysql-plain", *OLD])
@@ -50,7 +50,7 @@ def test_positions_that_are_zero_change_nothing(log: str) -> None:
     cached = {events.TABLE_MAP, events.MARIADB_ANNOTATE, *range(23, 33), *range(165, 172)} - {events.HEARTBEAT}
     sent = [event.stating(0, checksum=True) if event.kind in cached else event for event in dump(log)]
     assert sum(event.stated == 0 for event in sent) > 50
-    assert changes(decoded(segments(sent, from_start(log)))) == changes(batches(log, DecodeOptions()))
+    assert changes(decoded(segments(sent, from_start(log)))) == changes(batches(log, BinlogOptions()))
 
 
 @pytest.mark.parametrize("log", MYSQL + OLD + NEW)

@@ -27,7 +27,7 @@ def table_options() -> str:
 def catalog_options() -> str:
     refused = [
         ("metastore", "a warehouse is a folder: `filesystem` is accepted, anything else refused"),
-        ("table.type", "dropping a table deletes its folder: `managed` is taken, `external` refused"),
+        ("table.type", "dropping a table deletes its folder: `managed` is accepted, `external` refused"),
     ]
     rows = [*refused, *((name, f"no effect: {note}") for name, note in WITHOUT_EFFECT.items())]
     lines = "\n".join(f"| `{name}` | {said} |" for name, said in rows)

@@ -70,7 +70,7 @@ def _sources_of(wanted: Sequence[str], names: Sequence[TableName], shape: Pipeli
             raise ConfigError(
                 f"no table of the source goes to {table}",
                 hint=did_you_mean(
-                    table, filter(None, targets.values()), "reset takes tables of the warehouse: ods.orders"
+                    table, filter(None, targets.values()), "write target tables, such as  reset: ods.orders"
                 ),
             )
     return tuple(name for name, target in targets.items() if target in wanted)

@@ -132,19 +132,19 @@ def _columns_made(spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[
     for kind, given in (("primary key", sink.primary_keys), ("partition key", sink.partition_keys)):
         for name in given:
             if shape.rules.name(name) not in known:
-                yield _no_column(f"{kind} {name!r}", "any table that is taken", name, known)
+                yield _no_column(f"{kind} {name!r}", "any captured table", name, known)
     for computed in shape.new_tables.computed:
         for name in computed.references:
             if name not in known:
                 yield _no_column(
-                    f"computed column {computed.name!r} is made of {name!r}", "any table that is taken", name, known
+                    f"computed column {computed.name!r} is computed from {name!r}", "any captured table", name, known
                 )
     for table, keys in sink.multiple_table_partition_keys.items():
         own = [one for one in shaped if one.table == table]
         if not own:
             known_tables = sorted(schema.table or "" for schema in schemas)
             yield NoSuchTable(
-                f"partition keys are given for {table}, no table that is taken", hint=_nearest(table, known_tables)
+                f"partition keys are set for {table}, which is not a captured table", hint=_nearest(table, known_tables)
             )
         columns = {shape.rules.name(field.name) for one in own for field in one.fields} | shape.made
         for name in keys if own else ():
@@ -155,17 +155,15 @@ def _columns_made(spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[
 def _no_table(kind: str, pattern: TablePattern, schemas: Sequence[SourceSchema]) -> ConfigError:
     if any(pattern.match(schema.database, schema.table) for schema in schemas):
         return ConfigError(
-            f"the {kind} of {pattern.text} meets no table: an earlier {kind} takes all that it matches",
-            hint="of several rules the first that matches counts: put the special one first",
+            f"the {kind} of {pattern.text} applies to no table: an earlier {kind} matches all its tables",
+            hint="the first rule that matches a table applies to it: write the specific rule before the general one",
         )
     known = sorted(f"{schema.database}.{schema.table}" for schema in schemas)
-    return NoSuchTable(
-        f"the {kind} of {pattern.text} matches no table that is taken", hint=_nearest(pattern.text, known)
-    )
+    return NoSuchTable(f"the {kind} of {pattern.text} matches no captured table", hint=_nearest(pattern.text, known))
 
 
 def _no_column(what: str, table: str, name: str, known: Iterable[str]) -> ConfigError:
-    return ConfigError(f"{what}, which is no column of {table}", hint=_nearest(name, sorted(known)))
+    return ConfigError(f"{what}, which is not a column of {table}", hint=_nearest(name, sorted(known)))
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

@@ -124,8 +124,8 @@ def another_checkpoint(table: str, last: Snapshot) -> CheckpointMismatch:
         table=table,
         snapshot=last.id,
         reached=last.properties.get(END),
-        hint="go on with the old checkpoint;  --resume-from-tables  starts a new one where the tables are,"
-        "  --accept-replay  reads again what they may have",
+        hint="continue with the old checkpoint;  --resume-from-tables  starts a new one at the position of the tables,"
+        "  --accept-replay  reads changes again that the tables may contain",
     )
 
 
@@ -142,11 +142,11 @@ def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
     if not shows_replay(store.schema()):
         return
     raise ReplayUndecidable(
-        "the snapshot that would tell whether the table has this batch has expired",
+        "the snapshot that shows whether the table contains this batch has expired",
         table=store.name,
         batch=identity.number,
         earliest_snapshot=earliest.id,
-        hint="compare the table with its source; then  --accept-replay  writes the batch, perhaps once more",
+        hint="compare the table with its source; then  --accept-replay  writes the batch, perhaps a second time",
     )
 
 

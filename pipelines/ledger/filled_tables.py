@@ -219,9 +219,9 @@ class FilledTables:
 
 
 REASONS: dict[Condition, str] = {
-    "missing": "the table is not there",
-    "empty": "the table was made anew, and holds nothing",
-    "another": "the table is another one than the pipeline filled",
+    "missing": "the table does not exist",
+    "empty": "the table was created again, and is empty",
+    "another": "the table is not the one that the pipeline filled",
     "behind": "the table was rolled back behind the pipeline's last commit",
 }
 

@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 
 _SHOWN = 10
 COPIES = (
-    "--reset {table}  empties the table and copies its source tables again;  --accept-gap  goes on with the table as"
-    " it is, and the rows stay missing"
+    "--reset {table}  empties the table and copies its source tables again;  --accept-gap  continues with the table as"
+    " it is, without the missing rows"
 )
 READS_ON = (
-    "--checkpoint NEW --from earliest --accept-replay  reads again all that the source still has;  where all tables"
-    " were set back together,  --checkpoint NEW --resume-from-tables  goes on where they are;  --accept-gap  goes on"
-    " with the tables as they are, and the rows stay missing"
+    "--checkpoint NEW --from earliest --accept-replay  reads again all that the source still has;  if all tables were"
+    " rolled back together,  --checkpoint NEW --resume-from-tables  continues at their position;  --accept-gap "
+    " continues with the tables as they are, without the missing rows"
 )
 
 
@@ -132,6 +132,6 @@ def lacking_rows(
 def tell_of_adoption(filled: FilledTables) -> None:
     if filled.is_adopted:
         log.warning(
-            "event=tables_adopted reason=the checkpoint does not say which tables it filled, as an older version wrote"
-            " it: they are taken as they are. penstock verify compares them with their source"
+            "event=tables_adopted reason=the checkpoint does not say which tables it filled, because an older"
+            " version wrote it: they are accepted as they are. penstock verify compares them with their source"
         )

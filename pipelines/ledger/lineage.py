@@ -59,7 +59,7 @@ class Lineage:
             raise ConfigError(
                 "there is nothing to resume from: no table has a batch of this pipeline",
                 pipeline=self.pipeline,
-                hint="start without --resume-from-tables; or give the --name the tables were written with",
+                hint="start without --resume-from-tables, or set --name to the name with which the tables were written",
             )
         user = self._last_user()
         of_user = (snapshot for snapshot in self.newest.values() if snapshot.commit_user == user)

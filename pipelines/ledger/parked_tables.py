@@ -104,11 +104,11 @@ class ParkedTables:
         some = dict(sorted(reasons.items())[:10])
         count = len(self.tables)
         return TablesParked(
-            f"{count} table{'s' if count > 1 else ''} failed and {'are' if count > 1 else 'is'} parked; the others went"
-            " on",
-            hint="put right what is named, then  penstock run FILE --retry  reads what they missed. What is in those"
-            " batches stays what it was: where it can never fit,  --reset TABLE  empties a table of a MySQL source and"
-            " copies it as it is now",
+            f"{count} table{'s' if count > 1 else ''} failed and {'are' if count > 1 else 'is'} parked; the others"
+            " continued",
+            hint="correct the cause, then  penstock run FILE --retry  reads the batches they missed. The source still"
+            " has the same changes in them: if these can never fit,  --reset TABLE  empties a table of a MySQL source"
+            " and copies it again",
             **some,
         )
 

@@ -84,8 +84,8 @@ class NewTables:
             "the source table has no primary key",
             table=table,
             source=".".join(filter(None, (source.database, source.table))) or None,
-            hint="--include-keyless append  (no-primary-key: append) takes such tables into append tables, and"
-            " --primary-keys  gives a key",
+            hint="--include-keyless append  (no-primary-key: append) writes such tables to append tables, and"
+            " --primary-keys  sets a key",
         )
 
     def sources_of(self, names: Iterable[str]) -> set[str]:
@@ -116,7 +116,11 @@ class NewTables:
 
 def _missing(table: str, kind: str, keys: Sequence[str], names: set[str]) -> ConfigError:
     return ConfigError(
-        f"For sink table {table}, not all specified {kind} keys '[{', '.join(keys)}]' exist in source tables or"
-        f" computed columns '[{', '.join(sorted(names))}]'.",
+        f"a {kind} key is neither a column of the source tables nor a computed column: "
+        + ", ".join(repr(key) for key in keys if key not in names),
         table=table,
+        columns=", ".join(sorted(names)),
+        paimon_message=f"For sink table {table}, not all specified {kind} keys '[{', '.join(keys)}]' exist in source"
+        " tables or computed columns",
+        hint=f"correct the {kind} keys, or add a computed column with that name",
     )

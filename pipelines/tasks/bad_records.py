@@ -76,7 +76,7 @@ class BadRecordLimit:
     def _too_many(self, report: BatchReport, bad: int, all_: int, rule: str) -> DecodeError:
         first, place, table = report.first_bad
         return DecodeError(
-            f"{bad} of {all_} records cannot be taken, {rule}; nothing of the batch was committed",
+            f"{bad} of {all_} records are bad, {rule}; nothing of the batch was committed",
             first=first.message,
             place=place,
             offset=first.pos,

@@ -47,7 +47,9 @@ def ensure(warehouse: CatalogSettings, table: str) -> TableSchema:
         first = create_schema(list(COLUMNS), options={"bucket": "-1"}, now=warehouse.now_millis())
         schema = warehouse.created(table, first)
     if [one.name for one in schema.fields] != [name for name, _ in COLUMNS] or schema.primary_keys:
-        raise ConfigError("the table for dead letters holds something else", table=table, hint="name another one")
+        raise ConfigError(
+            "the dead-letter table exists with other columns", table=table, hint="choose another table for dead letters"
+        )
     return schema
 
 

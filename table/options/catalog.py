@@ -78,11 +78,11 @@ def option_named(key: str) -> TableOption[object]:
     """
     found = find(key)
     if found is None:
-        raise ConfigError(f"{key!r} is no table option", hint=_hint(key))
+        raise ConfigError(f"{key!r} is not a table option", hint=_hint(key))
     return found
 
 
 def _hint(key: str) -> str:
     if key in _GONE:
         return f"remove it: {_GONE[key]}"
-    return did_you_mean(key, KEYS, "options of your own begin with penstock.")
+    return did_you_mean(key, KEYS, "options that you define begin with penstock.")

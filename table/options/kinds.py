@@ -81,7 +81,7 @@ def _by_level(text: str) -> Mapping[int, str]:
     for pair in _names(text):
         level, colon, value = pair.partition(":")
         if not colon or not level.strip().isdigit() or not value.strip():
-            raise ConfigError(f"{pair!r} is no level with its value", hint="write it as 0:avro,5:parquet")
+            raise ConfigError(f"{pair!r} is not a level with its value", hint="write it as 0:avro,5:parquet")
         found.setdefault(int(level), value.strip())
     return found
 
@@ -90,7 +90,8 @@ def _statistics(text: str) -> str:
     if re.fullmatch(r"none|counts|full|truncate\(\s*[1-9]\d*\s*\)", text.strip().lower()):
         return text
     raise ConfigError(
-        f"{text!r} is no mode of statistics", hint="choices are none, counts, full and truncate(n) such as truncate(16)"
+        f"{text!r} is not a mode of statistics",
+        hint="choices are none, counts, full and truncate(n) such as truncate(16)",
     )
 
 

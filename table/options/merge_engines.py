@@ -140,7 +140,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "write.sequence-number-init-mode",
         one_of("scan", "snapshot"),
         "scan",
-        "The place from which a writer takes the next sequence number.",
+        "Where a writer finds the next sequence number.",
         "the files of the bucket determine it",
         later=True,
     ),
@@ -151,7 +151,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         TEXT,
         None,
         "Makes Spark's INSERT INTO an append table replace the rows of this key.",
-        "give the table a primary key, or use  penstock merge-into",
+        "create the table with a primary key, or use  penstock merge-into",
         stops=Stops.WRITING,
     ),
 )

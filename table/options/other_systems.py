@@ -52,7 +52,9 @@ OPTIONS: tuple[TableOption[object], ...] = (
     reported("log.system.partitions", POSITIVE, "1", "The number of partitions of the topic.", _NO_LOG),
     reported("log.system.replication", POSITIVE, "1", "The replication of the topic.", _NO_LOG),
     reported("log.system.auto-register", FLAG, "false", "Creates the topic.", _NO_LOG),
-    reported("log.system.auto-register-timeout", DURATION, "1 min", "How long creating the topic may take.", _NO_LOG),
+    reported(
+        "log.system.auto-register-timeout", DURATION, "1 min", "The longest time for creating the topic.", _NO_LOG
+    ),
     reported(
         "log.consistency", one_of("transactional", "eventual"), "transactional", "When rows are visible.", _NO_LOG
     ),

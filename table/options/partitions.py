@@ -125,7 +125,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "partition.timestamp-format.strict",
         FLAG,
         "false",
-        "Refuses rows whose partition value is no time.",
+        "Refuses rows whose partition value is not a time.",
         "such partitions are written, and never expire",
         later=True,
     ),

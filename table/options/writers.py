@@ -21,7 +21,7 @@ ROW_TRACKING_ENABLED = acts(
     "row-tracking.enabled",
     FLAG,
     "false",
-    "Gives each row of an append table an id; compaction is left to Flink's or Spark's Paimon.",
+    "Adds an id to each row of an append table; compaction is left to Flink's or Spark's Paimon.",
 )
 
 OPTIONS: tuple[TableOption[object], ...] = (
@@ -67,7 +67,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "row-tracking.partition-group-on-commit",
         FLAG,
         "true",
-        "Gives the rows of one partition consecutive ids.",
+        "Assigns consecutive ids to the rows of one partition.",
         "rows get their ids in the order of their files",
         harmless=("false",),
         later=True,

@@ -39,17 +39,20 @@ def transform(table: str, **rules: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("sections", "told"),
     [
-        (transform("shop.users", mask={"emial": "sha256"}), "mask on 'emial', which is no column of shop.users"),
-        (transform("shop.users", mask={"EMAIL": "sha256"}), "mask on 'EMAIL', which is no column of shop.users"),
+        (transform("shop.users", mask={"emial": "sha256"}), "mask on 'emial', which is not a column of shop.users"),
+        (transform("shop.users", mask={"EMAIL": "sha256"}), "mask on 'EMAIL', which is not a column of shop.users"),
         (
             transform("shop.users", projection="id, email AS mail", mask={"email": "sha256"}),
-            "mask on 'email', which is no column of shop.users",
+            "mask on 'email', which is not a column of shop.users",
         ),
-        (transform("shop.usres", mask={"email": "sha256"}), "the transform of shop.usres matches no table"),
-        (transform("shop.users", **{"partition-keys": ["dt"]}), "partition key 'dt', which is no column"),
-        (transform("shop.users", **{"primary-keys": ["nocol"]}), "primary key 'nocol', which is no column"),
+        (transform("shop.usres", mask={"email": "sha256"}), "the transform of shop.usres matches no captured table"),
+        (transform("shop.users", **{"partition-keys": ["dt"]}), "partition key 'dt', which is not a column"),
+        (transform("shop.users", **{"primary-keys": ["nocol"]}), "primary key 'nocol', which is not a column"),
         (transform("shop.users", projection="id, nocol"), "an expression uses 'nocol'"),
-        ({"route": [{"source-table": "shop.nope", "sink-table": "ods.x"}]}, "the route of shop.nope matches no table"),
+        (
+            {"route": [{"source-table": "shop.nope", "sink-table": "ods.x"}]},
+            "the route of shop.nope matches no captured table",
+        ),
         (
             {
                 "route": [
@@ -57,13 +60,13 @@ def transform(table: str, **rules: Any) -> dict[str, Any]:
                     {"source-table": "shop.users", "sink-table": "ods.y"},
                 ]
             },
-            "an earlier route takes all that it matches",
+            "an earlier route matches all its tables",
         ),
-        ({"sink": {"partition-keys": ["pid"]}}, "partition key 'pid', which is no column of any table"),
-        ({"sink": {"primary-keys": ["nocol"]}}, "primary key 'nocol', which is no column of any table"),
-        ({"sink": {"computed-columns": ["y=year(made)"]}}, "computed column 'y' is made of 'made'"),
-        ({"sink": {"multiple-table-partition-keys": {"user": ["id"]}}}, "partition keys are given for user"),
-        ({"sink": {"multiple-table-partition-keys": {"users": ["dt"]}}}, "partition key 'dt', which is no column"),
+        ({"sink": {"partition-keys": ["pid"]}}, "partition key 'pid', which is not a column of any captured table"),
+        ({"sink": {"primary-keys": ["nocol"]}}, "primary key 'nocol', which is not a column of any captured table"),
+        ({"sink": {"computed-columns": ["y=year(made)"]}}, "computed column 'y' is computed from 'made'"),
+        ({"sink": {"multiple-table-partition-keys": {"user": ["id"]}}}, "partition keys are set for user"),
+        ({"sink": {"multiple-table-partition-keys": {"users": ["dt"]}}}, "partition key 'dt', which is not a column"),
         ({"sink": {"per-table": {"ods.user": {"bucket": "1"}}}}, "options are given for ods.user"),
     ],
 )

@@ -71,12 +71,12 @@ def left_out_for_a_while(shop: Shop) -> PipelineSpec:
 
 
 CHANGES = [
-    (dropped, "the table is not there"),
-    (made_anew, "the table was made anew, and holds nothing"),
+    (dropped, "the table does not exist"),
+    (made_anew, "the table was created again, and is empty"),
     (rolled_back, "the table was rolled back behind the pipeline's last commit"),
     (another_database, "the rows of its source went to ods.orders so far"),
     (another_prefix, "the rows of its source went to ods.orders so far"),
-    (another_warehouse, "the table is not there"),
+    (another_warehouse, "the table does not exist"),
     (left_out_for_a_while, "a source table was left out for a while"),
 ]
 

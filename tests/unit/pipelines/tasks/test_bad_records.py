@@ -126,7 +126,7 @@ def test_more_bad_records_than_a_batch_may_have_stop_the_job(shop: Shop) -> None
 def test_another_table_is_not_used_as_the_dead_letter_table(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
     run(shop.spec())
-    with pytest.raises(ConfigError, match="something else"):
+    with pytest.raises(ConfigError, match="the dead-letter table exists with other columns"):
         run(shop.spec(errors=KEEP | {"dead-letter": {"table": "orders"}}))
 
 

@@ -182,7 +182,7 @@ def test_a_value_of_another_type_is_refused_by_name(option: TableOption[object])
         ("file.format.per.level", "avro", "write it as 0:avro"),
         ("metadata.stats-mode", "truncate(0)", "truncate"),
         ("partition.mark-done-action", "success-file,custom", "success-file, http-report"),
-        ("fields.id.agregate-function", "sum", "no table option"),
+        ("fields.id.agregate-function", "sum", "is not a table option"),
     ],
 )
 def test_wrong_values_are_refused(key: str, text: str, said: str) -> None:

@@ -152,7 +152,7 @@ WRONG: dict[str, tuple[Callable[[Table], object], str]] = {
     "a snapshot by name": (lambda t: t.scan(snapshot="x"), "whole number"),  # type: ignore[arg-type]
     "a time as text": (lambda t: t.scan(timestamp="now"), "epoch milliseconds"),
     "an unknown option of a scan": (lambda t: t.scan(options={"scan.snapshot": "1"}), "did you mean scan.snapshot-id"),
-    "an unknown option of a writer": (lambda t: t.writer(options={"write-buffer": "1"}), "no table option"),
+    "an unknown option of a writer": (lambda t: t.writer(options={"write-buffer": "1"}), "is not a table option"),
     "following from a name": (lambda t: next(t.follow(from_snapshot="x")), "whole number"),  # type: ignore[arg-type]
     "an identifier of another kind": (lambda t: t.writer().commit(1.5), "whole number"),  # type: ignore[arg-type]
     "partitions that are no list": (lambda t: t.compact(partitions={"city": "a"}), "must be a list"),  # type: ignore[arg-type]

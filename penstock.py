@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         UpdateColumnType,
         UpdateComment,
     )
+    from penstock.table.sql.interpreter import sql
     from penstock.table.write.memory_budget import WriteBudget
 
 _HOMES = {
@@ -80,6 +81,7 @@ _HOMES = {
         "UpdateColumnType",
         "UpdateComment",
     ),
+    "penstock.table.sql.interpreter": ("sql",),
     "penstock.table.write.memory_budget": ("WriteBudget",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -115,6 +117,7 @@ __all__ = [
     "create_table",
     "open_table",
     "register",
+    "sql",
 ]
 
 

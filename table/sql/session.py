@@ -14,9 +14,10 @@ from penstock.errors import ConfigError, PenstockError, did_you_mean
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.store import TableMissing
+from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.lazy_dataset import LazyDataset
-from penstock.table.sql.statements import answered
+from penstock.table.sql.grammar import ScriptPart, place_like
 from penstock.table.sql.text import Mention, duck_text, has_alias, mentions, quoted, tokens_of
 from penstock.table.values.optional import duckdb_module
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from penstock.table.sql.text import SqlToken
+
+_BETWEEN = {INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key}
 
 
 class Session:
@@ -44,8 +47,11 @@ class Session:
         self._tables: dict[str, frozenset[str]] = {}
         self._travels = 0
         self._failure: PenstockError | None = None
+        self._statement: ScriptPart | None = None
+        self._of_views: set[tuple[str, str]] = set()
+        self._travelled: list[str] = []
         if database is not None:
-            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}; USE {quoted(database)}")
+            self.use(database)
 
     def __enter__(self) -> Session:
         return self
@@ -55,12 +61,47 @@ class Session:
 
     def query(self, sql: str) -> pa.Table:
         """Return the rows of one statement. ConfigError with DuckDB's message when DuckDB rejects it."""
-        told = answered(self._catalog, self._database, tokens_of(sql.strip().rstrip(";")))
-        if told is not None:
-            return told
         prepared = self.prepared(sql)
         try:
             return self._connection.sql(prepared).to_arrow_table()
+        except self._duckdb.Error as reason:
+            raise self._refused(sql, reason) from reason
+
+    def begin(self, statement: ScriptPart) -> None:
+        """Begin a statement: it reads the tables at their newest snapshots, and its errors name their place."""
+        self._statement, self._failure = statement, None
+        self._tables.clear()
+        for database, table in self._known:
+            self._connection.execute(f"DROP VIEW IF EXISTS {quoted(database)}.{quoted(table)}")
+        self._known.clear()
+        for name in self._travelled:
+            self._connection.unregister(name)
+        self._travelled.clear()
+        for place in self._of_views:
+            if self._place(place) is not None:
+                self._know(place)
+
+    def run_view(self, sql: str) -> None:
+        """Create or drop a temporary view. Its tables are read at the newest snapshot of each statement."""
+        self.run(sql)
+        self._of_views |= self._known
+        self._travelled.clear()
+
+    def use(self, database: str) -> None:
+        """Make a database the default."""
+        self._database = database
+        self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}; USE {quoted(database)}")
+
+    def types_of(self, schema: pa.Schema) -> list[str]:
+        """Return the names of DuckDB's types for the columns of a table."""
+        return [str(type_) for type_ in self._connection.from_arrow(schema.empty_table()).types]
+
+    def columns_of(self, sql: str) -> tuple[list[str], pa.Schema]:
+        """Return the names and Arrow types of a query's columns, without running it."""
+        prepared = self.prepared(sql)
+        try:
+            rows = self._connection.sql(f"SELECT * FROM ({prepared}) LIMIT 0").to_arrow_table()
+            return list(self._connection.sql(prepared).columns), rows.schema
         except self._duckdb.Error as reason:
             raise self._refused(sql, reason) from reason
 
@@ -74,11 +115,14 @@ class Session:
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a statement, batch by batch."""
-        prepared = self.prepared(sql)
+        return self.prepared_batches(self.prepared(sql))
+
+    def prepared_batches(self, prepared: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a statement that is in DuckDB's dialect, batch by batch."""
         try:
             yield from self._connection.sql(prepared).to_arrow_reader(65536)
         except (self._duckdb.Error, pa.ArrowException, OSError) as reason:
-            raise self._refused(sql, reason) from reason
+            raise self._refused(prepared, reason) from reason
 
     def register(self, name: str, rows: pa.Table) -> None:
         """Make an Arrow table available under a name."""
@@ -116,6 +160,7 @@ class Session:
             self._travels += 1
             name = f"travel_{self._travels}"
             self._connection.register(name, self._rows(place, mention.options))
+            self._travelled.append(name)
             return name if has_alias(tokens, mention.end) else f"{name} AS {quoted(place[1])}"
         if place not in self._known:
             self._know(place)
@@ -128,7 +173,7 @@ class Session:
         self._connection.register(raw, self._rows(place, {}))
         self._connection.execute(
             f"CREATE SCHEMA IF NOT EXISTS {quoted(database)};"
-            f"CREATE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {quoted(raw)}"
+            f"CREATE OR REPLACE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {quoted(raw)}"
         )
         self._known.add(place)
 
@@ -138,7 +183,11 @@ class Session:
         It reads only the columns and files a query needs, when the query runs.
         """
         table = self._catalog.table(".".join(place))
-        if parse_name(place[1])[2] is not None:  # a system table
+        base, branch, system = parse_name(place[1])
+        if system == "audit_log" and options.keys() & _BETWEEN:  # changes with their kinds are this table's rows
+            branched = base if branch is None else f"{base}$branch_{branch}"
+            return self._rows((place[0], branched), options)
+        if system is not None:
             return table.scan(options=dict(options) or None).to_arrow()
         scan = table.scan(options=dict(options) or None).at_one_snapshot()
 
@@ -178,7 +227,12 @@ class Session:
                         sql=written,
                         hint=self._near(name),
                     )
-        return ConfigError(f"the SQL cannot be parsed: {reason}", sql=written)
+        if self._statement is None:
+            return ConfigError(f"the SQL cannot be parsed: {reason}", sql=written)
+        place = place_like(self._statement, str(reason)) or self._statement.place
+        # DuckDB shows the line of the statement that it received, which is not the user's.
+        message = str(reason).partition("\n\nLINE ")[0]
+        return ConfigError(f"the SQL cannot be parsed: {message}", line=place.line, column=place.column)
 
     def _near(self, name: str) -> str:
         databases = self._catalog.databases()

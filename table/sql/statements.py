@@ -1,119 +1,249 @@
-"""Statements about tables that DuckDB cannot answer: SHOW TABLES, SHOW DATABASES, DESCRIBE, SHOW CREATE TABLE."""
+"""SQL statements as values: what a user asks for, before names and types are looked up.
+
+Queries, conditions and values are kept as the user's text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
-import pyarrow as pa
+from penstock.table.schema.changes import SchemaChange
+from penstock.table.values.types import DataType, Field
 
-from penstock.errors import ConfigError
-from penstock.table.catalog.base import parse_name
-from penstock.table.catalog.catalog import Catalog
-from penstock.table.handle import Table
-from penstock.table.schema.type_text import written
-from penstock.table.sql.text import SqlToken, literal
-from penstock.table.values.types import Field, with_nullability
-
-_SHOWS = ("tables", "databases", "schemas", "create")
+Names: TypeAlias = tuple[str, ...]
+Assignments: TypeAlias = tuple[tuple[str, str], ...]
 
 
-def answered(catalog: Catalog, database: str | None, tokens: Sequence[SqlToken]) -> pa.Table | None:
-    """Return the rows of such a statement; None for any other statement, which DuckDB runs."""
-    words = [token for token in tokens if token.kind not in {"blank", "hint"}]
-    lower = [word.text.lower() for word in words]
-    if lower[:1] == ["show"] and lower[1:2] and lower[1] in _SHOWS:
-        return _shown(catalog, database, words, lower)
-    if lower[:1] in (["describe"], ["desc"]):
-        rest = words[1:]
-        if rest and rest[0].text.lower() in {"table", "extended", "formatted"} and len(rest) > 1:
-            rest = rest[1:]
-        if rest and rest[0].text.lower() not in {"select", "with", "from", "("}:
-            return _described(catalog, _name(rest, database))
-    return None
+@dataclass(frozen=True, slots=True)
+class SqlQuery:
+    """A SELECT or another statement that DuckDB answers."""
+
+    text: str
 
 
-def _shown(catalog: Catalog, database: str | None, words: Sequence[SqlToken], lower: Sequence[str]) -> pa.Table:
-    if lower[1] == "create":
-        if lower[2:3] != ["table"] or len(words) < 4:
-            raise ConfigError("SHOW needs an object", hint="SHOW CREATE TABLE database.table")
-        name = _name(words[3:], database)
-        if parse_name(name)[2] is not None:
-            raise ConfigError(f"{name} is a system table, which cannot be created")
-        return pa.table({"statement": [create_statement(name, catalog.table(name))]})
-    if lower[1] in {"databases", "schemas"}:
-        _nothing_after(words[2:])
-        return pa.table({"database": pa.array(catalog.databases(), pa.string())})
-    named = words[3].name if lower[2:3] in (["in"], ["from"]) and len(words) > 3 else None
-    _nothing_after(words[4 if named else 2 :])
-    chosen = named or database
-    found = [(one, table) for one in ([chosen] if chosen else catalog.databases()) for table in catalog.tables(one)]
-    names = ("database", "table")
-    return pa.table({name: pa.array([row[place] for row in found], pa.string()) for place, name in enumerate(names)})
+@dataclass(frozen=True, slots=True)
+class View:
+    """CREATE or DROP of a temporary view, which lives as long as the session."""
+
+    text: str
 
 
-def _nothing_after(words: Sequence[SqlToken]) -> None:
-    if words:
-        told = " ".join(word.text for word in words)
-        raise ConfigError(f"{told!r} is not supported here", hint="SHOW DATABASES, or SHOW TABLES [IN database]")
+@dataclass(frozen=True, slots=True)
+class CreateDatabase:
+    """CREATE DATABASE."""
+
+    name: str
+    if_not_exists: bool
+    properties: Mapping[str, str]
 
 
-def _name(words: Sequence[SqlToken], database: str | None) -> str:
-    """Return the full name of `t`, `db.t`, or either followed by `$branch_b`."""
-    parts = [word.name for word in words if word.text != "."]
-    if None in parts or len(parts) not in {1, 2} or (len(parts) == 1 and database is None):
-        told = "".join(word.text for word in words)
-        raise ConfigError(f"{told!r} is not the name of a table", hint="write it as database.table")
-    name = ".".join(str(part) for part in parts)
-    return name if len(parts) == 2 else f"{database}.{name}"
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    """DROP DATABASE."""
+
+    name: str
+    if_exists: bool
+    cascade: bool
 
 
-def _described(catalog: Catalog, name: str) -> pa.Table:
-    columns: list[tuple[str, str, bool, str, str | None]]
-    if parse_name(name)[2] is not None:
-        schema = catalog.system_table(name).schema
-        columns = [(field.name, str(field.type), field.nullable, "", None) for field in schema]
-    else:
-        table = catalog.table(name)
-        keys = dict.fromkeys(table.primary_keys, "PRI")
-        keys |= {name: f"{keys[name]}, PAR" if name in keys else "PAR" for name in table.partition_keys}
-        columns = [
-            (one.name, _type(one), one.type.nullable, keys.get(one.name, ""), one.description)
-            for one in table.definition.fields
-        ]
-    names, types, nullable, key, comments = zip(*columns, strict=True)
-    return pa.table(
-        {
-            "column": pa.array(names, pa.string()),
-            "type": pa.array(types, pa.string()),
-            "nullable": pa.array(nullable, pa.bool_()),
-            "key": pa.array(key, pa.string()),
-            "comment": pa.array(comments, pa.string()),
-        }
-    )
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """CREATE TABLE with columns, LIKE another table, or AS a query."""
+
+    name: Names
+    if_not_exists: bool
+    columns: tuple[Field, ...]
+    keys: tuple[str, ...]
+    partitions: tuple[str, ...]
+    options: Mapping[str, str]
+    comment: str | None = None
+    like: Names | None = None
+    like_options: bool = True
+    query: str | None = None
 
 
-def create_statement(name: str, table: Table) -> str:
-    """Return the statement that creates the table, in Flink SQL, which Paimon supports."""
-    lines = [_column(one) for one in table.definition.fields]
-    if table.primary_keys:
-        lines.append(f"PRIMARY KEY ({', '.join(map(_quoted, table.primary_keys))}) NOT ENFORCED")
-    text = f"CREATE TABLE {'.'.join(map(_quoted, name.split('.', 1)))} (\n  " + ",\n  ".join(lines) + "\n)"
-    if table.comment:
-        text += f" COMMENT {literal(table.comment)}"
-    if table.partition_keys:
-        text += f" PARTITIONED BY ({', '.join(map(_quoted, table.partition_keys))})"
-    options = ",\n  ".join(f"{literal(key)} = {literal(value)}" for key, value in sorted(table.options.items()))
-    return f"{text} WITH (\n  {options}\n)" if options else text
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """DROP TABLE."""
+
+    name: Names
+    if_exists: bool
 
 
-def _column(field: Field) -> str:
-    told = f"{_quoted(field.name)} {_type(field)}{'' if field.type.nullable else ' NOT NULL'}"
-    return f"{told} COMMENT {literal(field.description)}" if field.description else told
+@dataclass(frozen=True, slots=True)
+class ModifyColumn:
+    """ALTER TABLE ... MODIFY: the column as it should be. A part without a value stays as it is."""
+
+    name: Names
+    type: DataType
+    comment: str | None
+    default: str | None
+    first: bool
+    after: str | None
 
 
-def _type(field: Field) -> str:
-    return written(with_nullability(field.type, nullable=True))
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """ALTER TABLE that changes the schema, as one new version of it."""
+
+    name: Names
+    if_exists: bool
+    changes: tuple[SchemaChange | ModifyColumn, ...]
 
 
-def _quoted(name: str) -> str:
-    return f"`{name}`"
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    """ALTER TABLE ... RENAME TO."""
+
+    name: Names
+    if_exists: bool
+    new_name: Names
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartitions:
+    """ALTER TABLE ... DROP PARTITION, or TRUNCATE TABLE ... PARTITION."""
+
+    name: Names
+    partitions: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable:
+    """TRUNCATE TABLE."""
+
+    name: Names
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """INSERT INTO or INSERT OVERWRITE. A value of `partition` is the text of an expression, or None for a column."""
+
+    name: Names
+    query: str
+    overwrite: bool = False
+    columns: tuple[str, ...] | None = None
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    by_name: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """UPDATE."""
+
+    name: Names
+    alias: str | None
+    assignments: Assignments
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE FROM."""
+
+    name: Names
+    alias: str | None
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClause:
+    """A WHEN clause of MERGE INTO.
+
+    `rows` are "matched", "not matched" or "not matched by source"; `action` is "update", "delete" or "insert". Without
+    assignments an update or insert sets all columns from the source (`*`).
+    """
+
+    rows: str
+    action: str
+    condition: str | None
+    assignments: Assignments | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """MERGE INTO. `source` is the text of a table or of a query in brackets."""
+
+    name: Names
+    alias: str | None
+    source: str
+    source_alias: str
+    on: str
+    clauses: tuple[MergeClause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """CALL of a procedure: its name, and its arguments as texts of values by position or by name."""
+
+    name: str
+    positional: tuple[str, ...]
+    named: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Analyze:
+    """ANALYZE TABLE; of all columns, unless some are named."""
+
+    name: Names
+    columns: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW: databases, tables, create, partitions, columns, tblproperties or procedures."""
+
+    what: str
+    name: Names | None = None
+    like: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE of a table or of a database."""
+
+    name: Names
+    database: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """USE: the database of names without one."""
+
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOption:
+    """SET of a session option; without a value RESET, and without a key RESET of all options."""
+
+    key: str | None
+    value: str | None
+
+
+Statement: TypeAlias = (
+    SqlQuery
+    | View
+    | CreateDatabase
+    | DropDatabase
+    | CreateTable
+    | DropTable
+    | AlterTable
+    | RenameTable
+    | DropPartitions
+    | TruncateTable
+    | Insert
+    | Update
+    | Delete
+    | Merge
+    | Call
+    | Analyze
+    | Show
+    | Describe
+    | Use
+    | SessionOption
+)

@@ -13,7 +13,11 @@ _TOKEN = re.compile(
     |(?P<word>[^\W\d][\w$]*)|(?P<number>\d+)|(?P<sign>.)""",
     re.DOTALL | re.VERBOSE,
 )
+_OPTIONS_HINT = re.compile(r"/\*\+\s*options\s*\((.*)\)\s*\*/", re.IGNORECASE | re.DOTALL)
+_HINTED_OPTIONS = re.compile(r"\s*('[^']*'\s*=\s*'[^']*'\s*(,\s*(?=')|$))*")
 _BEFORE_TABLE = {"from", "join", "using", "table", "describe", "summarize", ","}
+_FROM_WORDS = {"from", "join", "using"}
+_OTHER_CLAUSES = {"select", "where", "on", "group", "order", "having", "limit", "qualify", "window", "values", "set"}
 _POINTS = {"version": "scan.version", "system_version": "scan.version", "timestamp": "", "system_time": ""}
 _NO_ALIAS = {
     *("where", "join", "left", "right", "full", "inner", "cross", "natural", "on", "using", "group", "order"),
@@ -73,21 +77,45 @@ def literal(text: str) -> str:
 def mentions(tokens: Sequence[SqlToken]) -> Iterator[Mention]:
     """Yield the positions where tables may be named.
 
-    A column after a comma may look the same, so the caller checks whether the table exists.
+    A common table expression looks the same, so the caller checks whether the table exists.
     """
-    before, place = "", 0
+    clauses, before, place = _Clauses(), "", 0
     while place < len(tokens):
         token = tokens[place]
         if token.kind in {"blank", "hint"}:
             place += 1
-        elif token.name is not None and before in _BEFORE_TABLE:
+        elif token.name is not None and clauses.names_table_after(before):
             names, end = _chain(tokens, place)
             options, past = _said_of(tokens, end)
             yield Mention(names, place, past, options)
             before, place = "", past
         else:
-            before = token.text.lower()
+            # `a IS DISTINCT FROM b` names columns.
+            word = token.text.lower()
+            before = "" if (before, word) == ("distinct", "from") else word
+            clauses.enter(before)
             place += 1
+
+
+class _Clauses:
+    """The clauses around a place in a statement: for each open bracket, whether a FROM clause is open."""
+
+    def __init__(self) -> None:
+        self._in_from = [False]
+
+    def enter(self, word: str) -> None:
+        if word == "(":
+            self._in_from.append(False)
+        elif word == ")" and len(self._in_from) > 1:
+            self._in_from.pop()
+        elif word in _FROM_WORDS:
+            self._in_from[-1] = True
+        elif word in _OTHER_CLAUSES:
+            self._in_from[-1] = False
+
+    def names_table_after(self, word: str) -> bool:
+        """Return whether a name behind the word is a table's; behind a comma it is one in a FROM clause only."""
+        return word in _BEFORE_TABLE and (word != "," or self._in_from[-1])
 
 
 def _chain(tokens: Sequence[SqlToken], place: int) -> tuple[tuple[str, ...], int]:
@@ -106,7 +134,7 @@ def _said_of(tokens: Sequence[SqlToken], end: int) -> tuple[dict[str, str], int]
         words = [token.text for token in tokens[place:] if token.kind != "blank"][:6]
         lower = [word.lower() for word in words]
         if tokens[place].kind == "hint":
-            options |= _hinted(tokens[place].text)
+            options |= hinted_options(tokens[place].text)
             end = place + 1
         elif len(words) >= 5 and lower[0] == "for" and lower[1] in _POINTS and lower[2:4] == ["as", "of"]:
             typed = lower[4] == "timestamp" and len(words) > 5  # AS OF TIMESTAMP '2026-01-31 12:00:00'
@@ -136,10 +164,14 @@ def _past(tokens: Sequence[SqlToken], place: int, count: int) -> int:
     return place
 
 
-def _hinted(hint: str) -> dict[str, str]:
-    if re.match(r"/\*\+\s*options\s*\(", hint, re.IGNORECASE) is None:
+def hinted_options(hint: str) -> dict[str, str]:
+    """Return the options of `/*+ OPTIONS('key' = 'value') */`; none for other hints. ConfigError if it is malformed."""
+    found = _OPTIONS_HINT.fullmatch(hint)
+    if found is None:
         return {}
-    return dict(re.findall(r"'([^']*)'\s*=\s*'([^']*)'", hint))
+    if _HINTED_OPTIONS.fullmatch(found[1]) is None:
+        raise ConfigError(f"the hint {hint} is not understood", hint="/*+ OPTIONS('key' = 'value', ...) */")
+    return dict(re.findall(r"'([^']*)'\s*=\s*'([^']*)'", found[1]))
 
 
 def _point(what: str, told: str) -> dict[str, str]:

@@ -401,7 +401,7 @@ def test_sql_travels_in_time_as_flink_and_spark_write_it(shop: Shop) -> None:
         (["sql", "select * from orders"], "did you mean shop.orders?"),
         (["sql", "select * from a.b, shop.orders"], "there is no table a.b"),
         (["sql", "select nothing from shop.orders"], "the SQL cannot be parsed"),
-        (["sql", "DROP TABLE shop.orders"], "drop is not supported"),
+        (["sql", "OPTIMIZE shop.orders"], "CALL sys.compact"),
         (["sql", " "], "no query is given"),
         (["show", "shop.orders$files"], "penstock sql 'select * from shop.orders$files'"),
         (["sql", "select * from a.b", "--warehouse", "nowhere"], "check the path of the warehouse"),

@@ -1,0 +1,225 @@
+"""The grammar of SQL scripts: which statement begins with which word. Queries stay the user's text."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from penstock.errors import did_you_mean
+from penstock.table.sql.alter_grammar import alter
+from penstock.table.sql.cursor import Cursor, TextPlace, places_of
+from penstock.table.sql.listing_grammar import read_describe, read_show
+from penstock.table.sql.row_grammar import delete, insert, merge, update
+from penstock.table.sql.statements import (
+    Analyze,
+    Call,
+    DropPartitions,
+    SessionOption,
+    SqlQuery,
+    Statement,
+    TruncateTable,
+    Use,
+)
+from penstock.table.sql.table_grammar import create, drop
+from penstock.table.sql.text import tokens_of
+
+# How DuckDB names what it does not know: `column "a" not found`, `name f does not exist`.
+_NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does not exist)', re.IGNORECASE)
+_CHANGES = {"insert", "update", "delete", "merge"}
+# What to write instead of statements of other engines.
+_INSTEAD = {
+    "optimize": "CALL sys.compact('db.t')",
+    "vacuum": "CALL sys.expire_snapshots('db.t'), CALL sys.remove_orphan_files('db.t')",
+    "replace": "CREATE TABLE, or INSERT INTO a table with a primary key",
+    "upsert": "INSERT INTO a table with a primary key, or MERGE INTO",
+    "restore": "CALL sys.rollback('db.t', '3')",
+    "msck": "nothing: partitions are found without it",
+    "copy": "penstock sql ... --output csv, or INSERT INTO t SELECT * FROM read_csv('file')",
+    "load": "INSERT INTO t SELECT * FROM read_csv('file')",
+    "execute": "the INSERT statements one after the other, each with a semicolon",
+    "begin": "the statements one after the other: each one is a transaction",
+    "commit": "nothing: each statement is a transaction",
+    "rollback": "CALL sys.rollback('db.t', '3')",
+    "refresh": "nothing: each statement reads the newest snapshot",
+    "cache": "nothing: each statement reads the newest snapshot",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptPart:
+    """One statement of a script, and where it begins."""
+
+    text: str
+    place: TextPlace
+
+
+def script_parts(script: str) -> Iterator[ScriptPart]:
+    """Yield the statements of a script, which end with semicolons outside of quotes and comments."""
+    tokens = tokens_of(script)
+    places = list(places_of(tokens))
+    begin: TextPlace | None = None
+    for token, place in zip(tokens, places, strict=False):
+        if token.text == ";":
+            if begin is not None:
+                yield ScriptPart(script[begin.offset : place.offset].rstrip(), begin)
+            begin = None
+        elif begin is None and token.kind != "blank":
+            begin = place
+    if begin is not None:
+        yield ScriptPart(script[begin.offset :].rstrip(), begin)
+
+
+def place_like(part: ScriptPart, message: str) -> TextPlace | None:
+    """Return the place in a statement that a message of DuckDB is about.
+
+    DuckDB shows a line of the statement with `^` below the place, or only names what it does not know.
+    """
+    lines = message.split("\n")
+    marked = next((at for at, line in enumerate(lines) if at and line.strip() and not line.strip(" ^")), None)
+    if marked is not None:
+        pointed = lines[marked - 1][lines[marked].index("^") :]
+    else:
+        named = _NAMED.search(message)
+        pointed = "" if named is None else named[1]
+    wanted = [token.text.lower() for token in tokens_of(pointed) if token.kind != "blank"]
+    tokens = tokens_of(part.text)
+    places = places_of(tokens, part.place.line, part.place.column)
+    solid = [(token.text.lower(), place) for token, place in zip(tokens, places, strict=False) if token.kind != "blank"]
+    texts = [text for text, _ in solid]
+
+    def alike(at: int) -> int:
+        pairs = zip(texts[at:], wanted, strict=False)
+        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    best = max(range(len(solid)), key=alike, default=0)
+    return solid[best][1] if solid and alike(best) > 0 else None
+
+
+def read_statement(text: str, line: int = 1, column: int = 1) -> Statement:
+    """Return the statement. ConfigError with line and column if it is not understood."""
+    cursor = Cursor(text, line, column)
+    read = _READERS.get(cursor.word())
+    if read is None:
+        first = cursor.word()
+        hint = _INSTEAD.get(first) or did_you_mean(first, _READERS, "docs/sql.md lists the statements")
+        cursor.fail(f"{first.upper()} is not a supported statement", hint)
+    return read(cursor)
+
+
+def _query(cursor: Cursor) -> SqlQuery:
+    if cursor.word() == "with":
+        _refuse_change(cursor)
+    # `TABLE t` is SELECT * FROM t.
+    return SqlQuery(f"SELECT * FROM {cursor.rest()}" if cursor.skip("table") else cursor.rest())
+
+
+def _refuse_change(cursor: Cursor) -> None:
+    """Refuse `WITH x AS (...) INSERT INTO ...`."""
+    mark = cursor.mark
+    cursor.until(*_CHANGES, "select")
+    if cursor.word() in _CHANGES:
+        verb = cursor.word().upper()
+        cursor.fail(
+            f"{verb} behind WITH is not supported", hint="write WITH in the query: INSERT INTO t WITH ... SELECT"
+        )
+    cursor.back_to(mark)
+
+
+def _use(cursor: Cursor) -> Use:
+    cursor.expect("use")
+    if cursor.skip("catalog"):
+        cursor.fail("there is one catalog", hint="name the warehouse with --warehouse or warehouse=...")
+    cursor.skip_any("database", "schema")
+    name = cursor.name()
+    cursor.end()
+    return Use(name)
+
+
+def _set(cursor: Cursor) -> SessionOption:
+    cursor.expect("set")
+    if cursor.at_end:
+        cursor.fail("a key is expected", hint="SET 'key' = 'value'")
+    key = cursor.key()
+    cursor.expect("=")
+    value = cursor.string() if cursor.kind() == "string" else cursor.rest().strip("`")
+    cursor.end()
+    return SessionOption(key, value)
+
+
+def _reset(cursor: Cursor) -> SessionOption:
+    cursor.expect("reset")
+    key = None if cursor.at_end else cursor.key()
+    cursor.end()
+    return SessionOption(key, None)
+
+
+def _truncate(cursor: Cursor) -> Statement:
+    cursor.expect("truncate")
+    cursor.skip("table")
+    name = cursor.names()
+    partition = cursor.options() if cursor.skip("partition") else None
+    cursor.end()
+    return TruncateTable(name) if partition is None else DropPartitions(name, (partition,))
+
+
+def _call(cursor: Cursor) -> Call:
+    cursor.expect("call")
+    names = cursor.names()
+    if len(names) > 1 and names[-2].lower() != "sys":
+        cursor.fail("procedures are in the database sys", hint=f"CALL sys.{names[-1]}(...)")
+    cursor.expect("(")
+    positional: list[str] = []
+    named: dict[str, str] = {}
+    while cursor.word() != ")":
+        if cursor.word(1) == "=" and cursor.word(2) == ">":
+            name = cursor.name().lower()
+            cursor.expect("=", ">")
+            named[name] = cursor.until(",")
+        elif named:
+            cursor.fail("an argument without a name follows one with a name")
+        else:
+            positional.append(cursor.until(","))
+        if not cursor.skip(","):
+            break
+    cursor.expect(")")
+    cursor.end()
+    return Call(names[-1].lower(), tuple(positional), named)
+
+
+def _analyze(cursor: Cursor) -> Analyze:
+    cursor.expect("analyze", "table")
+    name = cursor.names()
+    cursor.expect("compute", "statistics")
+    columns: tuple[str, ...] | None = None
+    if cursor.skip("for") and not cursor.skip("all", "columns"):
+        cursor.expect("columns")
+        listed = [cursor.name()]
+        while cursor.skip(","):
+            listed.append(cursor.name())
+        columns = tuple(listed)
+    cursor.end()
+    return Analyze(name, columns)
+
+
+_READERS: Mapping[str, Callable[[Cursor], Statement]] = {
+    **dict.fromkeys(("select", "with", "values", "from", "table", "(", "pivot", "unpivot", "summarize"), _query),
+    "explain": _query,
+    "create": create,
+    "drop": drop,
+    "alter": alter,
+    "truncate": _truncate,
+    "insert": insert,
+    "update": update,
+    "delete": delete,
+    "merge": merge,
+    "use": _use,
+    "set": _set,
+    "reset": _reset,
+    "call": _call,
+    "analyze": _analyze,
+    "show": read_show,
+    "describe": read_describe,
+    "desc": read_describe,
+}

@@ -1,0 +1,190 @@
+"""SQL over the tables of a warehouse without Spark: statements of Flink's and Spark's dialects, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os import PathLike
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.sql import definitions
+from penstock.table.sql.context import SqlContext, done
+from penstock.table.sql.grammar import ScriptPart, read_statement, script_parts
+from penstock.table.sql.inserts import create_table_as, insert
+from penstock.table.sql.listings import describe, show
+from penstock.table.sql.merges import merge
+from penstock.table.sql.procedures import call
+from penstock.table.sql.row_changes import delete, update
+from penstock.table.sql.session import Session
+from penstock.table.sql.statements import (
+    AlterTable,
+    Analyze,
+    Call,
+    CreateDatabase,
+    CreateTable,
+    Delete,
+    Describe,
+    DropDatabase,
+    DropPartitions,
+    DropTable,
+    Insert,
+    Merge,
+    RenameTable,
+    SessionOption,
+    Show,
+    SqlQuery,
+    Statement,
+    TruncateTable,
+    Update,
+    Use,
+    View,
+)
+
+# Session options that SQL acts on, in small letters, with the values that are possible.
+_OPTIONS = {
+    "spark.sql.sources.partitionoverwritemode": ("static", "dynamic"),
+    "execution.runtime-mode": ("batch",),
+}
+_OTHER_ENGINES = ("execution.", "sql-client.", "pipeline.", "parallelism.", "table.", "state.", "rest.", "spark.sql.")
+
+
+class Interpreter:
+    """Runs SQL statements on a warehouse.
+
+    It keeps the current database, session options and temporary views between statements. Each statement reads its
+    tables at one snapshot, and writes in one commit.
+    """
+
+    def __init__(self, catalog: Catalog, database: str | None = None) -> None:
+        self._context = SqlContext(catalog, Session(catalog, database), database)
+
+    def __enter__(self) -> Interpreter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._context.session.__exit__()
+
+    def run(self, script: str) -> Iterator[pa.Table]:
+        """Run the statements of a script, and yield the result of each one.
+
+        An error names the line and the column of its statement; what earlier statements did remains.
+        """
+        for part in script_parts(script):
+            try:
+                yield self._run(part)
+            except PenstockError as error:
+                if "line" not in error.facts:
+                    column = "column of the line" if "column" in error.facts else "column"
+                    error.facts |= {"line": part.place.line, column: part.place.column}
+                raise
+
+    def _run(self, part: ScriptPart) -> pa.Table:
+        statement = read_statement(part.text, part.place.line, part.place.column)
+        self._context.session.begin(part)
+        return self._result(statement)
+
+    def _result(self, statement: Statement) -> pa.Table:
+        context = self._context
+        match statement:
+            case SqlQuery():
+                return context.session.query(statement.text)
+            case View():
+                context.session.run_view(statement.text)
+                return done()
+            case Insert():
+                return insert(context, statement)
+            case Update():
+                return update(context, statement)
+            case Delete():
+                return delete(context, statement)
+            case Merge():
+                return merge(context, statement)
+            case Call():
+                return call(context, statement)
+            case Show():
+                return show(context, statement)
+            case Describe():
+                return describe(context, statement)
+            case Use():
+                return self._use(statement.database)
+            case SessionOption():
+                return self._set(statement)
+            case Analyze():
+                context.table(statement.name).analyze(statement.columns)
+                return done()
+        return self._defined(statement)
+
+    def _defined(self, statement: Statement) -> pa.Table:
+        context = self._context
+        match statement:
+            case CreateDatabase():
+                return definitions.create_database(context, statement)
+            case DropDatabase():
+                return definitions.drop_database(context, statement)
+            case CreateTable() if statement.query is not None:
+                return create_table_as(context, statement)
+            case CreateTable():
+                return definitions.create_table(context, statement)
+            case DropTable():
+                return definitions.drop_table(context, statement)
+            case RenameTable():
+                return definitions.rename_table(context, statement)
+            case AlterTable():
+                return definitions.alter_table(context, statement)
+            case DropPartitions():
+                return definitions.drop_partitions(context, statement)
+            case TruncateTable():
+                return definitions.truncate_table(context, statement)
+        raise AssertionError(statement)
+
+    def _use(self, database: str) -> pa.Table:
+        databases = self._context.catalog.databases()
+        if database not in databases:
+            raise ConfigError(f"there is no database {database!r}", databases=", ".join(databases))
+        self._context.database = database
+        self._context.session.use(database)
+        return done()
+
+    def _set(self, option: SessionOption) -> pa.Table:
+        if option.key is None:
+            self._context.options.clear()
+            return done()
+        key = option.key.lower()
+        if option.value is None:
+            self._context.options.pop(key, None)
+            return done()
+        possible = _OPTIONS.get(key)
+        if possible is None and key.startswith(_OTHER_ENGINES):
+            return pa.table({"result": [f"{option.key} has no effect here"]})
+        if possible is None:
+            hint = "options of one read or write: t /*+ OPTIONS('key' = 'value') */"
+            raise ConfigError(f"the session option {option.key!r} is not supported", hint=hint)
+        if option.value.lower() not in possible:
+            raise ConfigError(
+                f"{option.key} = {option.value!r} is not supported here", hint=f"it can be {' or '.join(possible)}"
+            )
+        self._context.options[key] = option.value.lower()
+        return done()
+
+
+def sql(
+    script: str,
+    warehouse: str | PathLike[str],
+    *,
+    options: Mapping[str, str] | None = None,
+    database: str | None = None,
+) -> pa.Table:
+    """Run SQL statements on the tables of a warehouse, and return the rows of the last one.
+
+    `options` are those of the catalog; `database` is the database of names without one. A statement that returns no
+    rows returns a table with its result: the number of changed rows and the snapshot, or OK.
+    """
+    with Interpreter(Catalog(warehouse, options), database) as interpreter:
+        result = None
+        for table in interpreter.run(script):
+            result = table
+    if result is None:
+        raise ConfigError("the SQL contains no statement", hint='penstock.sql("SELECT * FROM db.t", warehouse=...)')
+    return result

@@ -1,0 +1,148 @@
+"""SHOW and DESCRIBE: what the catalog and the schema of a table contain, as rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.buckets.layout import Layout
+from penstock.table.catalog.base import parse_name
+from penstock.table.handle import Table
+from penstock.table.meta.live import live_entries
+from penstock.table.schema.type_text import written
+from penstock.table.sql.context import SqlContext, one_column
+from penstock.table.sql.procedures import PROCEDURES
+from penstock.table.sql.statements import Describe, Show
+from penstock.table.sql.text import literal
+from penstock.table.values.partition_text import value_text
+from penstock.table.values.types import Field, with_nullability
+
+
+def show(context: SqlContext, statement: Show) -> pa.Table:
+    """Run SHOW."""
+    names = statement.name or ()
+    match statement.what:
+        case "databases":
+            return one_column("database", _like(context.catalog.databases(), statement.like))
+        case "tables":
+            return _tables(context, names[0] if names else None, statement.like)
+        case "procedures":
+            return one_column("procedure", _like(sorted(PROCEDURES), statement.like))
+        case "create":
+            name = context.full_name(names)
+            if parse_name(name)[2] is not None:
+                raise ConfigError(f"{name} is a system table: no statement creates it")
+            return one_column("statement", [create_statement(name, context.catalog.table(name))])
+        case "partitions":
+            return one_column("partition", _partitions(context.table(names)))
+        case "columns":
+            return one_column("column", context.catalog.table(context.full_name(names)).schema.names)
+    return _properties(context.table(names), statement.key)
+
+
+def _like(names: Iterable[str], pattern: str | None) -> list[str]:
+    """Return the names that match a pattern: `*` or `%` is any text, `_` any character, `|` separates alternatives."""
+    if pattern is None:
+        return list(names)
+    translated = "".join({"%": ".*", "*": ".*", "_": ".", "|": "|"}.get(one, re.escape(one)) for one in pattern)
+    return [name for name in names if re.fullmatch(translated, name, re.IGNORECASE)]
+
+
+def _tables(context: SqlContext, database: str | None, like: str | None) -> pa.Table:
+    chosen = database or context.database
+    databases = [chosen] if chosen else context.catalog.databases()
+    found = [(one, table) for one in databases for table in _like(context.catalog.tables(one), like)]
+    names = ("database", "table")
+    return pa.table({name: pa.array([row[place] for row in found], pa.string()) for place, name in enumerate(names)})
+
+
+def _partitions(table: Table) -> list[str]:
+    """Return the partitions in the form `dt=2026-01-31/hh=12`."""
+    if not table.partition_keys:
+        raise ConfigError("the table has no partitions", table=table.name)
+    layout, latest = Layout.of(table.definition), table.latest_snapshot
+    entries = live_entries(table.store, latest) if latest is not None else []
+    fields = layout.partition_fields
+    return sorted(
+        "/".join(
+            f"{one.name}={value_text(value, one.type)}"
+            for one, value in zip(fields, layout.partition_values(partition), strict=True)
+        )
+        for partition in {entry.partition for entry in entries}
+    )
+
+
+def _properties(table: Table, key: str | None) -> pa.Table:
+    properties = dict(sorted(table.options.items()))
+    if table.primary_keys:
+        properties["primary-key"] = ",".join(table.primary_keys)
+    if key is not None:
+        properties = {key: properties[key]} if key in properties else {}
+    texts = {"key": list(properties), "value": list(properties.values())}
+    return pa.table({name: pa.array(column, pa.string()) for name, column in texts.items()})
+
+
+def describe(context: SqlContext, statement: Describe) -> pa.Table:
+    """Run DESCRIBE."""
+    if statement.database:
+        properties = context.catalog.database_properties(statement.name[0])
+        texts = {"key": ["name", *properties], "value": [statement.name[0], *properties.values()]}
+        return pa.table({name: pa.array(column, pa.string()) for name, column in texts.items()})
+    name = context.full_name(statement.name)
+    if parse_name(name)[2] is not None:
+        schema = context.catalog.system_table(name).schema
+        return _described([(one.name, str(one.type), one.nullable, "", None) for one in schema])
+    table = context.catalog.table(name)
+    keys = dict.fromkeys(table.primary_keys, "PRI")
+    keys |= {name: f"{keys[name]}, PAR" if name in keys else "PAR" for name in table.partition_keys}
+    return _described(
+        [
+            (one.name, _type(one), one.type.nullable, keys.get(one.name, ""), one.description)
+            for one in table.definition.fields
+        ]
+    )
+
+
+def _described(columns: Sequence[tuple[str, str, bool, str, str | None]]) -> pa.Table:
+    names, types, nullable, key, comments = zip(*columns, strict=True)
+    return pa.table(
+        {
+            "column": pa.array(names, pa.string()),
+            "type": pa.array(types, pa.string()),
+            "nullable": pa.array(nullable, pa.bool_()),
+            "key": pa.array(key, pa.string()),
+            "comment": pa.array(comments, pa.string()),
+        }
+    )
+
+
+def create_statement(name: str, table: Table) -> str:
+    """Return the statement that creates the table, in Flink SQL, which Paimon supports."""
+    lines = [_column(one) for one in table.definition.fields]
+    if table.primary_keys:
+        lines.append(f"PRIMARY KEY ({', '.join(map(_quoted, table.primary_keys))}) NOT ENFORCED")
+    text = f"CREATE TABLE {'.'.join(map(_quoted, name.split('.', 1)))} (\n  " + ",\n  ".join(lines) + "\n)"
+    if table.comment:
+        text += f" COMMENT {literal(table.comment)}"
+    if table.partition_keys:
+        text += f" PARTITIONED BY ({', '.join(map(_quoted, table.partition_keys))})"
+    options = ",\n  ".join(f"{literal(key)} = {literal(value)}" for key, value in sorted(table.options.items()))
+    return f"{text} WITH (\n  {options}\n)" if options else text
+
+
+def _column(field: Field) -> str:
+    text = f"{_quoted(field.name)} {_type(field)}{'' if field.type.nullable else ' NOT NULL'}"
+    if field.default is not None:
+        text += f" DEFAULT {literal(field.default)}"
+    return f"{text} COMMENT {literal(field.description)}" if field.description else text
+
+
+def _type(field: Field) -> str:
+    return written(with_nullability(field.type, nullable=True))
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"

@@ -1,0 +1,187 @@
+"""UPDATE and DELETE: one query returns the old and the new rows, and one commit writes them with their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from penstock.table.catalog.base import split_name
+from penstock.table.handle import Table
+from penstock.table.operations.delete import check_deletable
+from penstock.table.operations.write import TableWriter
+from penstock.table.sql.context import SqlContext
+from penstock.table.sql.inserts import cast_text, changed_rows, own_name
+from penstock.table.sql.statements import Assignments, Delete, Update
+from penstock.table.sql.text import SqlToken, quoted, tokens_of
+from penstock.table.values.arrow_types import arrow_schema
+
+_UPDATABLE = ("deduplicate", "partial-update")
+
+
+@dataclass(slots=True)
+class RowChanges:
+    """The changes of one statement on their way to the writer.
+
+    A batch has the kind of each change in its first column, then the old values of all columns of the table, then the
+    new ones. Old rows of updates are written to tables whose changelog is their input, so that it is complete.
+    """
+
+    table: Table
+    counts: dict[int, int] = field(default_factory=lambda: dict.fromkeys((INSERT, UPDATE_AFTER, DELETE), 0))
+
+    def write(self, writer: TableWriter, batch: pa.RecordBatch) -> None:
+        """Write the changes of a batch."""
+        kinds = batch.column(0).to_numpy(zero_copy_only=False)
+        width = len(self.table.definition.fields)
+        names = [one.name for one in self.table.definition.fields]
+        old = pa.RecordBatch.from_arrays(batch.columns[1 : 1 + width], names=names)
+        new = pa.RecordBatch.from_arrays(batch.columns[1 + width :], names=names)
+        changed = kinds == UPDATE_AFTER
+        self._refuse_nulls(old.filter(pa.array(changed)), new.filter(pa.array(changed)))
+        if changed.any() and self.table.options.get("changelog-producer") == "input":
+            self._write(writer, old, changed, UPDATE_BEFORE)
+        for rows, kind in ((old, DELETE), (new, UPDATE_AFTER), (new, INSERT)):
+            self._write(writer, rows, kinds == kind, kind)
+            self.counts[kind] += int((kinds == kind).sum())
+
+    def _write(self, writer: TableWriter, rows: pa.RecordBatch, chosen: np.ndarray, kind: int) -> None:
+        count = int(chosen.sum())
+        if count:
+            writer.write(rows.filter(pa.array(chosen)), np.full(count, kind, np.int8))
+
+    def _refuse_nulls(self, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
+        """Refuse to set values to null where null means that the old value stays."""
+        if self.table.options.get("merge-engine") != "partial-update":
+            return
+        for name in old.schema.names:
+            if new.column(name).null_count > old.column(name).null_count:
+                raise ConfigError(
+                    f"the column {name!r} cannot be set to null: in a partial-update table null keeps the old value",
+                    table=self.table.name,
+                    hint="delete the row and insert it again, if the table allows deletes",
+                )
+
+    def result(self, snapshot: int | None) -> pa.Table:
+        """Return the result of the statement."""
+        return changed_rows(self.counts[INSERT], self.counts[UPDATE_AFTER], self.counts[DELETE], snapshot)
+
+
+def write_changes(context: SqlContext, table: Table, sql: str) -> pa.Table:
+    """Write the changes that a query returns, in one commit."""
+    changes = RowChanges(table)
+    prepared = context.session.prepared(sql)
+    # The writer reads the state of the table before the query does, so that the commit finds rows of other jobs.
+    with table.writer() as writer:
+        for batch in context.session.prepared_batches(prepared):
+            changes.write(writer, batch)
+        snapshots = writer.commit() if any(changes.counts.values()) else []
+    return changes.result(snapshots[0].id if snapshots else None)
+
+
+def target_text(context: SqlContext, names: Sequence[str]) -> str:
+    """Return the table in quotes, with its database."""
+    return ".".join(map(quoted, split_name(context.full_name(names))))
+
+
+def update(context: SqlContext, statement: Update) -> pa.Table:
+    """Run UPDATE."""
+    table = context.table(statement.name)
+    check_updatable(table, "UPDATE", [name for name, _ in statement.assignments])
+    alias = quoted(statement.alias or statement.name[-1])
+    old = ", ".join(f"{alias}.{quoted(one.name)}" for one in table.definition.fields)
+    new = ", ".join(new_values(context, table, alias, statement.assignments))
+    where = f" WHERE {statement.where}" if statement.where else ""
+    target = target_text(context, statement.name)
+    return write_changes(context, table, f"SELECT {UPDATE_AFTER}, {old}, {new} FROM {target} AS {alias}{where}")
+
+
+def new_values(context: SqlContext, table: Table, alias: str, assignments: Assignments) -> list[str]:
+    """Return the SQL of the new value of each column: what is assigned to it, or its old value."""
+    fields = table.definition.fields
+    assigned: dict[str, str] = {}
+    for name, text in assignments:
+        own = own_name(table, name)
+        if own in assigned:
+            raise ConfigError(f"the column {own!r} is set twice", table=table.name)
+        assigned[own] = text
+    types = context.session.types_of(arrow_schema(fields))
+    return [
+        cast_text(f"({assigned[one.name]})", one, type_) if one.name in assigned else f"{alias}.{quoted(one.name)}"
+        for one, type_ in zip(fields, types, strict=True)
+    ]
+
+
+def check_updatable(table: Table, verb: str, assigned: Sequence[str]) -> None:
+    """Raise ConfigError unless rows of the table can be updated: the rules of Paimon."""
+    if not table.primary_keys:
+        raise ConfigError(
+            f"{verb} needs a table with a primary key",
+            table=table.name,
+            hint="INSERT OVERWRITE t SELECT ... with the changed values; DELETE works without a key",
+        )
+    engine = table.options.get("merge-engine", "deduplicate")
+    if engine not in _UPDATABLE:
+        raise ConfigError(
+            f"{verb} is not possible with the merge engine {engine}",
+            table=table.name,
+            hint=f"it is with {' and '.join(_UPDATABLE)}; INSERT INTO merges a row with the existing one",
+        )
+    keys = [name for name in assigned if own_name(table, name) in table.primary_keys]
+    if keys:
+        raise ConfigError(
+            f"{keys[0]!r} is a part of the key and cannot be changed",
+            table=table.name,
+            hint="DELETE the row, and INSERT it with the new key",
+        )
+
+
+def delete(context: SqlContext, statement: Delete) -> pa.Table:
+    """Run DELETE FROM. Without a condition the table is truncated."""
+    table = context.table(statement.name)
+    if statement.where is None:
+        before = table.latest_snapshot
+        count = table.count()
+        if before is not None:
+            table.truncate()
+        latest = table.latest_snapshot
+        return changed_rows(deleted=count, snapshot=latest.id if latest and latest != before else None)
+    if not table.primary_keys:
+        return _delete_appended(table, statement, statement.where)
+    check_deletable(table.definition, table.name)
+    alias = quoted(statement.alias or statement.name[-1])
+    columns = ", ".join(f"{alias}.{quoted(one.name)}" for one in table.definition.fields)
+    target = target_text(context, statement.name)
+    return write_changes(
+        context, table, f"SELECT {DELETE}, {columns}, {columns} FROM {target} AS {alias} WHERE {statement.where}"
+    )
+
+
+def _delete_appended(table: Table, statement: Delete, where: str) -> pa.Table:
+    """Delete rows of a table without a key: files are rewritten, or their rows marked as deleted."""
+    if any(token.text.lower() == "select" for token in tokens_of(where)):
+        raise ConfigError(
+            "the condition of a DELETE from a table without a primary key cannot contain a query",
+            table=table.name,
+            hint="INSERT OVERWRITE t SELECT * FROM t WHERE NOT ...",
+        )
+    names = {statement.alias or statement.name[-1]}
+    text = "".join(token.text for token in _unqualified(where, names))
+    snapshots = table.delete(text)
+    return changed_rows(deleted=None if snapshots else 0, snapshot=snapshots[0].id if snapshots else None)
+
+
+def _unqualified(where: str, names: set[str]) -> list[SqlToken]:
+    """Return the tokens without the table's name before a column: `t.a` becomes `a`."""
+    tokens = tokens_of(where)
+    dropped = {
+        number + offset
+        for number, token in enumerate(tokens[:-2])
+        if token.name in names and tokens[number + 1].text == "."
+        for offset in (0, 1)
+    }
+    return [token for number, token in enumerate(tokens) if number not in dropped]

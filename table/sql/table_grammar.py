@@ -1,0 +1,226 @@
+"""The grammar of CREATE and DROP, in the dialects of Flink and Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.table.sql.column_grammar import read_column
+from penstock.table.sql.cursor import Cursor
+from penstock.table.sql.statements import CreateDatabase, CreateTable, DropDatabase, DropTable, Names, Statement, View
+from penstock.table.sql.text import quoted
+from penstock.table.values.types import Field
+
+_OURS = {"paimon", "penstock"}
+
+
+@dataclass(slots=True)
+class _TableParts:
+    """The parts of CREATE TABLE that are read so far."""
+
+    columns: list[Field] = field(default_factory=list)
+    keys: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    like: Names | None = None
+    like_options: bool = True
+    query: str | None = None
+
+
+def create(cursor: Cursor) -> Statement:
+    """Read CREATE."""
+    begin = cursor.mark
+    cursor.expect("create")
+    if cursor.word() == "or" and cursor.word(2) == "table":
+        cursor.fail("CREATE OR REPLACE TABLE is not supported", hint="DROP TABLE and CREATE TABLE, or INSERT OVERWRITE")
+    replaced = cursor.skip("or", "replace")
+    temporary = cursor.skip_any("temporary", "temp") is not None
+    match cursor.word():
+        case "database" | "schema" if not replaced:
+            return _create_database(cursor)
+        case "table" if not temporary:
+            return _create_table(cursor)
+        case "view" if temporary:
+            cursor.back_to(begin)
+            return View(cursor.rest())
+        case "view":
+            cursor.fail("the catalog keeps no views", hint="CREATE TEMPORARY VIEW: it lasts as long as the script")
+        case "table":
+            cursor.fail("temporary tables are not supported", hint="CREATE TEMPORARY VIEW v AS SELECT ...")
+        case "catalog":
+            cursor.fail("catalogs are not created by SQL", hint="name the warehouse with --warehouse or warehouse=...")
+    raise cursor.error(f"CREATE {cursor.word().upper()} is not supported", "CREATE DATABASE, TABLE or TEMPORARY VIEW")
+
+
+def drop(cursor: Cursor) -> Statement:
+    """Read DROP."""
+    cursor.expect("drop")
+    cursor.skip_any("temporary", "temp")
+    what = cursor.skip_any("database", "schema", "table", "view")
+    if what is None:
+        cursor.fail(f"DROP {cursor.word().upper()} is not supported", hint="DROP DATABASE, TABLE or VIEW")
+    if_exists = cursor.skip("if", "exists")
+    if what == "view":
+        view = cursor.name()
+        cursor.end()
+        return View(f"DROP VIEW {'IF EXISTS ' if if_exists else ''}{quoted(view)}")
+    if what == "table":
+        name = cursor.names()
+        cursor.skip("purge")
+        cursor.end()
+        return DropTable(name, if_exists)
+    database = cursor.name()
+    cascade = cursor.skip_any("cascade", "restrict") == "cascade"
+    cursor.end()
+    return DropDatabase(database, if_exists, cascade)
+
+
+def _create_database(cursor: Cursor) -> CreateDatabase:
+    cursor.skip_any("database", "schema")
+    if_not_exists = cursor.skip("if", "not", "exists")
+    name = cursor.name()
+    properties: dict[str, str] = {}
+    while not cursor.at_end:
+        if cursor.skip("comment"):
+            properties["comment"] = cursor.string()
+        elif cursor.skip("with") or cursor.skip_any("dbproperties") or cursor.skip("properties"):
+            cursor.skip_any("dbproperties")
+            properties |= cursor.options()
+        else:
+            cursor.fail("COMMENT or WITH is expected", hint="the catalog chooses the location of a database")
+    return CreateDatabase(name, if_not_exists, properties)
+
+
+def _create_table(cursor: Cursor) -> CreateTable:
+    cursor.expect("table")
+    if_not_exists = cursor.skip("if", "not", "exists")
+    name = cursor.names()
+    dialect = _is_spark(cursor)
+    parts = _TableParts()
+    if cursor.skip("("):
+        while True:
+            _element(cursor, parts, dialect)
+            if not cursor.skip(","):
+                break
+        cursor.expect(")")
+    while not cursor.at_end:
+        _clause(cursor, parts, dialect)
+    if not (parts.columns or parts.like or parts.query):
+        cursor.fail("a table needs columns", hint="CREATE TABLE t (id INT, ...), ... LIKE other, or ... AS SELECT")
+    return CreateTable(
+        name,
+        if_not_exists,
+        tuple(parts.columns),
+        parts.keys,
+        parts.partitions,
+        parts.options,
+        parts.comment,
+        parts.like,
+        parts.like_options,
+        parts.query,
+    )
+
+
+def _is_spark(cursor: Cursor) -> bool:
+    """Return whether clauses of Spark follow: USING or TBLPROPERTIES, before a query begins."""
+    ahead, depth = 0, 0
+    while (word := cursor.word(ahead)) and not (depth == 0 and word == "as"):
+        depth += (word == "(") - (word == ")")
+        if depth == 0 and word in {"using", "tblproperties"}:
+            return True
+        ahead += 1
+    return False
+
+
+def _element(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
+    if cursor.skip("constraint"):
+        cursor.name()
+        if cursor.word() != "primary":
+            cursor.fail("only PRIMARY KEY constraints are supported")
+    if cursor.skip("primary", "key"):
+        if parts.keys:
+            cursor.fail("the primary key is named twice")
+        parts.keys = cursor.name_list()
+        cursor.skip("not", "enforced")
+    elif cursor.word() == "watermark" and cursor.word(1) == "for":
+        cursor.fail("watermarks are not supported in CREATE TABLE", hint="leave the WATERMARK clause out")
+    else:
+        column, _, is_key = read_column(cursor, spark)
+        parts.columns.append(column)
+        if is_key:
+            if parts.keys:
+                cursor.fail("the primary key is named twice", hint="PRIMARY KEY (a, b) behind the columns")
+            parts.keys = (column.name,)
+
+
+def _clause(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
+    match cursor.word():
+        case "comment":
+            cursor.skip("comment")
+            parts.comment = cursor.string()
+        case "partitioned":
+            cursor.expect("partitioned", "by")
+            _partitions(cursor, parts, spark)
+        case "with" | "tblproperties" | "options":
+            cursor.skip_any("with", "tblproperties", "options")
+            parts.options |= _own_options(cursor, cursor.options())
+        case "using":
+            cursor.skip("using")
+            if cursor.word() not in _OURS:
+                cursor.fail(f"{cursor.word()!r} tables are not created here", hint="USING paimon, or leave it out")
+            cursor.name()
+        case "location":
+            cursor.fail(
+                "the catalog chooses the location of a table", hint="penstock.create_table(path, ...) in Python"
+            )
+        case "like" if not parts.columns:
+            cursor.skip("like")
+            parts.like = cursor.names()
+            parts.like_options = _like_options(cursor)
+        case "as":
+            cursor.skip("as")
+            if parts.columns:
+                cursor.fail("a table AS a query has the query's columns", hint="leave the list of columns out")
+            parts.query = cursor.rest()
+            if not parts.query:
+                cursor.fail("a query is expected")
+        case _:
+            cursor.fail("COMMENT, PARTITIONED BY, WITH, TBLPROPERTIES, LIKE or AS is expected")
+
+
+def _own_options(cursor: Cursor, options: dict[str, str]) -> dict[str, str]:
+    """Return the options without those that name Paimon as the connector."""
+    for key in ("connector", "type"):
+        kind = options.pop(key, "paimon")
+        if kind not in _OURS:
+            cursor.fail(f"{key} {kind!r} is not supported", hint="leave it out: all tables are Paimon tables")
+    return options
+
+
+def _partitions(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
+    cursor.expect("(")
+    names = []
+    while True:
+        if cursor.word(1) in {",", ")"}:
+            names.append(cursor.name())
+        else:
+            column, _, _ = read_column(cursor, spark)
+            parts.columns.append(column)
+            names.append(column.name)
+        if not cursor.skip(","):
+            break
+    cursor.expect(")")
+    parts.partitions = tuple(names)
+
+
+def _like_options(cursor: Cursor) -> bool:
+    """Read the `(EXCLUDING OPTIONS ...)` of LIKE; return whether options are copied."""
+    with_options = True
+    if cursor.skip("("):
+        while not cursor.skip(")"):
+            action = cursor.skip_any("excluding", "including", "overwriting")
+            what = cursor.skip_any("options", "all")
+            if action is None or what is None:
+                cursor.fail("EXCLUDING OPTIONS or INCLUDING OPTIONS is expected")
+            with_options = action != "excluding"
+    return with_options

@@ -1,0 +1,357 @@
+"""Statements of SQL on a warehouse: their rows, what they leave, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import ConfigError, PenstockError
+from penstock.table.sql.interpreter import Interpreter
+from tests.invariants import check_invariants
+
+ORDERS = """
+CREATE DATABASE shop;
+USE shop;
+CREATE TABLE orders (
+    id INT, status STRING COMMENT 'how far', amount DECIMAL(10, 2) DEFAULT 1.50, dt STRING,
+    PRIMARY KEY (id, dt) NOT ENFORCED
+) PARTITIONED BY (dt) WITH ('bucket' = '2');
+INSERT INTO orders VALUES (1, 'new', 3.1, 'a'), (2, 'new', null, 'a'), (3, 'paid', 7, 'b');
+"""
+
+
+class Shop:
+    """A warehouse with a table of orders."""
+
+    def __init__(self, folder: Path) -> None:
+        self.catalog = penstock.Catalog(folder, {"local.sync": "false"})
+        self.interpreter = Interpreter(self.catalog)
+        self.run(ORDERS)
+
+    def run(self, script: str) -> pa.Table:
+        return list(self.interpreter.run(script))[-1]
+
+    def rows(self, query: str = "SELECT * FROM orders ORDER BY id") -> list[tuple[object, ...]]:
+        return [tuple(row.values()) for row in self.run(query).to_pylist()]
+
+    def refused(self, script: str) -> PenstockError:
+        before = self.state()
+        with pytest.raises(PenstockError) as caught:
+            self.run(script)
+        assert self.state() == before
+        return caught.value
+
+    def state(self) -> dict[str, object]:
+        names = [f"{one}.{table}" for one in self.catalog.databases() for table in self.catalog.tables(one)]
+        tables = {name: self.catalog.table(name) for name in names}
+        return {name: (one.schema_id, one.latest_snapshot and one.latest_snapshot.id) for name, one in tables.items()}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(tmp_path / "warehouse")
+    with shop.interpreter:
+        yield shop
+        for name in shop.state():
+            check_invariants(shop.catalog.table(name))
+
+
+def test_rows_are_inserted_with_defaults_and_types_of_the_table(shop: Shop) -> None:
+    result = shop.run("INSERT INTO orders PARTITION (dt = 'c') (Status, id) SELECT 'x', '10'")
+    assert result.to_pylist() == [{"inserted": 1, "updated": 0, "deleted": 0, "snapshot": 2}]
+    assert shop.rows() == [
+        (1, "new", Decimal("3.10"), "a"),
+        (2, "new", Decimal("1.50"), "a"),
+        (3, "paid", Decimal("7.00"), "b"),
+        (10, "x", Decimal("1.50"), "c"),
+    ]
+    shop.run("INSERT INTO orders BY NAME SELECT 'd' AS dt, 11 AS ID")
+    assert shop.rows("SELECT * FROM orders WHERE id = 11") == [(11, None, Decimal("1.50"), "d")]
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("INSERT INTO orders VALUES (1, 'x')", "2 values are inserted into 4 columns"),
+        ("INSERT INTO orders (id, id) VALUES (1, 2)", "written twice"),
+        ("INSERT INTO orders (id, nothing) VALUES (1, 2)", "no column 'nothing'"),
+        ("INSERT INTO orders (id, status) VALUES (1, 'x')", "Cannot write null to non-null column(dt)"),
+        ("INSERT INTO orders VALUES ('x', 'x', 1, 'a')", "Could not convert string 'x'"),
+        ("INSERT INTO orders VALUES (1, 'x', 123456789012, 'a')", "Could not cast"),
+        ("INSERT INTO orders PARTITION (id = 1) SELECT 'x', 1, 'a'", "'id' is not a partition column"),
+        ("INSERT INTO orders SELECT * FROM nowhere", "there is no table nowhere"),
+        ("INSERT INTO nowhere VALUES (1)", "there is no table"),
+        ("INSERT INTO orders$snapshots VALUES (1)", "is a system table"),
+        ("INSERT INTO orders SELECT CAST(range AS INT), 'x', error('no'), 'a' FROM range(200000)", "no"),
+        ("UPDATE orders SET id = 2", "a part of the key"),
+        ("UPDATE orders SET nothing = 2", "no column 'nothing'"),
+        ("UPDATE orders SET amount = 'x'", "Could not convert string"),
+        ("DELETE FROM orders WHERE nothing = 1", "not found in FROM clause"),
+        ("CREATE TABLE orders (id INT)", "exists already"),
+        ("CREATE TABLE u AS SELECT CAST('x' AS INT) AS a", "Could not convert string"),
+        ("CREATE TABLE u AS SELECT NULL AS a", "the column 'a' has no type"),
+        ("ALTER TABLE orders DROP COLUMN nothing", "nothing"),
+        ("ALTER TABLE orders ADD (c INT, id INT)", "id"),
+        ("DROP TABLE nowhere", "there is no table"),
+        ("DROP DATABASE shop", "is not empty"),
+        ("USE nowhere", "there is no database"),
+        ("TRUNCATE TABLE orders$snapshots", "is a system table"),
+        ("CALL sys.nothing('orders')", "there is no procedure 'nothing'"),
+        ("CALL sys.create_tag('orders')", "needs the argument 'tag'"),
+        ("CALL sys.compact('orders', frob => 1)", "'frob' of compact is unknown"),
+        ("SET 'execution.runtime-mode' = 'streaming'", "not supported here"),
+        ("SET 'frob' = 'x'", "is not supported"),
+        ("SELECT * FROM a.b.c.d", "a.b.c.d"),
+    ],
+)
+def test_a_refused_statement_changes_nothing_and_names_its_place(shop: Shop, script: str, message: str) -> None:
+    error = shop.refused(f"SELECT 1;\n  {script}")
+    assert message in str(error)
+    assert error.facts["line"] == 2
+
+
+def test_an_error_of_the_engine_is_found_in_the_users_text(shop: Shop) -> None:
+    error = shop.refused("SELECT 1;\nSELECT id,\n  foo FROM orders")
+    assert (error.facts["line"], error.facts["column"]) == (3, 3)
+    error = shop.refused("UPDATE orders\nSET amount = foo + 1 WHERE id = 1")
+    assert (error.facts["line"], error.facts["column"]) == (2, 14)
+
+
+def test_an_overwrite_replaces_written_partitions_one_partition_or_the_table(shop: Shop) -> None:
+    shop.run("INSERT OVERWRITE orders SELECT 9, 'o', 1, 'a'")
+    assert [row[0] for row in shop.rows()] == [3, 9]
+    shop.run("INSERT OVERWRITE orders PARTITION (dt = 'b') SELECT id + 1, status, amount FROM orders WHERE dt = 'b'")
+    assert [(row[0], row[3]) for row in shop.rows()] == [(4, "b"), (9, "a")]
+    shop.run("INSERT OVERWRITE orders PARTITION (dt = 'b') SELECT 1, 'x', 1 WHERE false")
+    assert [row[0] for row in shop.rows()] == [9]
+    shop.run("INSERT INTO orders VALUES (1, 'x', 1, 'b')")
+    hint = "/*+ OPTIONS('dynamic-partition-overwrite' = 'false') */"
+    shop.run(f"INSERT OVERWRITE orders {hint} SELECT * FROM orders WHERE id = 1")
+    assert [row[0] for row in shop.rows()] == [1]
+    shop.run("INSERT INTO orders VALUES (2, 'x', 1, 'c'); SET spark.sql.sources.partitionOverwriteMode = static")
+    shop.run("INSERT OVERWRITE orders SELECT * FROM orders WHERE id = 2")
+    assert [row[0] for row in shop.rows()] == [2]
+
+
+def test_rows_are_updated_by_one_commit(shop: Shop) -> None:
+    result = shop.run("UPDATE orders o SET amount = o.amount * 2, status = upper(status) WHERE dt = 'a'")
+    assert result.to_pylist() == [{"inserted": 0, "updated": 2, "deleted": 0, "snapshot": 2}]
+    assert shop.rows("SELECT id, status, amount FROM orders ORDER BY id") == [
+        (1, "NEW", Decimal("6.20")),
+        (2, "NEW", Decimal("3.00")),
+        (3, "paid", Decimal("7.00")),
+    ]
+    assert shop.run("UPDATE orders SET status = 'x' WHERE id = 99").to_pylist()[0]["snapshot"] is None
+    shop.run("UPDATE orders SET status = (SELECT max(status) FROM orders) WHERE id = 1")
+    assert shop.rows("SELECT status FROM orders WHERE id = 1") == [("paid",)]
+
+
+def test_the_changelog_of_an_update_contains_the_old_row(shop: Shop) -> None:
+    shop.run("ALTER TABLE orders SET ('changelog-producer' = 'input'); UPDATE orders SET status = 'x' WHERE id = 1")
+    shop.run("DELETE FROM orders WHERE id = 2")
+    query = "SELECT rowkind, id, status FROM orders$audit_log /*+ OPTIONS('incremental-between' = '1,3') */"
+    assert shop.rows(query) == [("-U", 1, "new"), ("+U", 1, "x"), ("-D", 2, "new")]
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("id = 1", [2, 3]),
+        ("dt = 'a'", [3]),
+        ("amount IS NULL", [1, 2, 3]),
+        ("id IN (SELECT max(id) FROM orders)", [1, 2]),
+    ],
+)
+def test_rows_are_deleted(shop: Shop, where: str, left: list[int]) -> None:
+    result = shop.run(f"DELETE FROM orders WHERE {where}").to_pylist()[0]
+    assert result["deleted"] == 3 - len(left)
+    assert [row[0] for row in shop.rows()] == left
+
+
+def test_a_delete_without_condition_empties_the_table(shop: Shop) -> None:
+    assert shop.run("DELETE FROM orders").to_pylist()[0]["deleted"] == 3
+    assert shop.rows() == []
+    shop.run("INSERT INTO orders VALUES (1, 'x', 1, 'b'); TRUNCATE TABLE orders")
+    assert shop.rows() == []
+
+
+def test_tables_without_keys_are_deleted_from_and_not_updated(shop: Shop) -> None:
+    shop.run("CREATE TABLE log (a INT, b STRING); INSERT INTO log VALUES (1, 'x'), (2, 'y'), (2, 'y')")
+    shop.run("DELETE FROM log AS l WHERE l.a = 1")
+    assert shop.rows("SELECT * FROM log") == [(2, "y"), (2, "y")]
+    for script in ("UPDATE log SET a = 1", "MERGE INTO log USING orders ON a = id WHEN MATCHED THEN DELETE"):
+        assert "needs a table with a primary key" in str(shop.refused(script))
+    assert "cannot contain a query" in str(shop.refused("DELETE FROM log WHERE a IN (SELECT 1)"))
+
+
+@pytest.mark.parametrize("engine", ["aggregation", "first-row"])
+def test_merge_engines_that_do_not_set_values_refuse_updates(shop: Shop, engine: str) -> None:
+    shop.run(f"CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v INT) WITH ('merge-engine' = '{engine}')")
+    assert engine in str(shop.refused("UPDATE t SET v = 1"))
+
+
+def test_partial_updates_cannot_set_null(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v INT) WITH ('merge-engine' = 'partial-update')")
+    shop.run("INSERT INTO t VALUES (1, 1), (2, NULL); UPDATE t SET v = v + 1")
+    assert shop.rows("SELECT * FROM t ORDER BY id") == [(1, 2), (2, None)]
+    assert "cannot be set to null" in str(shop.refused("UPDATE t SET v = NULL"))
+
+
+def test_a_merge_runs_the_first_clause_that_applies(shop: Shop) -> None:
+    shop.run(
+        "CREATE TABLE s AS SELECT 1 AS id, 'gone' AS status, true AS gone "
+        "UNION ALL VALUES (7, 'fresh', false), (3, 'upd', false)"
+    )
+    result = shop.run(
+        "MERGE INTO orders t USING s ON t.id = s.id WHEN MATCHED AND s.gone THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET status = s.status "
+        "WHEN NOT MATCHED AND status = 'fresh' THEN INSERT (id, status, dt) VALUES (id, s.status, 'z') "
+        "WHEN NOT MATCHED BY SOURCE AND dt = 'a' THEN UPDATE SET status = 'stale'"
+    )
+    assert result.to_pylist() == [{"inserted": 1, "updated": 2, "deleted": 1, "snapshot": 2}]
+    assert shop.rows("SELECT id, status, dt FROM orders ORDER BY id") == [
+        (2, "stale", "a"),
+        (3, "upd", "b"),
+        (7, "fresh", "z"),
+    ]
+
+
+def test_a_merge_with_stars_copies_columns_by_name(shop: Shop) -> None:
+    shop.run(
+        "CREATE TABLE s AS SELECT 'a' AS dt, 1 AS ID, 5 AS amount, 'x' AS status UNION ALL VALUES ('q', 8, 6, 'y')"
+    )
+    shop.run(
+        "MERGE INTO orders USING s ON orders.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert shop.rows("SELECT id, status, dt FROM orders ORDER BY id")[::3] == [(1, "x", "a"), (8, "y", "q")]
+    missing = "MERGE INTO orders USING (SELECT 1 AS id) AS s ON orders.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    assert "the source has no column 'status'" in str(shop.refused(missing))
+
+
+def test_a_target_row_is_changed_by_one_source_row(shop: Shop) -> None:
+    twice = "USING (SELECT 3 AS id UNION ALL SELECT 3) s ON orders.id = s.id"
+    error = shop.refused(f"MERGE INTO orders {twice} WHEN MATCHED THEN UPDATE SET status = 'q'")
+    assert "several source rows would change one row" in str(error)
+    shop.run(f"MERGE INTO orders {twice} WHEN MATCHED THEN DELETE")
+    assert [row[0] for row in shop.rows()] == [1, 2]
+
+
+def test_a_table_is_created_from_a_query_or_like_another(shop: Shop) -> None:
+    shop.run("CREATE TABLE copy WITH ('primary-key' = 'id', 'bucket' = '1') AS SELECT id, amount FROM orders")
+    assert shop.rows("SELECT id FROM copy ORDER BY id") == [(1,), (2,), (3,)]
+    assert shop.catalog.table("shop.copy").primary_keys == ["id"]
+    shop.run("CREATE TABLE IF NOT EXISTS copy AS SELECT 1 AS other")
+    assert shop.rows("SELECT count(*) FROM copy") == [(3,)]
+    shop.run("CREATE TABLE alike LIKE orders WITH ('bucket' = '3'); CREATE TABLE bare LIKE orders (EXCLUDING OPTIONS)")
+    like, alike, bare = (shop.catalog.table(f"shop.{name}") for name in ("orders", "alike", "bare"))
+    assert alike.definition.fields == like.definition.fields
+    assert (alike.primary_keys, alike.partition_keys) == (like.primary_keys, like.partition_keys)
+    assert (alike.options["bucket"], bare.options) == ("3", {})
+
+
+def test_a_table_is_altered_in_one_version(shop: Shop) -> None:
+    shop.run("ALTER TABLE orders ADD (a INT AFTER id, b STRING COMMENT 'x')")
+    assert shop.catalog.table("shop.orders").schema_id == 1
+    shop.run("ALTER TABLE orders MODIFY a BIGINT COMMENT 'wide' AFTER b; ALTER TABLE orders RENAME b TO c")
+    shop.run(
+        "ALTER TABLE orders ALTER COLUMN c SET DEFAULT 'd'; ALTER TABLE orders SET ('snapshot.num-retained.max' = '99')"
+    )
+    described = shop.rows("DESCRIBE orders")
+    assert [row[0] for row in described] == ["id", "status", "amount", "dt", "c", "a"]
+    assert described[-1] == ("a", "BIGINT", True, "", "wide")
+    shop.run("INSERT INTO orders (id, dt) VALUES (9, 'a')")
+    assert shop.rows("SELECT a, c FROM orders WHERE id IN (1, 9) ORDER BY id") == [(None, None), (None, "d")]
+    shop.run("ALTER TABLE orders DROP COLUMNS (a, c); ALTER TABLE orders RESET ('snapshot.num-retained.max')")
+    shop.run("ALTER TABLE orders RENAME TO sales; ALTER TABLE IF EXISTS nowhere DROP COLUMN x")
+    assert shop.rows("SHOW TABLES") == [("shop", "sales")]
+    shop.run("ALTER TABLE sales DROP PARTITION (dt = 'a')")
+    assert shop.rows("SELECT id FROM sales") == [(3,)]
+
+
+def test_listings_show_what_there_is(shop: Shop) -> None:
+    assert shop.rows("SHOW DATABASES") == [("shop",)]
+    assert shop.rows("SHOW TABLES LIKE 'x*|ord%'") == [("shop", "orders")]
+    assert shop.rows("SHOW PARTITIONS orders") == [("dt=a",), ("dt=b",)]
+    assert shop.rows("SHOW COLUMNS IN orders") == [("id",), ("status",), ("amount",), ("dt",)]
+    assert shop.rows("SHOW TBLPROPERTIES orders") == [("bucket", "2"), ("primary-key", "id,dt")]
+    assert ("compact",) in shop.rows("SHOW PROCEDURES")
+    [[text]] = shop.rows("SHOW CREATE TABLE orders")
+    before = shop.catalog.table("shop.orders").definition
+    shop.run(f"DROP TABLE orders; {text}")
+    after = shop.catalog.table("shop.orders").definition
+    assert (after.fields, after.options, after.primary_keys) == (before.fields, before.options, before.primary_keys)
+
+
+def test_views_read_the_newest_snapshot_of_each_statement(shop: Shop) -> None:
+    shop.run("CREATE TEMPORARY VIEW v AS SELECT id FROM orders; INSERT INTO orders VALUES (4, 'x', 1, 'b')")
+    assert shop.rows("SELECT count(*) FROM v") == [(4,)]
+    shop.run("DROP VIEW v")
+    assert "v" in str(shop.refused("SELECT * FROM v"))
+
+
+def test_one_statement_reads_one_snapshot(shop: Shop) -> None:
+    query = (
+        "SELECT (SELECT count(*) FROM orders) - (SELECT count(*) FROM orders o2) AS n, orders FROM (SELECT 1 AS orders)"
+    )
+    assert shop.rows(query) == [(0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("orders VERSION AS OF 1", 3),
+        ("orders FOR VERSION AS OF 'first'", 3),
+        ("orders TIMESTAMP AS OF '2100-01-01 00:00:00'", 4),
+        ("orders FOR SYSTEM_TIME AS OF TIMESTAMP '2100-01-01 00:00:00'", 4),
+        ("orders /*+ OPTIONS('scan.snapshot-id' = '1') */ AS o WHERE o.dt = 'a'", 2),
+        ("shop.orders$snapshots", 2),
+        ("`orders$tags`", 1),
+    ],
+)
+def test_older_states_and_system_tables_are_read(shop: Shop, query: str, count: int) -> None:
+    shop.run("CALL sys.create_tag(table => 'shop.orders', tag => 'first'); INSERT INTO orders VALUES (4, 'x', 1, 'b')")
+    assert shop.rows(f"SELECT count(*) FROM {query}") == [(count,)]
+
+
+def test_procedures_call_the_library(shop: Shop) -> None:
+    shop.run(
+        "INSERT INTO orders VALUES (4, 'x', 1, 'b'); CALL sys.compact('orders'); CALL sys.create_tag('orders', 't', 1)"
+    )
+    shop.run("CALL sys.create_branch('orders', 'b', 't'); INSERT INTO orders$branch_b VALUES (9, 'b', 1, 'a')")
+    assert shop.rows("SELECT count(*) FROM orders$branch_b") == [(4,)]
+    assert shop.rows("CALL sys.rollback('orders', '1')") == [("snapshot 1",)]
+    assert [row[0] for row in shop.rows()] == [1, 2, 3]
+    shop.run(
+        "CALL sys.rename_tag('orders', 't', 'u'); CALL sys.delete_branch('orders', 'b'); "
+        "CALL sys.delete_tag('orders', 'u')"
+    )
+    assert shop.catalog.table("shop.orders").tags == {}
+    shop.run("CALL sys.drop_partition('orders', 'dt=a'); CALL sys.expire_snapshots('orders', retain_max => 1)")
+    assert [row[0] for row in shop.rows()] == [3]
+    assert shop.rows("CALL sys.remove_orphan_files('orders', dry_run => true)") == []
+
+
+def test_databases_are_created_and_dropped_with_their_tables(shop: Shop) -> None:
+    shop.run(
+        "CREATE DATABASE IF NOT EXISTS shop; DROP TABLE orders; DROP TABLE IF EXISTS orders; CREATE TABLE t (a INT)"
+    )
+    shop.run("DROP DATABASE shop CASCADE; DROP DATABASE IF EXISTS shop")
+    assert shop.rows("SHOW DATABASES") == []
+
+
+def test_options_of_other_engines_are_reported_as_without_effect(shop: Shop) -> None:
+    assert shop.rows("SET 'parallelism.default' = '2'") == [("parallelism.default has no effect here",)]
+    assert shop.rows("SET 'execution.runtime-mode' = 'batch'; RESET") == [("OK",)]
+
+
+def test_sql_returns_the_rows_of_the_last_statement(tmp_path: Path) -> None:
+    found = penstock.sql("CREATE DATABASE d; CREATE TABLE d.t (a INT); SELECT 1 AS one", warehouse=tmp_path)
+    assert found.to_pylist() == [{"one": 1}]
+    assert penstock.sql("SHOW TABLES", tmp_path, database="d").to_pylist() == [{"database": "d", "table": "t"}]
+    with pytest.raises(ConfigError, match="contains no statement"):
+        penstock.sql(" -- nothing", tmp_path)

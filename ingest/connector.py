@@ -20,9 +20,9 @@ from penstock.storage.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
-    from penstock.ingest.comparable_source import ComparableSource
     from penstock.ingest.decoded_source import ChangeSource
     from penstock.ingest.fetched_chunk import Extra
+    from penstock.ingest.source import ComparableSource
 
 TableName: TypeAlias = tuple[str, str]  # database and table
 Keyless: TypeAlias = Literal["leave-out", "append", "fail"]

@@ -9,9 +9,8 @@ from typing import Protocol
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, DecodeResult
 from penstock.formats.debezium.schema_registry import SchemaRegistry
-from penstock.ingest.batch_barrier import Barrier
 from penstock.ingest.fetched_chunk import FetchedMessages, joined
-from penstock.ingest.source import Limit, Offsets, Range, Source
+from penstock.ingest.source import Barrier, Limit, Offsets, Range, Source
 
 # The cost per row falls with the number of rows of the same table in a chunk. If chunks have fewer than FEW rows per
 # table, as in topics with many tables, they are joined until they have WIDE_ROWS or WIDE_BYTES.

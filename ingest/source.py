@@ -1,7 +1,9 @@
 """Offsets and ranges: the definition of a source's batch, such that reading it again yields the same rows.
 
 Offsets are a JSON object that only their source interprets; Spark stores them in its checkpoint, and Paimon snapshots
-contain them in their properties. A range is one part of the data between two offsets, read by one task.
+contain them in their properties. A range is one part of the data between two offsets, read by one task. A
+source may also yield changes of whole tables, which are barriers between batches, and read its tables again as of a
+position, to compare them.
 """
 
 from __future__ import annotations
@@ -9,8 +11,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from penstock.formats.change import ChangeBatch, SourceSchema
 
 Offsets: TypeAlias = dict[str, Any]
 
@@ -137,3 +144,71 @@ def grouped(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
         groups[-1].append(one)
         room -= one.weight
     return groups
+
+
+BarrierKind = Literal["truncate", "drop", "rename-columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A change of a whole source table, which cannot be expressed as rows.
+
+    A batch ends before such a change, and the change has a separate batch. `columns` are pairs of old and new names,
+    all renamed at once.
+    """
+
+    kind: BarrierKind
+    database: str
+    table: str
+    columns: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonPoint:
+    """A position at which the source can be read again as it was then. `text` is for people."""
+
+    offsets: Offsets
+    text: str
+
+
+class ComparableSource(Protocol):
+    """A source that keeps the rows of its tables, and can read them as of a position that a pipeline has reached."""
+
+    def tables(self) -> list[SourceSchema]:
+        """Return the captured tables."""
+        ...
+
+    def newest(self, reached: Sequence[Offsets]) -> ComparisonPoint | None:
+        """Return the newest of these positions, None if nothing was read yet.
+
+        A retryable SourceError if the tables are still being read: they represent no single position then.
+        """
+        ...
+
+    def rows_at(self, table: SourceSchema, point: ComparisonPoint) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
+        """Yield the rows of a table as of the position, and the counts of values that were set to null by rules."""
+        ...
+
+
+_patience: ContextVar[float | None] = ContextVar("patience", default=None)
+
+
+def patience_seconds(usual: float) -> float:
+    """Return the seconds to wait in this context: `usual` unless it is limited."""
+    limited = _patience.get()
+    return usual if limited is None else limited
+
+
+def is_patient() -> bool:
+    """Return whether to wait for an unreachable source at all; `check` and `plan` report it instead."""
+    return patience_seconds(1.0) > 0
+
+
+@contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Limit the wait for unreachable sources in this context; with 0 report at once, for read-only commands."""
+    before = _patience.set(seconds)
+    try:
+        yield
+    finally:
+        _patience.reset(before)

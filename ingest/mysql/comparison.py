@@ -9,7 +9,6 @@ from typing import Any
 
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
-from penstock.ingest.comparable_source import ComparisonPoint
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.offsets import Progress, chunk_json
 from penstock.ingest.mysql.planner import Planner
@@ -18,7 +17,7 @@ from penstock.ingest.mysql.server.catalog import definitions
 from penstock.ingest.mysql.server.connection import connected
 from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
 from penstock.ingest.mysql.source import MySqlSource
-from penstock.ingest.source import Offsets
+from penstock.ingest.source import ComparisonPoint, Offsets
 
 _CHUNKS_AT_ONCE = 20
 

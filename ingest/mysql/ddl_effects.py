@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.ingest.batch_barrier import Barrier
 from penstock.ingest.mysql.binlog.plan import LoggedDdl
 from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumnClause
 from penstock.ingest.mysql.server.catalog import TableName
 from penstock.ingest.mysql.settings import shadowed
+from penstock.ingest.source import Barrier
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from penstock.ingest.batch_barrier import Barrier
 from penstock.ingest.mysql.binlog.range_cutter import LogRange
 from penstock.ingest.mysql.ddl.history import DefinitionVersion
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.catalog import TableName
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor
-from penstock.ingest.source import Offsets
+from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import PositionLost, SchemaConflict
-from penstock.ingest.batch_barrier import Barrier
 from penstock.ingest.mysql.binlog.plan import LoggedDdl, LogPlan, PlanLimits, plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, at_time, check_position, earliest, latest, resume, settled
 from penstock.ingest.mysql.ddl import statements as ddl
@@ -34,7 +33,7 @@ from penstock.ingest.mysql.server.connection import ask, connected, server_facts
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor
 from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
-from penstock.ingest.source import Limit
+from penstock.ingest.source import Barrier, Limit
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts

@@ -8,8 +8,7 @@ from dataclasses import replace
 from penstock.errors import PenstockError, PositionLost
 from penstock.formats.change import SourceSchema
 from penstock.ingest.connector import SourceCheck
-from penstock.ingest.patience import patience
-from penstock.ingest.source import Limit, Offsets
+from penstock.ingest.source import Limit, Offsets, patience
 from penstock.pipelines.api.findings import Finding, of_error
 from penstock.pipelines.api.plan import PlannedTable, planned
 from penstock.pipelines.api.sample import sample

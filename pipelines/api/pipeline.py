@@ -54,7 +54,7 @@ class Pipeline:
         Changes nothing.
         """
         # it imports PySpark, which the pipeline's name does not need
-        from penstock.pipelines.api.planned_source import tables_planned
+        from penstock.pipelines.api.sample import tables_planned
 
         looked, tables = tables_planned(self.spec, sample)
         return PipelinePlan(looked, tuple(tables))

@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import ChangeBatch, SourceSchema
-from penstock.ingest.comparable_source import ComparableSource, ComparisonPoint
-from penstock.ingest.source import Offsets
+from penstock.ingest.source import ComparableSource, ComparisonPoint, Offsets
 from penstock.pipelines.api.lossy_values import NULLS, lossy_values
 from penstock.pipelines.ledger.batch_identity import PIPELINE, range_of
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping

@@ -9,8 +9,7 @@ from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, wants_json
 from penstock.pipelines.commands.pipeline_choice import file_given
 from penstock.pipelines.commands.target import JSON
-from penstock.pipelines.config.flags import Flag
-from penstock.pipelines.config.pairs import pairs
+from penstock.pipelines.config.flags import Flag, pairs
 
 _DOES = "Check the file, the source, the warehouse, the checkpoint and Java, and report all problems. Changes nothing."
 

@@ -19,8 +19,7 @@ from penstock.pipelines.commands.target import (
     text,
     warehouse_of,
 )
-from penstock.pipelines.config.flags import Flag
-from penstock.pipelines.config.pairs import pairs
+from penstock.pipelines.config.flags import Flag, pairs
 
 if TYPE_CHECKING:
     from penstock.table.operations.selection import Selection

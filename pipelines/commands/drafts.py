@@ -144,8 +144,7 @@ def _kafka(url: SplitResult, *, offline: bool, value_format: str | None) -> Draf
 
 def _kafka_messages(servers: str, topic: str) -> list[bytes]:
     from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, StartOffsets
-    from penstock.ingest.patience import patience
-    from penstock.ingest.source import Limit
+    from penstock.ingest.source import Limit, patience
 
     source = KafkaSource(
         KafkaSettings({"bootstrap.servers": servers}, (topic,), startup=StartOffsets("earliest-offset"))

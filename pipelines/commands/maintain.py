@@ -39,8 +39,7 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.pipelines.config.flags import Flag, without_effect
-from penstock.pipelines.config.pairs import pairs
+from penstock.pipelines.config.flags import Flag, pairs, without_effect
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.target import WAREHOUSE, text
-from penstock.pipelines.config.flags import Flag
-from penstock.pipelines.config.pairs import pairs
+from penstock.pipelines.config.flags import Flag, pairs
 
 if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec

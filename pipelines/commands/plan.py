@@ -30,7 +30,7 @@ _DOES = "Show the tables that a pipeline would create or change, and why. Change
 
 def command(name: str, words: list[str]) -> int:
     spec, given = _described(name, words)
-    from penstock.pipelines.api.planned_source import tables_planned
+    from penstock.pipelines.api.sample import tables_planned
 
     looked, tables = tables_planned(spec, number(given, "sample") or 1000)
     if (wanted := text(given, "explain")) is not None:

@@ -21,8 +21,7 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.pipelines.config.flags import Flag, without_effect
-from penstock.pipelines.config.pairs import pairs
+from penstock.pipelines.config.flags import Flag, pairs, without_effect
 
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog

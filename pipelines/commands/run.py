@@ -9,9 +9,8 @@ from penstock.errors import ConfigError
 from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.flags import Flag
-from penstock.pipelines.config.pairs import pairs
-from penstock.pipelines.config.pairs import words as words_of
+from penstock.pipelines.config.flags import Flag, pairs
+from penstock.pipelines.config.flags import words as words_of
 
 if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec

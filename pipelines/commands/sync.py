@@ -6,8 +6,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE
-from penstock.pipelines.config.pairs import pairs
+from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE, pairs
 
 _ACTIONS = {
     "mysql-sync-table": (MYSQL_TABLE, "Write MySQL or MariaDB tables to one table."),

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given
-from penstock.pipelines.config.flags import Flag
-from penstock.pipelines.config.pairs import pairs
+from penstock.pipelines.config.flags import Flag, pairs
 
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog

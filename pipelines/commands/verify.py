@@ -13,7 +13,7 @@ from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, shown, wants_json
 from penstock.pipelines.commands.target import JSON, number, text
 from penstock.pipelines.config.flags import Flag
-from penstock.pipelines.config.pairs import words as words_of
+from penstock.pipelines.config.flags import words as words_of
 
 if TYPE_CHECKING:
     from penstock.pipelines.api.verify import TableVerdict

@@ -5,8 +5,11 @@ Imports nothing heavy, because the command line loads it at every start.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+from penstock.errors import ConfigError
 
 Kind = Literal["text", "list", "bool", "pairs"]  # pairs: a repeated k=v; list: repeated, or separated by commas
 
@@ -157,3 +160,19 @@ MYSQL_TABLE = (*TARGET, TABLE, *SHAPE, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
 MYSQL_DATABASE = (*TARGET, *SHAPE, *NAMING, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
 KAFKA_TABLE = (*TARGET, TABLE, *SHAPE, KAFKA, *CONFS, *RUNNING)
 KAFKA_DATABASE = (*TARGET, *SHAPE, *NAMING, INCLUDE_KEYLESS, KAFKA, *CONFS, *RUNNING)
+
+
+def pairs(texts: Iterable[str]) -> dict[str, str]:
+    """Split each text at its first `=` and trim both sides; the last value of a repeated key wins."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"Invalid key-value string '{text}'. Please use format 'key=value'")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def words(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return all comma-separated parts, in order."""
+    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import ConfigError
+from penstock.pipelines.config.flags import pairs, words
 from penstock.pipelines.config.kafka_conf import bounded, kafka_source
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.mysql_conf import ends_by_itself, mysql_source
-from penstock.pipelines.config.pairs import pairs, words
 
 MODES = ("divided", "combined")
 Given = Mapping[str, Sequence[str]]  # flag name with hyphens -> the values on the command line, in order

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from penstock.errors import PenstockError
-from penstock.ingest.batch_barrier import Barrier
+from penstock.ingest.source import Barrier
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.read import BatchReader

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from penstock.errors import DecodeError, PenstockError, SchemaConflict
 from penstock.ingest.source import Offsets
 from penstock.pipelines.driver.barriers import cross
-from penstock.pipelines.driver.batch_context import BatchContext
+from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.driver.compaction import compact_owed
-from penstock.pipelines.driver.failure_policy import FailurePolicy
 from penstock.pipelines.driver.table_evolution import TableEvolution
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_result import BatchResult

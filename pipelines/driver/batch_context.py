@@ -1,15 +1,18 @@
-"""The state of a run that all of its batches share, as a batch sees it."""
+"""The context of a batch: the state and services of its run, and the policy for tables that fail."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from penstock.errors import PenstockError
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.compaction import Compact
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.parked_tables import ParkedTables
+from penstock.pipelines.ledger.parked_tables import ParkedTables, is_of_its_table
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.bad_records import BadRecordLimit
 from penstock.pipelines.tasks.batch_result import BatchResult
@@ -17,6 +20,7 @@ from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.reports import BatchReport
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.schema.validation import UnusableName
 
 
 class BatchContext(Protocol):
@@ -44,3 +48,40 @@ class BatchContext(Protocol):
     def watermarks_at(self, identity: BatchIdentity, report: BatchReport) -> dict[str, int]:
         """Return the watermarks of the tables whose options ask for one."""
         ...
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class FailurePolicy:
+    """The failure policy of one batch. `isolates`: a table that fails is parked, and the others continue."""
+
+    parking: ParkedTables
+    reader: BatchReader
+    targets: Targets
+    number: int
+    isolates: bool
+    parked: set[str] = field(default_factory=set)  # the tables that failed in this batch
+
+    def parks(self, table: str, error: PenstockError, batch: int | None = None) -> bool:
+        """Park the table and return True if the batch may continue without it.
+
+        The table is parked from this batch on, unless another number is given. Names that no table can have never stop
+        other tables, since anybody at the source can choose a column name.
+        """
+        # the dead-letter table is needed for the bad records of all tables
+        may_be_parked = table not in self.reader.on_bad.letters
+        unusable = isinstance(error, UnusableName) and self.reader.leaves_out and table in self.targets.schemas
+        if not ((self.isolates or unusable) and may_be_parked and is_of_its_table(error)):
+            return False
+        log.error("event=table_parked table=%s batch=%d reason=%s", table, self.number, error.message)
+        self.parking.park(table, self.number if batch is None else batch, error)
+        self.targets.leave_out([table])
+        self.parked.add(table)
+        return True
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why each table was parked in this batch."""
+        return {table: self.parking.tables[table].reason for table in sorted(self.parked)}

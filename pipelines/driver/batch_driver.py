@@ -1,4 +1,4 @@
-"""Commits the batches of one run, and those that parked tables missed. Independent of Spark."""
+"""Commits the batches of one run, with watermarks, and those that parked tables missed. Independent of Spark."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.pipelines.driver.batch import Batch
+from penstock.pipelines.driver.batch_context import FailurePolicy
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.compaction import Compact, compacted_here
-from penstock.pipelines.driver.failure_policy import FailurePolicy
-from penstock.pipelines.driver.watermarks import Watermarks, idle_millis, wants_watermark
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.parked_tables import MissedBatch, ParkedTables
@@ -22,12 +21,52 @@ from penstock.pipelines.tasks.reports import BadRecords, BatchReport
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT
+from penstock.table.options.flink_and_spark import SCAN_WATERMARK_IDLE_TIMEOUT
+from penstock.table.options.partitions import TAG_AUTOMATIC_CREATION
+from penstock.table.options.table_options import TableOptions
 
 log = logging.getLogger(__name__)
 
 OnBatch = Callable[[BatchIdentity, BatchReport], None]
 # Reads and writes inputs of the batch with this number again, in a job of its own.
 RereadFn = Callable[[BatchReader, int, Sequence[TaskInput]], BatchResult]
+
+
+def wants_watermark(options: Mapping[str, str]) -> bool:
+    return TableOptions(options)[TAG_AUTOMATIC_CREATION] == "watermark"
+
+
+def idle_millis(options: Mapping[str, str]) -> int | None:
+    """Return the idle timeout.
+
+    A place of the source that was silent for this long no longer delays the watermark.
+    """
+    return TableOptions(options)[SCAN_WATERMARK_IDLE_TIMEOUT]
+
+
+@dataclass(slots=True)
+class Watermarks:
+    """Event times as watermarks of snapshots: how far the whole source has progressed, as Flink reports it to Paimon.
+
+    It keeps the newest event time of each place of the source, and when the place last had records.
+    """
+
+    _places: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def see(self, report: BatchReport, now: int) -> None:
+        for part in report.ranges:
+            newest, place = part.newest, part.range.place
+            if newest is not None:
+                before, _ = self._places.get(place, (newest, now))
+                self._places[place] = (max(before, newest), now)
+
+    def at(self, now: int, idle: int | None = None) -> int | None:
+        """Return the watermark, or None if no row had an event time yet.
+
+        Rows with this time may still arrive; earlier rows are not expected.
+        """
+        times = [newest for newest, seen in self._places.values() if idle is None or now - seen <= idle]
+        return min(times) - 1 if times else None
 
 
 @dataclass(slots=True)

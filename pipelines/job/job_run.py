@@ -1,4 +1,7 @@
-"""Runs a job as one Spark Structured Streaming query, and again after failures that may pass."""
+"""Runs a job as one Spark Structured Streaming query, and again after failures that may pass.
+
+A batch that takes long logs its progress: without these lines nothing is shown until its commit.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ from penstock.pipelines.driver.maintenance import Maintenance
 from penstock.pipelines.errors import SparkEnded, WorkerLate
 from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacted_by_spark
 from penstock.pipelines.job.job import Job
-from penstock.pipelines.job.long_batch import LongBatch, running_tasks
 from penstock.pipelines.ledger.lineage import Lineage
 from penstock.pipelines.spark.errors import jvm_ended, told_by_spark
 from penstock.pipelines.spark.hadoop import checkpoint_url
@@ -29,6 +31,7 @@ from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.storage.failures import store_error
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
@@ -202,3 +205,32 @@ class JobRun:
 
 def run(job: Job, session: SparkSession, on_batch: OnBatch | None = None) -> None:
     JobRun(job, session, on_batch).run()
+
+
+SECONDS = 10.0  # between two lines
+
+
+@dataclass(slots=True)
+class LongBatch:
+    """`tasks` returns how many tasks of the running stages are done, and how many there are."""
+
+    tasks: Callable[[], tuple[int, int]]
+    clock: Callable[[], float] = time.monotonic
+    _logged: float = 0.0
+
+    def look(self, number: int, began: float) -> None:
+        """Log the progress of the batch under way, at most once in `SECONDS` and never before."""
+        now = self.clock()
+        if now - max(began, self._logged) < SECONDS:
+            return
+        self._logged = now
+        done, planned = self.tasks()
+        log.info("event=batch_running number=%d seconds=%d tasks_done=%d tasks=%d", number, now - began, done, planned)
+
+
+def running_tasks(context: SparkContext) -> tuple[int, int]:
+    """Return the tasks that are done and all tasks of the stages that run now."""
+    tracker = context.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    found = [(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage is not None]
+    return sum(done for done, _ in found), sum(planned for _, planned in found)

@@ -20,8 +20,8 @@ from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
-from penstock.pipelines.mapping.table_options import set_options
 from penstock.pipelines.mapping.target_images import TargetImages
+from penstock.pipelines.mapping.target_tables import set_options
 from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense

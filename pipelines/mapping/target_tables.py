@@ -1,12 +1,14 @@
 """The tables that a pipeline writes, as the driver, the planner and the tasks see them.
 
 After each batch the driver writes the schema id of each table to a file on its own machine. The planner adds the ids to
-the input partitions. A task reads the schema file of that version once and caches it.
+the input partitions. A task reads the schema file of that version once and caches it. Options that the pipeline wants
+are set on tables that exist already.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +22,9 @@ from penstock.table.catalog.registry import DEFAULT, OPTION
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
+from penstock.table.schema.changes import SetOption, is_immutable
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.usable import check_usable
 
 if TYPE_CHECKING:
     from penstock.pipelines.config.sink import CatalogConfig as CatalogSection
@@ -151,3 +156,27 @@ def state_at(store: TableStore, version: TableVersion) -> TableState:
     if version.snapshot == NEWEST:
         return TableState(store, snapshots.latest())
     return TableState(store, snapshots.get(version.snapshot) if version.snapshot else None)
+
+
+log = logging.getLogger(__name__)
+
+
+def set_options(
+    warehouse: CatalogSettings, table: str, wanted: Mapping[str, str], kept: frozenset[str] = frozenset()
+) -> TableSchema:
+    """Set the options that differ, and return the newest schema.
+
+    Options that determine how existing rows are stored or read, and those in `kept`, stay as they are, with a warning.
+    """
+    store = warehouse.store(table)
+    current = store.schema()
+    changes = []
+    for option, value in wanted.items():
+        has = current.options.get(option)
+        if has == value:
+            continue
+        if option == "bucket" or option in kept or is_immutable(option):
+            log.warning("event=option_kept table=%s option=%s value=%s wanted=%s", table, option, has, value)
+        else:
+            changes.append(SetOption(option, value))
+    return store.evolve(changes, check_usable) if changes else current

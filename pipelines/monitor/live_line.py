@@ -11,8 +11,7 @@ from penstock.errors import PenstockError
 from penstock.ingest.connector import RECORDS
 from penstock.pipelines.monitor.facts import BatchFacts, Look
 from penstock.pipelines.monitor.snapshot_progress import SnapshotProgress
-from penstock.pipelines.monitor.source_lag import lag_text
-from penstock.pipelines.monitor.status_text import span
+from penstock.pipelines.monitor.status_text import lag_text, span
 
 _CLEAR = "\r\033[2K"
 

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 import penstock
 from penstock.errors import ConfigError
-from penstock.pipelines.spark.class_archive import use_flags
+from penstock.pipelines.spark.fast_start import use_flags, use_lean_home
 from penstock.pipelines.spark.java import java_home
-from penstock.pipelines.spark.lean_home import use_lean_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,11 +11,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.pipelines.spark_source.columns import arrow_target, shaped, told_rows
 from penstock.pipelines.spark_source.errors import plain_errors
 from penstock.pipelines.spark_source.filters import expression
 from penstock.pipelines.spark_source.table_place import TablePlace
-from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead
+from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, shaped, told_rows
 
 
 class TableReader(DataSourceReader):

@@ -45,11 +45,10 @@ class PenstockDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        from penstock.pipelines.spark_source.columns import spark_schema
         from penstock.pipelines.spark_source.errors import plain_errors
         from penstock.pipelines.spark_source.sql_tables import remembered
         from penstock.pipelines.spark_source.table_place import TablePlace
-        from penstock.pipelines.spark_source.table_read import TableRead
+        from penstock.pipelines.spark_source.table_read import TableRead, spark_schema
 
         with plain_errors():
             return remembered(spark_schema(TableRead.of(TablePlace.of(self.options)).schema), self.options)

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, Truncation
-from penstock.ingest.batch_barrier import Barrier
-from penstock.ingest.source import Offsets, Range
+from penstock.ingest.source import Barrier, Offsets, Range
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.task_stats import Seconds, TaskStats, no_seconds
 from penstock.row_kinds import KIND_TEXTS, RowKinds

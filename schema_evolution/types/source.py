@@ -8,8 +8,7 @@ from functools import lru_cache
 from penstock.errors import ConfigError, SchemaConflict
 from penstock.formats.change import SourceField
 from penstock.formats.debezium.connect import ConnectType
-from penstock.schema_evolution.types.avro import avro_type
-from penstock.schema_evolution.types.debezium import debezium_type
+from penstock.schema_evolution.types.debezium import avro_type, debezium_type
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.mysql import knows, mysql_type
 from penstock.table.values.types import STRING, AtomicType, DataType, parse_type, type_json

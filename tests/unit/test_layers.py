@@ -78,7 +78,7 @@ FLOORS = {
         {"commands"},
     ],
     "ingest": [
-        {"source", "batch_barrier", "fetched_chunk", "carried_errors", "patience", "comparable_source"},
+        {"source", "fetched_chunk", "carried_errors"},
         {"decoded_source", "spark_stream"},
         {"connector"},
         {"kafka", "files", "mysql"},

@@ -13,7 +13,7 @@ from penstock.ingest.mysql.types import BYTES, INTEGER_BYTES, NETWORK_BYTES
 from penstock.ingest.mysql.values import labels, strings, temporal
 from penstock.ingest.mysql.values.arrays import fixed, padded, slices
 from penstock.ingest.mysql.values.decimals import decimals
-from penstock.ingest.mysql.values.network import addresses
+from penstock.ingest.mysql.values.labels import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable

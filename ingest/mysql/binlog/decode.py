@@ -12,11 +12,10 @@ from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.columns import column_of
 from penstock.ingest.mysql.binlog.event_groups import EventGroup, TableMapTracker, others, unreadable
-from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
+from penstock.ingest.mysql.binlog.query import CHANGES, parse_query, written_tables
 from penstock.ingest.mysql.binlog.range_cutter import STARTS
 from penstock.ingest.mysql.binlog.row_images import EventRows, partial_rows, whole_rows
 from penstock.ingest.mysql.binlog.row_layout import walk
-from penstock.ingest.mysql.ddl.logged_statements import written_tables
 from penstock.ingest.mysql.errors import (
     RowImageError,
     StatementBinlogError,

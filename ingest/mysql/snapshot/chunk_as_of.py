@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,16 +21,17 @@ from penstock.formats.change import ChangeBatch, ImageRule
 from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
 from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_position
 from penstock.ingest.mysql.position import LogPosition
-from penstock.ingest.mysql.server.connection import connected, server_facts
+from penstock.ingest.mysql.server.connection import ask, connected, server_facts
 from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.chunk_watermark import changes_between, in_chunk, log_order, row_numbers
-from penstock.ingest.mysql.snapshot.locked_tables import one_moment
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
 from penstock.row_kinds import DELETE, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.byte_view import Bools
     from penstock.ingest.mysql.server.address import ServerAddress
+    from penstock.ingest.mysql.server.catalog import TableName
+    from penstock.ingest.mysql.server.connection import Connection
 
 _TRIES = 3
 Changes = Callable[[LogPosition, LogPosition], list[ChangeBatch]]
@@ -162,3 +164,28 @@ def _cast(batch: ChangeBatch, target: pa.Schema) -> pa.RecordBatch:
             hint="restart the pipeline: it then reads the tables in their present form",
         ) from error
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+@contextmanager
+def one_moment(server: ServerAddress) -> Iterator[tuple[Connection, LogPosition]]:
+    """Open a connection that sees all tables as of the returned position; it is closed at the end of the context.
+
+    FLUSH TABLES WITH READ LOCK (needs RELOAD) blocks writers only while snapshot and position are determined, not while
+    the tables are read. Only transactional tables keep that state.
+    """
+    with connected(server) as reader:
+        ask(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        with connected(server) as locker:
+            ask(locker, "FLUSH TABLES WITH READ LOCK")
+            ask(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            position = latest(locker, server_facts(locker))
+            ask(locker, "UNLOCK TABLES")
+        yield reader, position
+
+
+def read_locked(
+    connection: Connection, names: Sequence[TableName], options: SnapshotOptions, oddities: Counter[str] | None = None
+) -> Iterator[ChangeBatch]:
+    """Yield all rows of these tables, one table after another, on a connection of `one_moment`."""
+    for database, table in names:
+        yield from chunk_batches(connection, Chunk(database, table, 0, is_last=True), options, oddities)

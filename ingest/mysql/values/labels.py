@@ -1,7 +1,11 @@
-"""ENUM, SET and BIT, which the binlog contains as small numbers: conversion to texts or bytes."""
+"""Conversion to texts or bytes of ENUM, SET and BIT, and of MariaDB's UUID, INET4 and INET6.
+
+The binlog contains them as small numbers or as plain bytes.
+"""
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.ingest.mysql.values.arrays import booleans, of_offsets, padded, validity
+from penstock.ingest.mysql.values.strings import by_distinct
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
@@ -65,3 +70,30 @@ def same_width(matrix: Bytes, null: Bools) -> pa.Array:
     return pc.if_else(
         pa.array(~null), of_offsets(pa.binary(), matrix.reshape(-1), offsets, np.zeros_like(null)), pa.scalar(None)
     )
+
+
+def addresses(matrix: Bytes, null: Bools, base: str) -> pa.Array:
+    convert = {"uuid": _uuid, "inet4": _inet4, "inet6": _inet6}[base]
+    return by_distinct(same_width(matrix, null), convert, pa.string())
+
+
+def _uuid(raw: bytes) -> str:
+    return str(uuid.UUID(bytes=raw))
+
+
+def _inet4(raw: bytes) -> str:
+    return ".".join(map(str, raw))
+
+
+def _inet6(raw: bytes) -> str:
+    """Return the address as the server prints it: the first longest run of zero words becomes `::`, even one word."""
+    words = [int.from_bytes(raw[place : place + 2], "big") for place in range(0, 16, 2)]
+    runs = [next((n for n, word in enumerate(words[place:]) if word), 8 - place) for place in range(8)]
+    longest = max(runs)
+    if not longest:
+        return ":".join(f"{word:x}" for word in words)
+    first = runs.index(longest)
+    if first == 0 and (longest == 6 or (longest == 5 and words[5] == 0xFFFF)):
+        return "::" + ("ffff:" if longest == 5 else "") + _inet4(raw[12:])
+    before, after = words[:first], words[first + longest :]
+    return ":".join(f"{word:x}" for word in before) + "::" + ":".join(f"{word:x}" for word in after)

@@ -22,9 +22,9 @@ from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.catalog import list_tables
 from penstock.ingest.mysql.server.connection import connected
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor, ChunkOptions
+from penstock.ingest.mysql.snapshot.chunk_as_of import one_moment, read_locked
 from penstock.ingest.mysql.snapshot.chunk_watermark import ExactChunk, in_chunk, read_exact
 from penstock.ingest.mysql.snapshot.chunks import next_chunks, require_key, start_chunks
-from penstock.ingest.mysql.snapshot.locked_tables import one_moment, read_locked
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 from penstock.ingest.mysql.values.rules import ValueRules
 from tests.integration.mysql.literals import TYPES, text

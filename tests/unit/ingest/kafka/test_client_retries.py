@@ -12,7 +12,7 @@ from penstock.errors import SourceError
 from penstock.ingest.kafka.broker_errors import patiently
 from penstock.ingest.kafka.client import EventLine, Seldom
 from penstock.ingest.kafka.cluster import KafkaCluster
-from penstock.ingest.patience import patience
+from penstock.ingest.source import patience
 
 
 def away() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.commands.examples import EXAMPLES
+from penstock.pipelines.commands.arguments import EXAMPLES
 from penstock.pipelines.commands.main import COMMANDS, main, overview
 from penstock.table.catalog.catalog import Catalog
 

@@ -10,8 +10,8 @@ import pytest
 
 from penstock import extensions
 from penstock.errors import ConfigError
+from penstock.pipelines.commands.schema import json_schema
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.config.json_schema import json_schema
 from tests.unit.test_extensions import install
 
 PIPELINE = "source: {type: %s, url: 'http://feed', token: '${FEED_TOKEN}'}\nsink: {catalog: {warehouse: /w}}\n"

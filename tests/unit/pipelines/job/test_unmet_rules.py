@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.formats.change import SourceField, SourceSchema
 from penstock.pipelines.api.check import checked_spec
-from penstock.pipelines.api.planned_source import tables_planned
+from penstock.pipelines.api.sample import tables_planned
 from penstock.pipelines.job import build
 from penstock.pipelines.job.unmet_rules import NoSuchTable, check_rules, unmet_rules
 from tests.here import run

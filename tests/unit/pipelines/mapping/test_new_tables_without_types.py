@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.pipelines.api.check_source import check_source
-from penstock.pipelines.api.planned_source import tables_planned
+from penstock.pipelines.api.sample import tables_planned
 from penstock.pipelines.config.model import PipelineSpec
 from tests.here import run
 from tests.shop import Shop, insert

@@ -14,7 +14,7 @@ from penstock.errors import ConfigError, SchemaConflict, SourceError
 from penstock.ingest.source import Range
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.driver.watermarks import Watermarks
+from penstock.pipelines.driver.batch_driver import Watermarks
 from penstock.pipelines.job import build
 from penstock.pipelines.tasks.reports import BatchReport, RangeReport, TableReport
 from tests.here import run

@@ -33,8 +33,8 @@ from penstock.pipelines.monitor.metrics import MOST_TABLES, Metrics
 from penstock.pipelines.monitor.server import StatusServer
 from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress, TableCopy
-from penstock.pipelines.monitor.source_lag import lag_text
 from penstock.pipelines.monitor.status import stalled
+from penstock.pipelines.monitor.status_text import lag_text
 from penstock.pipelines.monitor.tracing import TracingObserver, stages
 from penstock.pipelines.monitor.webhook import WebhookObserver, post
 from penstock.pipelines.tasks.task_stats import TaskStats

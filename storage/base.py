@@ -1,10 +1,13 @@
-"""The interface that a file store must implement for tables, and the entries of its folder listings."""
+"""The interface that a file store must implement for tables, and what holds for every store: creation and failures."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from penstock.errors import PenstockError, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +89,57 @@ class Storage(Protocol):
         Missing parent folders are created.
         """
         ...
+
+
+def put_if_absent(storage: Storage, path: str, data: bytes) -> bool:
+    """Create the file.
+
+    Return True when it contains `data` now, and False when another writer created it with other content.
+
+    Clients of object stores, NFS and HDFS repeat a request whose reply was lost, and the repeated request is then
+    refused because the first one succeeded. So after a refusal, the content of the file decides. If two writers put the
+    same bytes, both get True.
+
+    After an OSError it is unknown whether the file exists or will exist: a request that timed out may take effect
+    later.
+    """
+    try:
+        if storage.create(path, data):
+            return True
+        return storage.read(path) == data
+    except OSError:
+        if _holds(storage, path, data):
+            return True
+        raise
+
+
+def _holds(storage: Storage, path: str, data: bytes) -> bool:
+    try:
+        return storage.read(path) == data
+    except OSError:
+        return False
+
+
+# Waiting does not help against these: missing rights, a read-only mount, an invalid path.
+_LASTING = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENOTEMPTY,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+}
+
+
+def store_error(failure: OSError, message: str, *, hint: str | None = None, **facts: object) -> OSError:
+    """Return the error to raise for a failure of the store.
+
+    It is a StoreError, which is retried, if the failure may be temporary, and otherwise the failure itself.
+    """
+    lasts = isinstance(failure, PermissionError | FileExistsError) or failure.errno in _LASTING
+    if lasts or isinstance(failure, PenstockError):
+        return failure
+    return StoreError(message, hint=hint, reason=str(failure), **facts)

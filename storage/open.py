@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.errors import ConfigError
-from penstock.storage.base import Storage
+from penstock.storage.base import Storage, put_if_absent
 from penstock.storage.catalog_options import check_catalog
-from penstock.storage.conditional_put import put_if_absent
 from penstock.storage.known_options import check_known
 from penstock.storage.local import LocalStorage
 from penstock.storage.options import azure_config, gcs_config, s3_config

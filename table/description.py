@@ -9,10 +9,9 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
-from penstock.table.meta.branches import branch_names
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.store import TableStore
+from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.checks import check_given, report
 from penstock.table.schema.numbered_files import MAIN_BRANCH

@@ -28,7 +28,7 @@ from penstock.pipelines.ledger.lineage import Lineage
 from penstock.pipelines.spark.errors import jvm_ended, told_by_spark
 from penstock.pipelines.spark.hadoop import checkpoint_url
 from penstock.pipelines.tasks import shuffle_rows as blobs
-from penstock.storage.failures import store_error
+from penstock.storage.base import store_error
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

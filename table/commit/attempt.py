@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict, PenstockError, StoreError
-from penstock.storage.failures import store_error
-from penstock.table.commit.changes import Changes, record_delta
+from penstock.storage.base import store_error
+from penstock.table.commit.changes import Changes, record_delta, with_row_ids
 from penstock.table.commit.manifest_lists import ManifestListWriter
-from penstock.table.commit.row_tracking import with_row_ids
 from penstock.table.meta.errors import ManifestMissing
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore

@@ -1,13 +1,15 @@
-"""The changes of one snapshot, derived from the commit messages of the writers."""
+"""The changes of one snapshot, derived from the commit messages of the writers, and the row ids of its new files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.entries import CommitMessage, FileKind, IndexEntry, ManifestEntry
-from penstock.table.meta.snapshot import CommitKind
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.options.table_options import TableOptions
+from penstock.table.options.writers import ROW_TRACKING_ENABLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +78,24 @@ def _entries(message: CommitMessage, kind: FileKind, files: Iterable[DataFile]) 
 def record_delta(entries: Iterable[ManifestEntry]) -> int:
     """Return how many rows the entries add to the table, without deduplication by key."""
     return sum(entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count for entry in entries)
+
+
+def with_row_ids(changes: Changes, latest: Snapshot | None, options: Mapping[str, str]) -> tuple[Changes, int]:
+    """Return the changes with row ids and sequence numbers, and the first row id of the next commit.
+
+    The sequence number of a row is the id of the snapshot that wrote it, so both depend on the snapshot this commit
+    follows.
+    """
+    next_id = latest.next_row_id if latest else 0
+    if not TableOptions(options)[ROW_TRACKING_ENABLED]:
+        return changes, next_id
+    snapshot_id = latest.id + 1 if latest else 1
+    entries: list[ManifestEntry] = []
+    for entry in changes.entries:
+        file = replace(entry.file, min_sequence=snapshot_id, max_sequence=snapshot_id)
+        new = entry.kind is FileKind.ADD and file.source == FileSource.APPEND and file.first_row_id is None
+        if new:
+            file = replace(file, first_row_id=next_id)
+            next_id += file.row_count
+        entries.append(replace(entry, file=file))
+    return replace(changes, entries=entries), next_id

@@ -22,7 +22,7 @@ from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.values.binary_row import decode_row
-from penstock.table.values.order_values import order_values
+from penstock.table.values.internal import order_values
 
 Covers = Callable[[bytes], bool]
 Contents = frozenset[object]

@@ -20,7 +20,7 @@ from penstock.table.options.changelogs import (
     ChangelogProducer,
 )
 from penstock.table.options.table_options import TableOptions
-from penstock.table.values.arrays import Flags, Ints
+from penstock.table.values.buffers import Flags, Ints
 from penstock.table.values.types import AtomicType, DataType
 
 _LATEST = np.iinfo(np.int64).max

@@ -17,7 +17,7 @@ from penstock.table.merge.incoming_kinds import kept_rows
 from penstock.table.merge.key_groups import KeyGroups, concat_parts, group_rows, kinds_of, whole
 from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.merge.sorted_runs import Levels
-from penstock.table.values.arrays import Flags, Ints
+from penstock.table.values.buffers import Flags, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from penstock.table.merge.key_values import KeyRows, KeyValue
 from penstock.table.merge.sorted_runs import KeyedFile, Levels
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
-from penstock.table.values.arrays import Ints
-from penstock.table.values.buffers import fixed_values
+from penstock.table.values.buffers import Ints, fixed_values
 from penstock.table.values.sort_keys import comparable_keys
 
 # Up to this many keys do not justify a lookup file of the whole data file at the first lookup; at the second they do.

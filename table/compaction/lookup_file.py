@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.values.arrays import Ints, Words
-from penstock.table.values.buffers import fixed_values, rows_at
+from penstock.table.values.buffers import Ints, Words, fixed_values, rows_at
 from penstock.table.values.sort_keys import ColumnLayout, KeyLayout, Keys, comparable_keys, key_layout, sort_keys
 from penstock.table.values.types import DataType, parse_atomic, type_text
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.table.options.compaction import ZORDER_VAR_LENGTH_CONTRIBUTION
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arrays import Bytes, Words
+from penstock.table.values.buffers import Bytes, Words
 from penstock.table.values.curves import WORD, code_order, hilbert_codes, leading_words, value_codes, z_codes
 from penstock.table.values.types import AtomicType, Field
 

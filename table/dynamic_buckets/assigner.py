@@ -18,7 +18,7 @@ from penstock.table.meta.data_file import EMPTY_ROW
 from penstock.table.meta.entries import HASH_INDEX, CommitMessage, FileKind, IndexEntry
 from penstock.table.meta.store import TableStore
 from penstock.table.options.buckets import DYNAMIC_BUCKET_INITIAL_BUCKETS
-from penstock.table.values.arrays import Hashes
+from penstock.table.values.buffers import Hashes
 
 Buckets = npt.NDArray[np.int32]
 

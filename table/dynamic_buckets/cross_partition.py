@@ -33,7 +33,7 @@ from penstock.table.dynamic_buckets.key_index import KeyIndex, Overlay
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.merge.spec import MergeEngine, MovedKey
 from penstock.table.meta.store import TableStore
-from penstock.table.values.arrays import Ints
+from penstock.table.values.buffers import Ints
 from penstock.table.values.fingerprints import Fingerprints, fingerprints
 from penstock.table.values.internal import from_internal
 

@@ -13,12 +13,11 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.dynamic_buckets.index_runs import KeyRun, places_of
 from penstock.table.files.columns import VALUE_KIND
 from penstock.table.files.file_reader import FileReader
-from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.data_file import DataFile, wall_millis
 from penstock.table.meta.entries import Bucket, FileKind, ManifestEntry
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.meta.wall_clock import wall_millis
 from penstock.table.options.buckets import CROSS_PARTITION_UPSERT_INDEX_TTL
 from penstock.table.read.plan import Split, grouped, invisible_level_0, plan_state
 from penstock.table.read.split_reader import SplitReader

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.table.values.arrays import Ints, Words
+from penstock.table.values.buffers import Ints, Words
 from penstock.table.values.fingerprints import Fingerprints
 
 Stamps = npt.NDArray[np.uint32]

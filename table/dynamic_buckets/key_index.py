@@ -18,7 +18,7 @@ from penstock.table.dynamic_buckets.index_runs import (
     united,
     write_run,
 )
-from penstock.table.values.arrays import Ints
+from penstock.table.values.buffers import Ints
 from penstock.table.values.fingerprints import Fingerprints
 
 _MOST_RUNS = 8

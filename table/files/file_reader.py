@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PenstockError, StoreError, TableCorrupt
-from penstock.storage.base import Storage
-from penstock.storage.failures import store_error
+from penstock.storage.base import Storage, store_error
 from penstock.table.files.avro import reader as avro
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, has_nanoseconds
 from penstock.table.files.conditions import ColumnCondition

@@ -20,8 +20,7 @@ from penstock.table.files.orc.reader import OrcWriter
 from penstock.table.files.parquet.reader import ParquetWriter
 from penstock.table.files.parquet.relayout import relayout
 from penstock.table.files.statistics import FileStatistics, StatsMode, stats_modes
-from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource
-from penstock.table.meta.wall_clock import wall_millis
+from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource, wall_millis
 from penstock.table.options.changelogs import CHANGELOG_FILE_PREFIX
 from penstock.table.options.checks import check_writable
 from penstock.table.options.files import DATA_FILE_PREFIX, METADATA_STATS_DENSE_STORE, TARGET_FILE_SIZE

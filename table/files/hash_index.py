@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.errors import TableCorrupt
-from penstock.table.values.arrays import Hashes
+from penstock.table.values.buffers import Hashes
 
 _STORED = np.dtype(">i4")
 

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.table.files.errors import TimestampOutOfRange
-from penstock.table.values.arrays import Ints
-from penstock.table.values.buffers import validity
+from penstock.table.values.buffers import Ints, validity
 
 UNIT_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _LAST_SECOND = 2**63 // 10**9

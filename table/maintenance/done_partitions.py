@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError, SourceError
 from penstock.table.buckets.layout import Layout
 from penstock.table.maintenance.partition_times import PartitionTimes
-from penstock.table.maintenance.success_files import read_success, write_success
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -28,6 +27,32 @@ from penstock.table.options.partitions import (
     PARTITION_TIME_INTERVAL,
 )
 from penstock.table.options.table_options import TableOptions
+from penstock.table.schema.json_file import pretty_json
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessFile:
+    """The creation and modification time in a success file, in epoch milliseconds."""
+
+    created: int
+    changed: int
+
+
+def read_success(store: TableStore, path: str) -> SuccessFile | None:
+    """Return the times in the success file; None when it does not exist or is incomplete."""
+    try:
+        found = json.loads(store.storage.read(path))
+        return SuccessFile(int(found["creationTime"]), int(found["modificationTime"]))
+    except (FileNotFoundError, KeyError, TypeError, ValueError):
+        return None
+
+
+def write_success(store: TableStore, path: str) -> None:
+    """Write a success file. An existing one keeps its creation time."""
+    now, made = store.ambient.now_millis(), read_success(store, path)
+    times = {"creationTime": made.created if made is not None else now, "modificationTime": now}
+    store.storage.write(path, pretty_json(times))
+
 
 SUCCESS = "_SUCCESS"
 ACTIONS = ("success-file", "http-report")

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import TableCorrupt
-from penstock.table.meta.branches import branch_names
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile
 from penstock.table.meta.live import (
     base_manifests,
@@ -19,7 +18,7 @@ from penstock.table.meta.live import (
     remaining_changelog,
 )
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.store import TableStore
+from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict
-from penstock.storage.conditional_put import put_if_absent
+from penstock.storage.base import put_if_absent
 from penstock.table.maintenance.tags import snapshot_or_tagged, tag_files
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot

@@ -8,18 +8,23 @@ from typing import Self
 
 from penstock.errors import ConfigError
 from penstock.table.description import TableDescription
-from penstock.table.maintenance.branches import create_branch, delete_branch
-from penstock.table.maintenance.consumers import expire_consumers
+from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintenance.done_partitions import mark_partitions_done
-from penstock.table.maintenance.fast_forward import fast_forward
 from penstock.table.maintenance.file_deletion import delete_all
 from penstock.table.maintenance.orphans import Orphan, find_orphans
 from penstock.table.maintenance.partition_expiry import expire_partitions
 from penstock.table.maintenance.rollback import RollbackResult, rollback_to, undone_by_rollback
 from penstock.table.maintenance.snapshot_expiry import ExpiryResult, expire_changelogs, expire_snapshots
-from penstock.table.maintenance.tag_changes import rename_tag, replace_tag, tag_from_timestamp, tag_from_watermark
-from penstock.table.maintenance.tags import create_tag, delete_tag, expire_tags
-from penstock.table.maintenance.upkeep import Upkeep, keep_up
+from penstock.table.maintenance.tags import (
+    create_tag,
+    delete_tag,
+    expire_tags,
+    rename_tag,
+    replace_tag,
+    tag_from_timestamp,
+    tag_from_watermark,
+)
+from penstock.table.maintenance.upkeep import Upkeep, expire_consumers, keep_up
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import Snapshot

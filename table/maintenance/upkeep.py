@@ -1,4 +1,7 @@
-"""One round of a table's maintenance, to be called regularly: by a pipeline, a writer after its commit, or a script."""
+"""One round of a table's maintenance, to be called regularly: by a pipeline, a writer after its commit, or a script.
+
+It includes the expiry of consumers that stopped reading, which would otherwise protect snapshots from expiry for ever.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
 from penstock.table.maintenance.automatic_tags import AutomaticTags, create_batch_tag, create_idle_snapshot
-from penstock.table.maintenance.consumers import expire_consumers
 from penstock.table.maintenance.done_partitions import mark_due, mark_written, watermark_time
 from penstock.table.maintenance.partition_expiry import PartitionExpiry, expire_partitions
 from penstock.table.maintenance.snapshot_expiry import ExpiryResult, expire_snapshots
 from penstock.table.maintenance.tags import expire_tags
+from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.options.commits import CONSUMER_EXPIRATION_TIME
 from penstock.table.options.compaction import WRITE_ONLY
 from penstock.table.options.partitions import (
     END_INPUT_CHECK_PARTITION_EXPIRE,
@@ -22,6 +26,24 @@ from penstock.table.options.partitions import (
     TAG_TIME_EXPIRE_ENABLED,
 )
 from penstock.table.options.table_options import TableOptions
+
+
+def expire_consumers(store: TableStore, older_than: int | None = None) -> list[str]:
+    """Delete the consumers that have not moved since `older_than`, or for `consumer.expiration-time`; return their ids.
+
+    Nothing is deleted when neither is set, and no consumer whose modification time the store does not know.
+    """
+    if older_than is None:
+        idle = store.schema().typed[CONSUMER_EXPIRATION_TIME]
+        if idle is None:
+            return []
+        older_than = store.ambient.now_millis() - idle
+    files = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
+    over = [consumer.id for consumer in files.all() if 0 < consumer.modified < older_than]
+    for consumer_id in over:
+        files.delete(consumer_id)
+    return over
+
 
 HOUR = 3_600_000
 MOST_TAGS = 50  # expired in one round

@@ -21,7 +21,7 @@ from penstock.table.merge.key_groups import concat_parts, group_rows
 from penstock.table.merge.key_values import KeyRows
 from penstock.table.merge.merge_rows import merge_rows
 from penstock.table.merge.spec import MergeSpec
-from penstock.table.values.arrays import Ints
+from penstock.table.values.buffers import Ints
 from penstock.table.values.sort_keys import sort_keys
 from penstock.table.values.types import AtomicType
 

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.row_kinds import RowKinds, is_retract
-from penstock.table.values.arrays import Flags, Ints
-from penstock.table.values.buffers import Rows, fixed_values
+from penstock.table.values.buffers import Flags, Ints, Rows, fixed_values
 from penstock.table.values.key_permutation import stable_order
 from penstock.table.values.sort_keys import Keys, sort_keys
 from penstock.table.values.types import AtomicType, DataType

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from penstock.table.values.binary_row import decode_row
-from penstock.table.values.internal import internal_values
-from penstock.table.values.order_values import OrderValue, order_values
+from penstock.table.values.internal import OrderValue, internal_values, order_values
 from penstock.table.values.types import DataType
 
 KeyValue: TypeAlias = tuple[OrderValue, ...]

@@ -11,7 +11,7 @@ from penstock.table.merge.incoming_kinds import kept_rows
 from penstock.table.merge.key_groups import KeyGroups, concat_parts, group_rows, kinds_of, visible_rows
 from penstock.table.merge.outcome import Outcome
 from penstock.table.merge.spec import MergeSpec
-from penstock.table.values.arrays import Ints
+from penstock.table.values.buffers import Ints
 
 
 def merge_rows(

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from penstock.row_kinds import RowKinds, is_retract
 from penstock.table.merge.key_groups import KIND, KeyGroups, Work
-from penstock.table.values.arrays import Flags, Ints
-from penstock.table.values.buffers import rows_at
+from penstock.table.values.buffers import Flags, Ints, rows_at
 
 
 @dataclass(frozen=True, slots=True)

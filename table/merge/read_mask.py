@@ -15,7 +15,7 @@ from penstock.row_kinds import is_retract
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, Step, steps
 from penstock.table.merge.key_groups import KIND, SEQUENCE, concat_parts, kinds_of, newest_rows
 from penstock.table.merge.spec import MergeSpec
-from penstock.table.values.arrays import Flags
+from penstock.table.values.buffers import Flags
 
 
 def may_mask(spec: MergeSpec, runs: int) -> bool:

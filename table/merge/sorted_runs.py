@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.table.merge.key_values import KeyValue, key_value
 from penstock.table.meta.data_file import DataFile
-from penstock.table.values.arrays import Ints
+from penstock.table.values.buffers import Ints
 from penstock.table.values.types import DataType
 
 

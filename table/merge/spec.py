@@ -13,7 +13,7 @@ from penstock.table.merge.outcome import Outcome
 from penstock.table.options.declaration import TableOption
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arrays import Flags
+from penstock.table.values.buffers import Flags
 from penstock.table.values.types import DataType, Field
 
 

@@ -1,8 +1,12 @@
-"""The metadata of a data file in a manifest."""
+"""The metadata of a data file in a manifest.
+
+Its creation time is the writer's local wall clock without a zone, as Java stores it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import IntEnum
 
 EMPTY_ROW = bytes(12)
@@ -55,3 +59,15 @@ class DataFile:
     @property
     def format(self) -> str:
         return self.name.rpartition(".")[2]
+
+
+def wall_millis(epoch_millis: int) -> int:
+    """Return the local time of this machine at an instant, in milliseconds as if the local time were UTC."""
+    offset = datetime.fromtimestamp(epoch_millis / 1000).astimezone().utcoffset()
+    return epoch_millis + (0 if offset is None else round(offset.total_seconds() * 1000))
+
+
+def epoch_millis(wall: int) -> int:
+    """Return the instant at which this machine's local time was `wall`."""
+    guess = wall - (wall_millis(wall) - wall)
+    return wall - (wall_millis(guess) - guess)

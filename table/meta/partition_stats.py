@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats
 from penstock.table.values.binary_row import decode_row, encode_row
-from penstock.table.values.order_values import order_value
+from penstock.table.values.internal import order_value
 from penstock.table.values.types import DataType
 
 

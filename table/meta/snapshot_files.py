@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.errors import StoreError
-from penstock.storage.base import Storage
-from penstock.storage.conditional_put import put_if_absent
+from penstock.storage.base import Storage, put_if_absent
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.hinted_folder import HintedFolder
 from penstock.table.meta.snapshot import Snapshot

@@ -158,3 +158,12 @@ class TableStore:
         That is the newest one if they change nothing. `check` may refuse it.
         """
         return self.commits.evolve_schema(self, changes, check)
+
+
+_PREFIX = "branch-"
+
+
+def branch_names(store: TableStore) -> list[str]:
+    """Return the names of the table's branches, sorted."""
+    names = (entry.name for entry in store.storage.list(store.paths.branches_folder) if entry.is_dir)
+    return sorted(name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from penstock.errors import TableCorrupt, nearest
-from penstock.storage.base import Storage
-from penstock.storage.conditional_put import put_if_absent
+from penstock.storage.base import Storage, put_if_absent
 from penstock.table.meta.errors import TagMissing
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_json import snapshot_node, snapshot_of

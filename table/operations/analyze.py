@@ -19,10 +19,10 @@ from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.scan import Scan
-from penstock.table.values.arrays import Words
+from penstock.table.values.buffers import Words
 from penstock.table.values.fingerprints import fingerprints
 from penstock.table.values.internal import internal_values
-from penstock.table.values.nearest import no_column
+from penstock.table.values.names import no_column
 from penstock.table.values.types import AtomicType, Field
 
 # Distinct values are counted exactly up to this number, and estimated (HyperLogLog) beyond: 2^14 registers keep the

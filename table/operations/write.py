@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.row_kinds import RowKinds
-from penstock.storage.failures import store_error
+from penstock.storage.base import store_error
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRules, refuse_folders
 from penstock.table.buckets.layout import BucketMode, Layout

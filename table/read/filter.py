@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.read.sql_pruning import pushed_down, with_lists
-from penstock.table.values.nearest import no_column
+from penstock.table.values.names import no_column
 from penstock.table.values.optional import duckdb_module
 
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')

@@ -25,7 +25,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, whole_number
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.html import facts_html
-from penstock.table.values.nearest import no_column
+from penstock.table.values.names import no_column
 from penstock.table.values.types import Field
 
 

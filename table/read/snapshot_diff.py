@@ -19,7 +19,7 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.plan import Plan, Split, grouped, only, plan_state
 from penstock.table.read.split_reader import SplitReader
-from penstock.table.values.arrays import Flags
+from penstock.table.values.buffers import Flags
 from penstock.table.values.fingerprints import fingerprints
 from penstock.table.values.internal import entry_types, internal_values
 from penstock.table.values.sort_keys import comparable_keys

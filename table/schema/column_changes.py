@@ -5,18 +5,49 @@ Each function returns the changed schema, or raises ConfigError if Paimon refuse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
 from penstock.table.options.definition import ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED, DISABLE_EXPLICIT_TYPE_CASTING
-from penstock.table.schema.field_ids import number_members
-from penstock.table.schema.members import Path, edit_field, edit_members, edit_type, place_of
-from penstock.table.schema.renames import rename_in_options
+from penstock.table.options.merge_engines import FIELDS_DEFAULT_AGGREGATE_FUNCTION
+from penstock.table.schema.members import Path, edit_field, edit_members, edit_type, number_members, place_of
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import check_default
 from penstock.table.values.cast_rules import can_cast
 from penstock.table.values.types import DataType, Field, type_json, with_nullability
+
+# Options whose value is a list of columns.
+_LISTS = (
+    "bucket-key",
+    "changelog-producer.row-deduplicate-ignore-fields",
+    "clustering.columns",
+    "partial-update.remove-record-on-sequence-group",
+    "record-level.time-field",
+    "rowkind.field",
+    "sequence.field",
+    "upsert-key",
+)
+
+
+def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
+    """Return the options with the column renamed in keys and values."""
+
+    def renamed(names: str) -> str:
+        return ",".join(new if name.strip() == old else name for name in names.split(","))
+
+    found = {}
+    for key, value in options.items():
+        if key.startswith("fields.") and key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
+            _, columns, *rest = key.split(".")
+            key = ".".join(["fields", renamed(columns), *rest])
+            value = renamed(value) if rest == ["sequence-group"] else value
+        elif key in _LISTS or (key.startswith("file-index.") and key.endswith(".columns")):
+            value = renamed(value)
+        elif key.startswith("file-index.") and f".{old}." in key:
+            key = key.replace(f".{old}.", f".{new}.", 1)
+        found[key] = value
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from penstock.table.options.checks import check_given
 from penstock.table.options.declaration import TableOption
 from penstock.table.options.definition import PARTITION, PRIMARY_KEY
 from penstock.table.options.table_options import TableOptions
-from penstock.table.schema.field_ids import number_columns
+from penstock.table.schema.members import number_columns
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type
 from penstock.table.schema.validation import check_default, check_schema

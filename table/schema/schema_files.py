@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import ConfigError, TableCorrupt
-from penstock.storage.base import Entry, Storage
-from penstock.storage.conditional_put import put_if_absent
+from penstock.storage.base import Entry, Storage, put_if_absent
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder, numbered
 from penstock.table.schema.table_schema import TableSchema

@@ -13,8 +13,8 @@ from penstock.table.options.files import FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.option_rules import check_options
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.cast_rules import CastFailed
 from penstock.table.values.casts import cast_array
-from penstock.table.values.errors import CastFailed
 from penstock.table.values.types import (
     STRING,
     ArrayType,

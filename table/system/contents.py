@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.data_file import DataFile, epoch_millis
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import all_manifests, index_entries, live_entries
 from penstock.table.meta.store import TableStore
-from penstock.table.meta.wall_clock import epoch_millis
 from penstock.table.system.description import TIMESTAMP, local, table_of
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.partition_text import row_text, value_text

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from penstock.errors import TableCorrupt
-from penstock.table.meta.branches import branch_names
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.store import TableStore
+from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import Tag, TagFiles
 from penstock.table.schema.json_file import JsonFile
 from penstock.table.values.types import field_json

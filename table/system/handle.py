@@ -13,7 +13,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.outputs import Outputs
 from penstock.table.system.tables import check_name, system_table
-from penstock.table.values.nearest import no_column
+from penstock.table.values.names import no_column
 
 
 @dataclass(frozen=True, slots=True)

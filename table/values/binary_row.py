@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import TableCorrupt
-from penstock.table.values.arrays import Bytes, Ints
+from penstock.table.values.buffers import Bytes, Ints
 from penstock.table.values.row_codec import decode_body, encode_body
 from penstock.table.values.row_columns import RowColumns, Tail, row_columns
 from penstock.table.values.types import DataType

@@ -1,18 +1,25 @@
 """Arrow arrays as numpy arrays over the same memory. Slices are respected; callers must handle nulls.
 
 These functions replace `Array.to_numpy`, whose first call in a process imports pandas, about one CPU second.
+
+The types of the arrays have names here, which all code of tables uses.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.values.arrays import Bytes, Flags, Ints
+Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]  # eight bytes of a key, as an integer with the same order
+Hashes: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
+
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.buffers import array_like, decimal_words, fixed_values
-from penstock.table.values.errors import CastFailed
+from penstock.table.values.cast_rules import CastFailed
 from penstock.table.values.types import AtomicType
 
 DTYPES = {

@@ -1,9 +1,13 @@
-"""The column type changes that ALTER allows. The table was recorded by trying every pair in Java Paimon 1.3."""
+"""The column type changes that ALTER allows. The table was recorded by trying every pair in Java Paimon 1.3.
+
+The module also has the error of a single value that a cast cannot represent.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.errors import DecodeError
 from penstock.table.values.types import STRING, AtomicType, DataType, MultisetType, with_nullability
 
 
@@ -61,3 +65,7 @@ def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
         return explicit
     allowed = CASTS.get(target.root, Sources((), ()))
     return root in allowed.implicit or (explicit and root in allowed.explicit)
+
+
+class CastFailed(DecodeError):
+    """A stored value that cannot be represented in the requested type, such as `abc` as INT."""

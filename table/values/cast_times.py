@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.values.arrays import Ints
 from penstock.table.values.arrow_types import timestamp_unit, to_arrow
-from penstock.table.values.buffers import array_like, fixed_values
+from penstock.table.values.buffers import Ints, array_like, fixed_values
 from penstock.table.values.types import AtomicType
 
 DAY = 86_400_000

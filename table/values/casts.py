@@ -10,8 +10,8 @@ from penstock.errors import ConfigError
 from penstock.table.values.arrow_types import arrow_field, to_arrow
 from penstock.table.values.buffers import one_array
 from penstock.table.values.cast_numbers import cast_number
+from penstock.table.values.cast_rules import CastFailed
 from penstock.table.values.cast_times import cast_time
-from penstock.table.values.errors import CastFailed
 from penstock.table.values.internal import entry_types
 from penstock.table.values.text_parser import parse_texts
 from penstock.table.values.texts import fit_bytes, fit_text, to_text

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.table.values.arrays import Bytes, Words
-from penstock.table.values.buffers import decimal_words, filled_values, padded, text_parts, validity
+from penstock.table.values.buffers import Bytes, Words, decimal_words, filled_values, padded, text_parts, validity
 from penstock.table.values.types import AtomicType, DataType
 
 WORD = 8

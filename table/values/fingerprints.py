@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.values.arrays import Words
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.buffers import one_array
+from penstock.table.values.buffers import Words, one_array
 from penstock.table.values.row_columns import RowColumns, Tail, row_columns
 from penstock.table.values.types import DataType
 

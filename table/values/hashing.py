@@ -14,9 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.table.values.arrays import Hashes, Ints
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.buffers import filled_values, one_array
+from penstock.table.values.buffers import Hashes, Ints, filled_values, one_array
 from penstock.table.values.row_columns import RowColumns, Tail, row_columns
 from penstock.table.values.types import AtomicType, DataType
 

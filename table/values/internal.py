@@ -3,15 +3,20 @@
 BOOLEAN is bool; integers, DATE (days since 1970) and TIME (milliseconds) are int; FLOAT and DOUBLE are float; DECIMAL
 is Decimal; strings are str; bytes are bytes; TIMESTAMP and TIMESTAMP_LTZ are int nanoseconds since 1970; ARRAY is a
 list; MAP and MULTISET are lists of pairs; ROW is a tuple; VARIANT is the pair (value, metadata); null is None.
+
+Single values also have an order here: as Python values that compare as the table orders them.
 """
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Sequence
 from decimal import Context, Decimal, Inexact
 
 import pyarrow as pa
 
+from penstock.errors import ConfigError
 from penstock.table.values.arrow_types import timestamp_unit, to_arrow
 from penstock.table.values.buffers import one_array
 from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType
@@ -98,3 +103,32 @@ def _arrow_value(value: object, type_: DataType) -> object:
             members = zip(fields, value, strict=True)
             return {field.name: _arrow_value(item, field.type) for field, item in members}
     return value
+
+
+OrderValue = tuple[int, object]
+
+
+def order_value(value: object, type_: DataType) -> OrderValue:
+    """Return a Python value that compares as the table orders this internal value.
+
+    Nulls sort first, and floats as Double.compare orders them.
+    """
+    if value is None:
+        return 0, 0
+    if isinstance(value, float):
+        return 1, _double_order(value)
+    if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
+        raise ConfigError(f"{type_} has no order")
+    return 1, value  # Python compares str by code point, which is the order of UTF-8 bytes
+
+
+def order_values(values: Sequence[object], types: Sequence[DataType]) -> tuple[OrderValue, ...]:
+    """Return the order_value of every column of a key."""
+    return tuple(order_value(value, type_) for value, type_ in zip(values, types, strict=True))
+
+
+def _double_order(value: float) -> int:
+    if math.isnan(value):
+        return 1 << 63
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits if bits >= 0 else bits ^ 0x7FFFFFFFFFFFFFFF

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.table.values.arrays import Ints, Words
+from penstock.table.values.buffers import Ints, Words
 from penstock.table.values.sort_keys import Keys
 
 

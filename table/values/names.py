@@ -1,8 +1,10 @@
-"""Checks of names that become one component of a path: databases, tables, branches, tags and consumers."""
+"""Names that users give: checks of those that become a component of a path, and the error for unknown columns."""
 
 from __future__ import annotations
 
-from penstock.errors import ConfigError
+from collections.abc import Iterable, Sequence
+
+from penstock.errors import ConfigError, did_you_mean
 
 LONGEST = 250  # bytes; file systems allow 255 for a folder, and some folder names have a prefix or suffix
 LONGEST_NEW = 200  # for files that are first written under a longer temporary name
@@ -44,3 +46,15 @@ def relative_folder(path: str, option: str) -> str | None:
             hint="use a folder below the table, as in  data  or  files/data",
         )
     return path
+
+
+def no_column(unknown: Sequence[str], names: Iterable[str], table: str | None = None, **facts: object) -> ConfigError:
+    """Return the error for columns that the table does not have."""
+    known = list(names)
+    return ConfigError(
+        f"the table has no column {', '.join(map(repr, unknown))}",
+        table=table,
+        columns=", ".join(known),
+        hint=did_you_mean(str(unknown[0]), known),
+        **facts,
+    )

@@ -14,9 +14,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.values.arrays import Bytes, Flags, Ints
 from penstock.table.values.arrow_types import timestamp_unit, to_arrow
-from penstock.table.values.buffers import decimal_words, filled_values, one_array, padded, text_parts
+from penstock.table.values.buffers import (
+    Bytes,
+    Flags,
+    Ints,
+    decimal_words,
+    filled_values,
+    one_array,
+    padded,
+    text_parts,
+)
 from penstock.table.values.buffers import validity as valid_mask
 from penstock.table.values.internal import internal_values
 from penstock.table.values.row_codec import encode_nested, header_size, is_wide_decimal, is_wide_timestamp

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.table.values.arrays import Bytes, Ints
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.buffers import (
+    Bytes,
+    Ints,
     decimal_words,
     filled_values,
     fixed_values,

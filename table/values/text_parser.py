@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.values.cast_numbers import rounded_decimal
+from penstock.table.values.cast_rules import CastFailed
 from penstock.table.values.cast_times import DAY, instants
-from penstock.table.values.errors import CastFailed
 from penstock.table.values.internal import from_internal
 from penstock.table.values.types import AtomicType, type_text
 

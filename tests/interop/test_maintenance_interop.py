@@ -11,8 +11,7 @@ import pytest
 
 import penstock
 from penstock.storage.local import LocalStorage
-from penstock.table.maintenance.branches import create_branch
-from penstock.table.maintenance.fast_forward import fast_forward
+from penstock.table.maintenance.branches import create_branch, fast_forward
 from penstock.table.maintenance.orphans import find_orphans
 from penstock.table.maintenance.partition_expiry import expire_partitions
 from penstock.table.maintenance.rollback import rollback_to

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.meta.branches import branch_names
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.store import TableStore
+from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import TagFiles
 
 

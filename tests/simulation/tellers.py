@@ -14,8 +14,7 @@ from penstock.storage.base import Storage
 from penstock.storage.environment import Environment
 from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
-from penstock.table.maintenance.branches import create_branch
-from penstock.table.maintenance.fast_forward import fast_forward
+from penstock.table.maintenance.branches import create_branch, fast_forward
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import create_tag, delete_tag

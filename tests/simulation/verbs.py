@@ -24,15 +24,12 @@ from penstock.table.catalog.clone import clone_table
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
-from penstock.table.maintenance.branches import create_branch
-from penstock.table.maintenance.fast_forward import fast_forward
+from penstock.table.maintenance.branches import create_branch, fast_forward
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
-from penstock.table.maintenance.tag_changes import rename_tag, replace_tag
-from penstock.table.maintenance.tags import create_tag, delete_tag
-from penstock.table.meta.branches import branch_names
-from penstock.table.meta.store import TableStore
+from penstock.table.maintenance.tags import create_tag, delete_tag, rename_tag, replace_tag
+from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.schema.changes import evolve
 from penstock.table.values.types import parse_type
 from tests.invariants import check_invariants

@@ -38,8 +38,8 @@ LAYERS = {
 # From the ground up: a module or package may import those on its own floor and below. All must be on a floor.
 FLOORS = {
     "storage": [
-        {"base", "environment", "failures", "known_options", "object_store_errors", "private_folder"},
-        {"catalog_options", "conditional_put", "options", "output"},
+        {"base", "environment", "known_options", "object_store_errors", "private_folder"},
+        {"catalog_options", "options", "output"},
         {"local", "object_store", "hdfs"},
         {"open"},
         {"state_folder"},

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 from penstock.table.files.errors import TimestampOutOfRange
 from penstock.table.files.moments import UNIT_NANOS
 from penstock.table.files.parquet.relayout import map_leaves
-from penstock.table.values.arrays import Ints
-from penstock.table.values.buffers import filled_values
+from penstock.table.values.buffers import Ints, filled_values
 
 
 def with_unit(type_: pa.DataType, unit: str) -> pa.DataType:

@@ -27,8 +27,7 @@ from penstock.table.orc_metadata.tail import (
     stream_message,
     stripe_message,
 )
-from penstock.table.values.arrays import Ints
-from penstock.table.values.buffers import fixed_values
+from penstock.table.values.buffers import Ints, fixed_values
 
 EPOCH_2015 = 1_420_070_400
 _DIRECT_V2 = 2

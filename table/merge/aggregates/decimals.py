@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.table.merge.aggregates.function import Inputs
-from penstock.table.values.arrays import Flags, Words
-from penstock.table.values.buffers import decimal_words
+from penstock.table.values.buffers import Flags, Words, decimal_words
 
 _LOW = np.uint64(0xFFFFFFFF)
 _EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.table.merge.key_groups import Work
-from penstock.table.values.arrays import Flags, Ints
+from penstock.table.values.buffers import Flags, Ints
 from penstock.table.values.types import DataType
 
 # One position per key (-1: null), or one value per key.

@@ -10,8 +10,7 @@ import pyarrow as pa
 from penstock.table.merge.aggregates.decimals import decimal_product, decimal_sum
 from penstock.table.merge.aggregates.function import Inputs
 from penstock.table.merge.incoming_kinds import RetractRefused
-from penstock.table.values.arrays import Flags, Ints
-from penstock.table.values.buffers import filled_values
+from penstock.table.values.buffers import Flags, Ints, filled_values
 
 Numbers = np.ndarray[Any, Any]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.table.merge.aggregates.function import Inputs, restarted
 from penstock.table.merge.key_groups import dense_ranks
-from penstock.table.values.arrays import Flags, Ints
+from penstock.table.values.buffers import Flags, Ints
 from penstock.table.values.sort_keys import sort_keys
 
 

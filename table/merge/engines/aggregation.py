@@ -19,7 +19,7 @@ from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
 from penstock.table.options.merge_engines import AGGREGATION_REMOVE_RECORD_ON_DELETE
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arrays import Flags, Ints
+from penstock.table.values.buffers import Flags, Ints
 from penstock.table.values.types import DataType
 
 

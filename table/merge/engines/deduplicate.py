@@ -8,7 +8,7 @@ from penstock.table.merge.outcome import Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arrays import Flags
+from penstock.table.values.buffers import Flags
 
 
 def _merge(_spec: MergeSpec, groups: KeyGroups, _chosen: Flags) -> Outcome:

@@ -13,7 +13,7 @@ from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arrays import Flags, Ints
+from penstock.table.values.buffers import Flags, Ints
 
 
 def first_rows(groups: KeyGroups, chosen: Flags) -> Ints:

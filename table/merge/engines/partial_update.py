@@ -25,7 +25,7 @@ from penstock.table.options.merge_engines import (
 )
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arrays import Flags
+from penstock.table.values.buffers import Flags
 
 
 def _merge(spec: MergeSpec, groups: KeyGroups, chosen: Flags) -> Outcome:

@@ -7,7 +7,7 @@ import numpy as np
 from penstock.row_kinds import DELETE, RowKinds
 from penstock.table.merge.key_groups import SEQUENCE, Work
 from penstock.table.merge.spec import MergeSpec
-from penstock.table.values.arrays import Flags, Ints
+from penstock.table.values.buffers import Flags, Ints
 
 
 def result_kinds(work: Work, adds: Flags, last_removes: Flags) -> RowKinds:

@@ -17,7 +17,7 @@ from penstock.table.merge.engines.plain_fields import plain_picks, result_kinds
 from penstock.table.merge.key_groups import KIND, Work, dense_ranks, valid_rows
 from penstock.table.merge.outcome import MergeOutcome
 from penstock.table.merge.spec import MergeSpec, SequenceGroup
-from penstock.table.values.arrays import Flags, Ints
+from penstock.table.values.buffers import Flags, Ints
 from penstock.table.values.sort_keys import sort_keys
 
 

@@ -14,7 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from penstock.errors import ConfigError
-from penstock.storage.conditional_put import put_if_absent
+from penstock.storage.base import put_if_absent
 from penstock.storage.object_store import FOLDER_MARK, ObjectStorage
 from penstock.storage.open import StoreUnsafe, open_storage, probe
 from tests.unit.storage.contract import StorageContract

@@ -14,8 +14,7 @@ from penstock.table.files.errors import FormatUnknown, NullRefused
 from penstock.table.files.file_reader import FileReader
 from penstock.table.files.file_writer import FileNames, RollingWriter
 from penstock.table.files.statistics import greatest_prefix
-from penstock.table.meta.data_file import DataFile, FileSource
-from penstock.table.meta.wall_clock import wall_millis
+from penstock.table.meta.data_file import DataFile, FileSource, wall_millis
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigError, TableCorrupt
-from penstock.table.maintenance.consumers import expire_consumers
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.retention import Retention, RetentionRule
 from penstock.table.maintenance.snapshot_expiry import WEEK, ExpiryResult, expire_snapshots
 from penstock.table.maintenance.tags import create_tag, delete_tag
+from penstock.table.maintenance.upkeep import expire_consumers
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.table.meta.data_file import epoch_millis, wall_millis
 from penstock.table.meta.paths import TablePaths, external
-from penstock.table.meta.wall_clock import epoch_millis, wall_millis
 
 
 def test_main_branch_lies_in_the_table_itself() -> None:

@@ -12,9 +12,8 @@ import pytest
 
 from penstock.errors import StoreError, TableCorrupt
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
-from penstock.storage.base import Storage
+from penstock.storage.base import Storage, store_error
 from penstock.storage.environment import seeded
-from penstock.storage.failures import store_error
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableStore
 from tests.unit.table.tables import content, new_table, rows

@@ -21,8 +21,8 @@ from penstock.table.schema.changes import (
     apply_changes,
     evolve,
 )
+from penstock.table.schema.column_changes import rename_in_options
 from penstock.table.schema.new_schema import create_schema
-from penstock.table.schema.renames import rename_in_options
 from penstock.table.schema.schema_files import SchemaFiles, schema_json
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import RowType, type_json

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.cast_rules import can_cast
+from penstock.table.values.cast_rules import CastFailed, can_cast
 from penstock.table.values.casts import cast_array
-from penstock.table.values.errors import CastFailed
 from penstock.table.values.internal import from_internal, internal_values
 from penstock.table.values.types import BIGINT, INT, STRING, parse_type
 from tests.unit.table.values.samples import internal

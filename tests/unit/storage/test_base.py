@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.storage.conditional_put import put_if_absent
+from penstock.storage.base import put_if_absent
 from penstock.storage.open import StoreUnsafe, probe
 from tests.unit.storage.memory_store import MemoryStore
 

@@ -35,8 +35,7 @@ def run_command(
     as_json: bool = False,
 ) -> int:
     """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout."""
-    from penstock.pipelines.monitor.logs import log_to_stderr
-    from penstock.pipelines.monitor.stray_output import stray_output_logged
+    from penstock.pipelines.monitor.logs import log_to_stderr, stray_output_logged
 
     tell: Callable[[dict[str, object]], None] = (lambda done: print(json.dumps(done))) if as_json else lambda done: None
     log_to_stderr(spec.observe.log.level, spec.observe.log.format)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,10 @@ from penstock.pipelines.config.flags import Flag, pairs
 from penstock.pipelines.config.flags import words as words_of
 
 if TYPE_CHECKING:
+    from penstock.ingest.connector import StartPlace
     from penstock.pipelines.config.model import PipelineSpec
 
+_START_HINT = "earliest, latest, or a time such as 2026-01-31T12:00:00Z or 1769860800000"
 FLAGS = (
     Flag("until-caught-up", "read what the source contains now, commit, exit with code 0", "bool"),
     Flag("accept-replay", "continue with a new checkpoint, although rows may be written twice", "bool"),
@@ -87,6 +90,28 @@ def begun(spec: PipelineSpec, place: str) -> PipelineSpec:
                 "start there with  --checkpoint NEW --accept-replay ; rows in between may be missing or written twice"
             ),
         )
-    from penstock.pipelines.config.startup_modes import started_at
 
     return started_at(spec, place)
+
+
+def started_at(spec: PipelineSpec, place: str) -> PipelineSpec:
+    """Return the pipeline, beginning at this place where it has no checkpoint yet.
+
+    Places have the same spelling for all sources.
+    """
+    from penstock.ingest.connectors import connector_of
+
+    word = place.strip().lower().removesuffix("-offset")
+    at: StartPlace = "earliest" if word == "earliest" else "latest" if word == "latest" else _millis(place)
+    source = connector_of(spec.source).starting_at(spec.source, at)
+    return spec.model_copy(update={"source": source})
+
+
+def _millis(place: str) -> int:
+    if place.isdigit():
+        return int(place)
+    try:
+        moment = datetime.fromisoformat(place)
+    except ValueError as reason:
+        raise ConfigError(f"--from {place!r} is not a start position", hint=_START_HINT) from reason
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -25,7 +25,7 @@ def command(name: str, words: list[str]) -> int:
 
     spec = parsed(action_values(name, given))
     if "from" in given:
-        from penstock.pipelines.config.startup_modes import started_at
+        from penstock.pipelines.commands.run import started_at
 
         spec = started_at(spec, given["from"][-1])
     master = given.get("master", [None])[-1]

@@ -1,18 +1,38 @@
-"""Batch reads under Spark: one task per split, with filters pushed down to files."""
+"""Batch reads under Spark: one task per split, with filters pushed down to files.
+
+A filter is translated to an Arrow expression if both mean exactly the same.
+"""
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+import pyarrow.compute as pc
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
 from pyspark.sql.types import StructType
 
 from penstock.pipelines.spark_source.errors import plain_errors
-from penstock.pipelines.spark_source.filters import expression
 from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, shaped, told_rows
 
@@ -54,3 +74,76 @@ class FilteringReader(TableReader):
         if known:
             self.table = replace(self.table, where=functools.reduce(operator.and_, known))
         return [given for place, given in enumerate(filters) if taken[place] is None]
+
+
+Compared = Callable[[pc.Expression, pa.Scalar], pc.Expression]
+_COMPARED: Mapping[type[Filter], Compared] = {
+    EqualTo: lambda column, value: column == value,
+    # Never null, so that its negation is not null either.
+    EqualNullSafe: lambda column, value: (column == value) & column.is_valid(),
+    GreaterThan: lambda column, value: column > value,
+    GreaterThanOrEqual: lambda column, value: column >= value,
+    LessThan: lambda column, value: column < value,
+    LessThanOrEqual: lambda column, value: column <= value,
+}
+_TEXTS: Mapping[type[Filter], Callable[[pc.Expression, str], pc.Expression]] = {
+    StringStartsWith: pc.starts_with,
+    StringEndsWith: pc.ends_with,
+    StringContains: pc.match_substring,
+}
+
+
+def expression(given: Filter, schema: pa.Schema) -> pc.Expression | None:
+    """Return the Arrow expression, or None if Spark has to filter itself.
+
+    Spark filters if Arrow would decide differently or the value does not fit the column.
+    """
+    if isinstance(given, Not):
+        inner = expression(given.child, schema)
+        if inner is None:
+            return None
+        # Arrow's `isin` is false for null, where SQL's IN is null: NOT IN must not return nulls.
+        valid = pc.field(given.child.attribute[0]).is_valid() if isinstance(given.child, In) else None
+        return ~inner if valid is None else ~inner & valid
+    if len(given.attribute) != 1 or given.attribute[0] not in schema.names:
+        return None
+    column = pc.field(given.attribute[0])
+    if isinstance(given, IsNull | IsNotNull):
+        return column.is_null() if isinstance(given, IsNull) else column.is_valid()
+    return _with_value(given, column, schema.field(given.attribute[0]).type)
+
+
+def _with_value(given: Filter, column: pc.Expression, type_: pa.DataType) -> pc.Expression | None:
+    if type(given) in _TEXTS:
+        return _TEXTS[type(given)](column, given.value) if pa.types.is_string(type_) else None
+    if not _same_order(type_):
+        return None
+    if isinstance(given, EqualNullSafe) and given.value is None:
+        return column.is_null()
+    if isinstance(given, In):
+        values = [_scalar(value, type_) for value in given.value]
+        return None if None in values else column.isin(pa.array([value.as_py() for value in values if value], type_))
+    value = _scalar(given.value, type_)
+    return None if value is None or type(given) not in _COMPARED else _COMPARED[type(given)](column, value)
+
+
+def _same_order(type_: pa.DataType) -> bool:
+    """Return whether Spark and Arrow order values of this type alike.
+
+    In Spark a NaN is the greatest value and equals itself, and nanoseconds are cut to microseconds.
+    """
+    if pa.types.is_timestamp(type_):
+        return bool(type_.unit != "ns")
+    kinds = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_decimal, pa.types.is_string, pa.types.is_binary)
+    return bool(pa.types.is_date(type_)) or any(kind(type_) for kind in kinds)
+
+
+def _scalar(value: object, type_: pa.DataType) -> pa.Scalar | None:
+    if value is None:
+        return None
+    try:
+        if pa.types.is_timestamp(type_):
+            return pa.scalar(value, pa.timestamp("us", type_.tz)).cast(type_)
+        return pa.scalar(value, type_)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None

@@ -13,8 +13,8 @@ from penstock.errors import ConfigError
 from penstock.ingest.kafka.config import KafkaConfig
 from penstock.pipelines.api.check_places import check_checkpoint, small_files
 from penstock.pipelines.commands.main import main
+from penstock.pipelines.commands.run import started_at
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.config.startup_modes import started_at
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
 from tests.here import run

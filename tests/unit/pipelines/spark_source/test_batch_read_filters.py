@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import EqualNullSafe, EqualTo, Filter, GreaterThan, In, IsNull, Not, StringStartsWith
 
-from penstock.pipelines.spark_source.filters import expression
+from penstock.pipelines.spark_source.batch_read import expression
 
 ROWS = pa.table(
     {

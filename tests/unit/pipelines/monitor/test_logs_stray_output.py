@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from penstock.pipelines.monitor.stray_output import log_line
+from penstock.pipelines.monitor.logs import log_line
 
 RUN = """
 import logging, subprocess, sys, threading
 from penstock.pipelines.monitor.logs import log_to_stderr
-from penstock.pipelines.monitor.stray_output import stray_output_logged
+from penstock.pipelines.monitor.logs import stray_output_logged
 log_to_stderr(form=sys.argv[1])
 logging.getLogger("penstock.run").info("event=started")
 with stray_output_logged() as into:

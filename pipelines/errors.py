@@ -54,5 +54,5 @@ def not_created(errors: Mapping[str, PenstockError]) -> PenstockError:
     kinds = {type(one) for one in found}
     kind = kinds.pop() if len(kinds) == 1 else ConfigError
     hints = dict.fromkeys(one.hint for one in found if one.hint)
-    told = {table: error.message for table, error in errors.items()}
-    return kind(f"{len(found)} tables cannot be created", hint=";  ".join(hints) or None, **told)
+    messages = {table: error.message for table, error in errors.items()}
+    return kind(f"{len(found)} tables cannot be created", hint=";  ".join(hints) or None, **messages)

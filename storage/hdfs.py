@@ -56,19 +56,19 @@ class HdfsStorage:
         return f"HdfsStorage({self.url}{''.join(f', {name}={masked(name, value)}' for name, value in self.config)})"
 
     def read(self, path: str) -> bytes:
-        with _told(path):
+        with _converted_errors(path):
             file = _client(self).read(path)
             return bytes(file.read(len(file)))
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        with _told(path):
+        with _converted_errors(path):
             file = _client(self).read(path)
             # The client aborts the process's thread when bytes past the end of the file are requested.
             length = min(length, len(file) - offset)
             return bytes(file.read_range(offset, length)) if length > 0 else b""
 
     def size(self, path: str) -> int:
-        with _told(path):
+        with _converted_errors(path):
             return int(_client(self).get_file_info(path).length)
 
     def exists(self, path: str) -> bool:
@@ -104,7 +104,7 @@ class HdfsStorage:
         """
         folder, _, name = path.rpartition("/")
         temporary = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
-        with _told(path):
+        with _converted_errors(path):
             try:
                 with _client(self).create(temporary, hdfs_native.WriteOptions(create_parent=True)) as file:
                     if (written := file.write(data)) != len(data):
@@ -114,7 +114,7 @@ class HdfsStorage:
                 _client(self).delete(temporary)
 
     def list(self, path: str) -> list[Entry]:
-        with _told(path), contextlib.suppress(FileNotFoundError):
+        with _converted_errors(path), contextlib.suppress(FileNotFoundError):
             found = list(_client(self).list_status(path))
             return [
                 Entry(status.path.rpartition("/")[2], status.length, status.isdir, status.modification_time)
@@ -125,13 +125,13 @@ class HdfsStorage:
 
     def walk(self, path: str) -> Iterator[Entry]:
         start = len(path.rstrip("/")) + 1
-        with _told(path), contextlib.suppress(FileNotFoundError):
+        with _converted_errors(path), contextlib.suppress(FileNotFoundError):
             for status in _client(self).list_status(path, recursive=True):
                 if not status.isdir and len(status.path) > start:  # listing a file returns the file itself
                     yield Entry(status.path[start:], status.length, is_dir=False, modified=status.modification_time)
 
     def delete(self, path: str) -> None:
-        with _told(path):
+        with _converted_errors(path):
             try:
                 _client(self).delete(path)
             except RuntimeError as error:
@@ -139,30 +139,30 @@ class HdfsStorage:
                     raise
 
     def delete_tree(self, path: str) -> None:
-        with _told(path):
+        with _converted_errors(path):
             _client(self).delete(path, recursive=True)
 
     def rename_tree(self, source: str, target: str) -> None:
-        with _told(source):
+        with _converted_errors(source):
             _client(self).mkdirs(target.rpartition("/")[0] or "/", create_parent=True)
             _client(self).rename(source, target, overwrite=False)
 
     def mkdirs(self, path: str) -> None:
-        with _told(path):
+        with _converted_errors(path):
             _client(self).mkdirs(path, create_parent=True)
 
     def open_input(self, path: str) -> Any:
-        with _told(path):
+        with _converted_errors(path):
             return pa.BufferReader(b"") if self.size(path) == 0 else pa.PythonFile(_client(self).read(path), "r")
 
     def open_output(self, path: str) -> Any:
-        with _told(path):
+        with _converted_errors(path):
             options = hdfs_native.WriteOptions(overwrite=True, create_parent=True)
-            return pa.PythonFile(Output(_client(self).create(path, options), lambda: _told(path)), "w")
+            return pa.PythonFile(Output(_client(self).create(path, options), lambda: _converted_errors(path)), "w")
 
 
 @contextlib.contextmanager
-def _told(path: str) -> Iterator[None]:
+def _converted_errors(path: str) -> Iterator[None]:
     """Convert the name node's errors to OSErrors without its stack traces."""
     try:
         yield

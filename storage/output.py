@@ -11,15 +11,15 @@ class Output:
     """A file that is written sequentially and appears in the store when it is closed.
 
     This is deliberately not an io class: io objects close themselves when they are garbage collected, and a file that a
-    crash left incomplete must not appear in the store. `told` converts the client's errors to Penstock's.
+    crash left incomplete must not appear in the store. `converted_errors` converts the client's errors to Penstock's.
     """
 
-    def __init__(self, writer: Any, told: Callable[[], AbstractContextManager[None]]) -> None:
-        self._writer, self._told, self._place, self.closed = writer, told, 0, False
+    def __init__(self, writer: Any, converted_errors: Callable[[], AbstractContextManager[None]]) -> None:
+        self._writer, self._converted_errors, self._place, self.closed = writer, converted_errors, 0, False
 
     def write(self, data: Any) -> int:
         given = memoryview(data).cast("B")
-        with self._told():
+        with self._converted_errors():
             written = int(self._writer.write(given))
             if written != len(given):  # Arrow ignores the count
                 raise OSError(f"the store's client took {written} of {len(given)} bytes")
@@ -44,5 +44,5 @@ class Output:
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            with self._told():
+            with self._converted_errors():
                 self._writer.close()

@@ -69,7 +69,7 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
         yield from _tables_planned(spec, checked.tables, filled.sources)
     reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().offsets
     if reached is not None:
-        yield from _goes_on(spec, reached)
+        yield from _resume_findings(spec, reached)
     if not spec.pipeline.accept_gap:
         left_out = {plan.table for plan in _plans(spec, checked.tables) if plan.action == "leave out"}
         lacking = lacking_rows(spec, kind.capture(spec.source, request), names, shape, filled)
@@ -109,7 +109,7 @@ def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema]) -> list[PlannedT
     return planned(shape, shaped, now=warehouse.now_millis())
 
 
-def _goes_on(spec: PipelineSpec, reached: Offsets) -> Iterator[Finding]:
+def _resume_findings(spec: PipelineSpec, reached: Offsets) -> Iterator[Finding]:
     pipeline = spec.pipeline
     if pipeline.accept_gap or pipeline.resnapshot or spec.errors.position_lost == "resnapshot":
         return

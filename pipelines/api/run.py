@@ -37,9 +37,12 @@ def run_command(
     """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout."""
     from penstock.pipelines.monitor.logs import log_to_stderr, stray_output_logged
 
-    tell: Callable[[dict[str, object]], None] = (lambda done: print(json.dumps(done))) if as_json else lambda done: None
+    def on_summary(done: dict[str, object]) -> None:
+        if as_json:
+            print(json.dumps(done))
+
     log_to_stderr(spec.observe.log.level, spec.observe.log.format)
-    run_here(spec, master=master, settings=settings, tell=tell, output=stray_output_logged)
+    run_here(spec, master=master, settings=settings, on_summary=on_summary, output=stray_output_logged)
     return 0
 
 
@@ -49,13 +52,13 @@ def run_here(
     session: SparkSession | None = None,
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
-    tell: Callable[[dict[str, object]], None] = lambda done: None,
+    on_summary: Callable[[dict[str, object]], None] = lambda done: None,
     output: Callable[[], AbstractContextManager[int | None]] = nullcontext,
 ) -> dict[str, object]:
     """Run until caught up, asked to stop (SIGTERM, SIGINT or a signal: returns after the batch), or failed (raises).
 
-    `tell` receives the summary, also if tables are parked, which raises. Ends the session it created, whose stderr is
-    the file that `output` returns.
+    `on_summary` receives the summary, also if tables are parked, which raises. Ends the session it created, whose
+    stderr is the file that `output` returns.
     """
     from py4j.protocol import Py4JError
 
@@ -89,7 +92,7 @@ def run_here(
         log.info("event=ended pipeline=%s batch=%s rows=%d", job.name, done["batch"], watch.facts.get("rows", 0))
         if found is None:
             _offer_faster_start()
-        tell(done)
+        on_summary(done)
         if parking.tables:
             raise parking.error()
     finally:

@@ -32,11 +32,11 @@ def command(name: str, words: list[str]) -> int:
         print("\n".join(finding.lines()))
     errors = sum(finding.level == "error" for finding in findings)
     warnings = sum(finding.level == "warning" for finding in findings)
-    told = counted(warnings, "warning") if warnings else ""
+    warned = counted(warnings, "warning") if warnings else ""
     if errors:
-        print(f"\n{counted(errors, 'error')}{', ' if told else ''}{told}")
+        print(f"\n{counted(errors, 'error')}{', ' if warned else ''}{warned}")
     else:
-        print(f"\nready: penstock {then}{f'   ({told})' if told else ''}")
+        print(f"\nready: penstock {then}{f'   ({warned})' if warned else ''}")
     return code
 
 

@@ -45,7 +45,7 @@ def command(name: str, words: list[str]) -> int:
         facts = {"pipeline": spec.pipeline.name, "source": looked, "tables": [asdict(table) for table in tables]}
         answer(given, facts)
     else:
-        _tell(looked, tables, explain=wanted is not None, diff=yes(given, "diff"))
+        _print_plan(looked, tables, explain=wanted is not None, diff=yes(given, "diff"))
     return 5 if any(table.action == "refuse" for table in tables) else 0
 
 
@@ -64,7 +64,7 @@ def _is_called(table: PlannedTable, wanted: str) -> bool:
     return wanted in names or wanted in {name.partition(".")[2] for name in names}
 
 
-def _tell(looked: str, tables: list[PlannedTable], *, explain: bool, diff: bool) -> None:
+def _print_plan(looked: str, tables: list[PlannedTable], *, explain: bool, diff: bool) -> None:
     print(looked)
     if not tables:
         print("\nno changes" if diff else "\nno tables: the source is empty so far")

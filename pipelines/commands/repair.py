@@ -31,15 +31,15 @@ def command(name: str, words: list[str]) -> int:
     match name:
         case "compact-manifest":
             options = pairs(one for written in given.get("options", ()) for one in written.split(","))
-            return _told(given, table.compact_manifests(dry_run=dry, options=options), "manifests to merge")
+            return _answer_paths(given, table.compact_manifests(dry_run=dry, options=options), "manifests to merge")
         case "remove-unexisting-files":
             done = table.remove_unexisting_files(partitions(given) or None, dry_run=dry)
-            return _told(given, done, "data files do not exist")
+            return _answer_paths(given, done, "data files do not exist")
         case _:
-            return _told(given, table.remove_unexisting_manifests(dry_run=dry), "manifests do not exist")
+            return _answer_paths(given, table.remove_unexisting_manifests(dry_run=dry), "manifests do not exist")
 
 
-def _told(given: Given, healed: RepairResult, what: str) -> int:
+def _answer_paths(given: Given, healed: RepairResult, what: str) -> int:
     snapshot = healed.snapshot.id if healed.snapshot is not None else None
     listed = "".join(f"{path}\n" for path in healed.paths)
     end = f"; snapshot {snapshot} no longer refers to them" if snapshot is not None else ""

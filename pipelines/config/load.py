@@ -45,7 +45,7 @@ def examined(
         meant = {(*tuple(one["loc"])[:-1], _beside(tuple(one["loc"]))) for one in unknown}
         rest = [one for one in found if one not in unknown]
         rest = [one for one in rest if one["type"] != "missing" or tuple(one["loc"]) not in meant]
-        return [_told(one, line_of) for one in (*unknown, *rest)]
+        return [_config_error(one, line_of) for one in (*unknown, *rest)]
 
 
 def _beside(place: Place) -> str | None:
@@ -53,7 +53,7 @@ def _beside(place: Place) -> str | None:
     return nearest(str(place[-1]), _keys_below(place[:-1]))
 
 
-def _told(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
+def _config_error(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
     place = tuple(one["loc"])
     where = ".".join(map(str, place))
     line = line_of(place)

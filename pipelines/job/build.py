@@ -18,7 +18,7 @@ from penstock.pipelines.job.job import Job
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.holes import READS_ON, lacking_messages, tell_of_adoption, where_sources_go
+from penstock.pipelines.ledger.holes import READS_ON, lacking_messages, warn_of_adoption, where_sources_go
 from penstock.pipelines.mapping.metadata_columns import check_names
 from penstock.pipelines.mapping.new_tables import KeyRules, NewTables
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
@@ -159,7 +159,7 @@ def ready(spec: PipelineSpec) -> Job:
         made = replace(made, tables=known_tables(spec, made.warehouse))
     else:
         lacking_messages(mapping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)
-        tell_of_adoption(filled)
+        warn_of_adoption(filled)
         opened = connector(spec).prepare(spec.source, request_of(spec), Preparation(made.is_new))
         made = replace(made, source=opened, goes_to=where_sources_go(filled, mapping))
     return replace(made, filled=filled)

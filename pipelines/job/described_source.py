@@ -13,7 +13,7 @@ from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_rules import check_rules
 from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.holes import COPIES, lacking_rows, tell_of_adoption
+from penstock.pipelines.ledger.holes import COPIES, lacking_rows, warn_of_adoption
 from penstock.pipelines.mapping.described_tables import create_described, name_of
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.catalog.settings import CatalogSettings
@@ -44,7 +44,7 @@ def prepare_tables(
     capture, names = kind.capture(spec.source, request), [name_of(one) for one in found]
     lacking = lacking_rows(spec, capture, names, shape, filled)
     lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
-    tell_of_adoption(filled)
+    warn_of_adoption(filled)
     # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.
     # Until then target tables may differ from their sources' current columns.
     checks = not capture.renames_columns or filled.is_new

@@ -25,7 +25,7 @@ from penstock.pipelines.errors import SparkEnded, WorkerLate
 from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacted_by_spark
 from penstock.pipelines.job.job import Job
 from penstock.pipelines.ledger.lineage import Lineage
-from penstock.pipelines.spark.errors import jvm_ended, told_by_spark
+from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.storage.base import store_error
@@ -141,7 +141,7 @@ class JobRun:
                     maintenance.maintain(now=True)
                 return ended
             except PySparkException as error:
-                raise told_by_spark(error, sink.failure, self.job.checkpoint, sink.driver.reader.mark) from error
+                raise cause_of_end(error, sink.failure, self.job.checkpoint, sink.driver.reader.mark) from error
             finally:
                 query.stop()
 
@@ -151,7 +151,7 @@ class JobRun:
             try:
                 sink.driver.catch_up(lambda: self._stopped)
             except PySparkException as error:
-                raise told_by_spark(error, sink.failure, self.job.checkpoint, sink.driver.reader.mark) from error
+                raise cause_of_end(error, sink.failure, self.job.checkpoint, sink.driver.reader.mark) from error
         for parked in parking.tables.values():
             log.warning("event=table_is_parked table=%s batch=%d reason=%s", parked.table, parked.batch, parked.reason)
 

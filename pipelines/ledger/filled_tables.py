@@ -169,7 +169,7 @@ class FilledTables:
         if here:
             self.sources |= here
             self.left = {source: target for source, target in self.left.items() if source not in here}
-            self._mark_anew(set(here.values()))
+            self._renew_marks(set(here.values()))
             self._save()
 
     def took(self, number: int, sources: Mapping[str, Collection[SourceName]], made: Mapping[str, Snapshot]) -> None:
@@ -182,7 +182,7 @@ class FilledTables:
             seen = {source: table for table, found in sources.items() for source in found}
             self.sources |= self.expected | seen
             self.left = {source: target for source, target in self.left.items() if source not in self.sources}
-            self._mark_anew({*self.expected.values(), *(table for table in sources if table not in self.marks)})
+            self._renew_marks({*self.expected.values(), *(table for table in sources if table not in self.marks)})
             self.expected = {}
         for table, snapshot in made.items():
             if table in self.marks:
@@ -191,7 +191,7 @@ class FilledTables:
         if before != (self.sources, self.left, self.marks):
             self._save()
 
-    def _mark_anew(self, tables: Collection[str]) -> None:
+    def _renew_marks(self, tables: Collection[str]) -> None:
         """Accept tables without a mark, or with an outdated mark, as they are now, and give them new marks."""
 
         def mark(table: str) -> tuple[str, Mark] | None:

@@ -129,7 +129,7 @@ def lacking_rows(
     return IncompleteTables(tuple(again), tuple(refused), tuple(passed))
 
 
-def tell_of_adoption(filled: FilledTables) -> None:
+def warn_of_adoption(filled: FilledTables) -> None:
     if filled.is_adopted:
         log.warning(
             "event=tables_adopted reason=the checkpoint does not say which tables it filled, because an older"

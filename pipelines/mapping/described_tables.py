@@ -82,9 +82,9 @@ def create_described(
         raise not_created(refused)
     for target, reason in refused.items():
         names = [name_of(schema) for schema in sources[target]]
-        told = ", ".join(map(".".join, names))
-        log.warning(_LEFT_OUT, target, told, reason.message, LEFT_OUT_HINT)
-        reasons[target] = f"{reason.message} (source {told})"
+        source_names = ", ".join(map(".".join, names))
+        log.warning(_LEFT_OUT, target, source_names, reason.message, LEFT_OUT_HINT)
+        reasons[target] = f"{reason.message} (source {source_names})"
         left_out.update(names)
     targets = [_made_table(target, planned, sink, warehouse) for target, planned in plans.items()]
     return DescribedTables(targets, frozenset(left_out), reasons)

@@ -34,7 +34,7 @@ def left_out(
     row_columns = format_named(fetched.format).row_columns
     if row_columns is None:
         return ()
-    if not (change.kinds == UPDATE_AFTER).any() or not _can_tell(change.schema, table):
+    if not (change.kinds == UPDATE_AFTER).any() or not _may_omit_columns(change.schema, table):
         return ()
     undeclared = () if (change.kinds == INSERT).any() else _undeclared(change.schema, table, rules, made)
     return undeclared or _unsent(change, fetched, row_columns)
@@ -44,7 +44,7 @@ def updates(change: ChangeBatch) -> int:
     return int(np.count_nonzero(change.kinds == UPDATE_AFTER))
 
 
-def _can_tell(source: SourceSchema, table: TableSchema) -> bool:
+def _may_omit_columns(source: SourceSchema, table: TableSchema) -> bool:
     return source.dialect != "text" and not merge_engine(table.typed).null_means_unchanged
 
 

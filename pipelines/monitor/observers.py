@@ -35,7 +35,7 @@ def observed(spec: PipelineSpec, watch: RunMonitor) -> Iterator[None]:
     observers: list[Observer] = []
     with ExitStack() as stack:
         watch.copying = _copying(spec, watch)
-        _tell_backlog(spec, watch)
+        _log_backlog(spec, watch)
         if wanted.metrics is not None:
             observers.append(_served(spec, watch, stack))
         if wanted.open_telemetry is not None:
@@ -82,7 +82,7 @@ def _served(spec: PipelineSpec, watch: RunMonitor, stack: ExitStack) -> Observer
     return metrics
 
 
-def _tell_backlog(spec: PipelineSpec, watch: RunMonitor) -> None:
+def _log_backlog(spec: PipelineSpec, watch: RunMonitor) -> None:
     """Log how many records a pipeline that continues has to read, as nothing else is shown until its first commit."""
     reached = watch.folder.progress().offsets
     if connector(spec).capabilities.lag_unit != RECORDS or reached is None:

@@ -135,11 +135,11 @@ class RunMonitor:
             per_second,
             sum(facts.bad.values()),
         )
-        self._tell_of_copying(self.copying.now)
+        self._log_copying(self.copying.now)
         for observer in self.observers:
             self._quietly(lambda observer=observer: observer.batch(facts))
 
-    def _tell_of_copying(self, now: SnapshotProgress) -> None:
+    def _log_copying(self, now: SnapshotProgress) -> None:
         if now.tables:
             log.info(
                 "event=copying share=%.2f rows=%d expected=%d rows_per_second=%.0f seconds_left=%s tables_done=%d",

@@ -21,7 +21,7 @@ _PLANNER_LATE = re.compile(rf"{_ENDED}Python worker failed to connect back")
 _WORKER_LATE = "org.apache.spark.SparkException: Python worker failed to connect back"
 
 
-def told_by_spark(
+def cause_of_end(
     error: PySparkException, failure: BaseException | None, checkpoint: str, mark: ErrorMark
 ) -> BaseException:
     """Return the actual cause of a query's end.

@@ -34,7 +34,7 @@ from pyspark.sql.types import StructType
 
 from penstock.pipelines.spark_source.errors import plain_errors
 from penstock.pipelines.spark_source.table_place import TablePlace
-from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, shaped, told_rows
+from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, new_rows, shaped
 
 
 class TableReader(DataSourceReader):
@@ -60,7 +60,7 @@ class TableReader(DataSourceReader):
             with plain_errors():
                 for batch in self.table.batches(partition.value):
                     # In a system table, a column of row kinds is ordinary data.
-                    rows = batch if partition.value.way is PieceRead.SYSTEM else told_rows(batch, self.target)
+                    rows = batch if partition.value.way is PieceRead.SYSTEM else new_rows(batch, self.target)
                     yield shaped(rows, self.target)
 
 

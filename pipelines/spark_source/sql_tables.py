@@ -92,8 +92,8 @@ def remembered(schema: StructType, options: Mapping[str, str]) -> StructType:
     return StructType(fields)
 
 
-def _marked(field: StructField, told: str) -> StructField:
-    metadata = {**(field.metadata or {}), KEY: told}
+def _marked(field: StructField, text: str) -> StructField:
+    metadata = {**(field.metadata or {}), KEY: text}
     if type(field.dataType) in _PLAIN:
         metadata[_DECLARED] = str(field.dataType.simpleString())
     return StructField(field.name, field.dataType, field.nullable, metadata)

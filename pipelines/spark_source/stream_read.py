@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.errors import plain_errors
 from penstock.pipelines.spark_source.table_place import AUDIT_LOG, BETWEEN, TablePlace
-from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, shaped, told_rows
+from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, new_rows, shaped
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
@@ -124,8 +124,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if snapshot is None:
             return []
         if snapshot.commit_kind is CommitKind.OVERWRITE:
-            told = reads_overwrites(schema, self.place.options)
-            return [Piece(PieceRead.OVERWRITTEN, schema.id, snapshot=snapshot_id)] if told else []
+            read_overwrite = reads_overwrites(schema, self.place.options)
+            return [Piece(PieceRead.OVERWRITTEN, schema.id, snapshot=snapshot_id)] if read_overwrite else []
         return [Piece(PieceRead.FILES, schema.id, split) for split in snapshot_splits(self.store, snapshot)]
 
     def commit(self, end: Offset) -> None:
@@ -144,7 +144,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(partition.value, Piece):
             with plain_errors():
                 for batch in self.table.batches(partition.value):
-                    yield shaped(told_rows(batch, self.target), self.target)
+                    yield shaped(new_rows(batch, self.target), self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def starting(store: TableStore, options: Mapping[str, str]) -> Start:
     raise ConfigError(
         f"a stream cannot start with scan.mode {mode}",
         table=store.name,
-        hint="use use latest-full, latest, compacted-full, from-timestamp, from-snapshot or from-snapshot-full",
+        hint="use latest-full, latest, compacted-full, from-timestamp, from-snapshot or from-snapshot-full",
     )
 
 

@@ -174,7 +174,7 @@ def shaped(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     return batch.select(target.names).cast(target, safe=False)
 
 
-def told_rows(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+def new_rows(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """Return only the new rows if `target` has no row kinds.
 
     Without a kind, the other rows could not be distinguished from them.

@@ -23,8 +23,8 @@ class OnBad:
     """The policy for bad records.
 
     `table` is the dead-letter table. A batch with more than `most` bad records, or with a larger share of them than
-    `share`, stops the job, because that indicates a wrong setting rather than bad records. `tells`: errors show the
-    record.
+    `share`, stops the job, because that indicates a wrong setting rather than bad records. With
+    `shows_records`, errors contain the record.
     """
 
     action: Action = "fail"
@@ -32,7 +32,7 @@ class OnBad:
     table: str | None = None
     most: int = MOST
     share: float = SHARE
-    tells: bool = True
+    shows_records: bool = True
 
     @property
     def letters(self) -> frozenset[str]:
@@ -45,7 +45,7 @@ class OnBad:
             place=place,
             offset=record.pos,
             table=table,
-            record=repr(record.raw[:200]) if self.tells else None,
+            record=repr(record.raw[:200]) if self.shows_records else None,
             hint="--on-bad-record skip  leaves such records out,  dead-letter  keeps them in a table",
         )
 
@@ -81,6 +81,6 @@ class BadRecordLimit:
             place=place,
             offset=first.pos,
             table=table,
-            record=repr(first.raw[:200]) if self.on_bad.tells else None,
+            record=repr(first.raw[:200]) if self.on_bad.shows_records else None,
             hint="correct value.format, or the producer;  --max-bad-records N  and  --max-bad-share 5%  allow more",
         )

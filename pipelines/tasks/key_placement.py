@@ -79,8 +79,8 @@ class KeyPlacement:
         if error.retryable:
             raise error
         self._failed.add(table)
-        told = pickle.dumps(TableFailed(table, error))
-        batch = as_batch(0, self._position, [Blob(NO_TABLE, TableVersion(0), b"", 0, 0, 1, told)])
+        failure = pickle.dumps(TableFailed(table, error))
+        batch = as_batch(0, self._position, [Blob(NO_TABLE, TableVersion(0), b"", 0, 0, 1, failure)])
         self._position += 1
         return batch
 

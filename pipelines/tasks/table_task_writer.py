@@ -97,7 +97,7 @@ class TableTaskWriter:
         if self._layout.mode is BucketMode.DYNAMIC:
             self._assigner = Assigner(self._store, self._layout, self._state, own, writers)
 
-    def goes_on(self, partition: bytes, bucket: int) -> bool:
+    def accepts(self, partition: bytes, bucket: int) -> bool:
         """Return whether rows of this bucket can join the open buckets."""
         same = partition == self._partition
         return not self._buckets or (same and (self._assigner is not None or bucket in self._buckets))

@@ -98,7 +98,7 @@ class TaskWriter:
         now = self._table
         if now is None:
             return
-        if now.name != table or not now.goes_on(partition, bucket):
+        if now.name != table or not now.accepts(partition, bucket):
             try:
                 messages = now.finish()
             except PenstockError as error:

@@ -75,8 +75,8 @@ def _vector(data: bytes, place: VectorRange, file: str) -> Vector:
     (size,) = _SIZE.unpack_from(data, place.offset)
     body = data[start : start + size]
     magic = body[: len(_MAGIC)]
-    told = size if magic == _MAGIC else size + _FRAME
-    if magic not in (_MAGIC, _MAGIC64) or told != place.length or len(data) < start + size + _SIZE.size:
+    expected = size if magic == _MAGIC else size + _FRAME
+    if magic not in (_MAGIC, _MAGIC64) or expected != place.length or len(data) < start + size + _SIZE.size:
         raise corrupt("a deletion vector differs in length or kind from its entry")
     if data[start + size : start + size + 4] != struct.pack(">I", zlib.crc32(body)):
         raise corrupt("a deletion vector does not match its checksum")

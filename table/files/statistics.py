@@ -229,11 +229,11 @@ def _widened_zeros(low: object, high: object) -> tuple[object, object]:
     )
 
 
-def _widen_by_footer(span: Span, told: Any, rows: int, type_: DataType) -> None:
-    if told is not None and told.has_min_max:
+def _widen_by_footer(span: Span, footer: Any, rows: int, type_: DataType) -> None:
+    if footer is not None and footer.has_min_max:
         convert = _converter(cast(AtomicType, type_))
-        span.widen(convert(told.min_raw), convert(told.max_raw))
-    elif told is None or told.null_count != rows:
+        span.widen(convert(footer.min_raw), convert(footer.max_raw))
+    elif footer is None or footer.null_count != rows:
         span.known = False  # a value was too long for the footer
 
 

@@ -47,7 +47,7 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
     if store.snapshots.find(snapshot.id) != snapshot and not _other_tags(store, name, snapshot):
         files.delete(name)
         raise SnapshotMissing(f"snapshot {snapshot.id} expired while it was being tagged", table=store.name, tag=name)
-    if _tells_success(store):
+    if _writes_success_file(store):
         write_success(store, _success_path(store, name))
     return tag
 
@@ -59,7 +59,7 @@ def snapshot_or_tagged(store: TableStore, snapshot_id: int) -> Snapshot:
     return found or next(iter(held), None) or store.snapshots.get(snapshot_id)
 
 
-def _tells_success(store: TableStore) -> bool:
+def _writes_success_file(store: TableStore) -> bool:
     return store.schema().typed[TAG_CREATE_SUCCESS_FILE]
 
 
@@ -74,7 +74,7 @@ def delete_tag(store: TableStore, name: str) -> SweepResult:
     alone = not store.snapshots.exists(snapshot.id) and not _other_tags(store, name, snapshot)
     garbage = _held_alone(store, snapshot) if alone else UnusedFiles()
     files.delete(name)
-    if _tells_success(store):
+    if _writes_success_file(store):
         store.storage.delete(_success_path(store, name))
     # A tag created from this one in the meantime is seen now; one created later does not find this tag any more.
     if not alone or _other_tags(store, name, snapshot):

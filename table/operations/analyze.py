@@ -64,7 +64,7 @@ def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot
         "schemaId": latest.schema_id,
         "mergedRecordCount": count,
         "mergedRecordSize": sum(entry.file.size for entry in live_entries(store, latest)),
-        "colStats": {tally.of.name: tally.told(count) for tally in tallies},
+        "colStats": {tally.of.name: tally.to_json(count) for tally in tallies},
     }
     name = f"stat-{store.ambient.new_uuid()}-0"
     text = json.dumps(found, indent=2, separators=(",", " : "), ensure_ascii=False)
@@ -132,18 +132,18 @@ class _Tally:
             self._low = low if self._low is None else min(self._low, low)  # type: ignore[call-overload]
             self._high = high if self._high is None else max(self._high, high)  # type: ignore[call-overload]
 
-    def told(self, rows: int) -> dict[str, object]:
+    def to_json(self, rows: int) -> dict[str, object]:
         """Return the statistics in the form of Paimon's statistics file; `rows` is the number of rows of the table."""
-        told: dict[str, object] = {"colId": self.of.id}
+        content: dict[str, object] = {"colId": self.of.id}
         atomic = isinstance(self.of.type, AtomicType) and self.of.type.root != "VARIANT"
         if atomic:
-            told["distinctCount"] = self._distinct.count()
+            content["distinctCount"] = self._distinct.count()
         if self._low is not None:
-            told |= {"min": _text(self._low), "max": _text(self._high)}
-        told["nullCount"] = self._nulls
+            content |= {"min": _text(self._low), "max": _text(self._high)}
+        content["nullCount"] = self._nulls
         if isinstance(self.of.type, AtomicType) and self.of.type.root in _TEXTS and rows > self._nulls:
-            told |= {"avgLen": -(-self._length // (rows - self._nulls)), "maxLen": self._longest}
-        return told
+            content |= {"avgLen": -(-self._length // (rows - self._nulls)), "maxLen": self._longest}
+        return content
 
 
 def _text(value: object) -> str:

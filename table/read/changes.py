@@ -83,10 +83,10 @@ def between_splits(store: TableStore, between: SnapshotRange, layout: Layout) ->
     mode = between.mode
     if mode == "auto":
         mode = "diff" if tagged else "changelog" if writes_changelog(layout) else "delta"
-    return None if tagged or mode == "diff" else _told_splits(store, _ids(store, between), layout, mode)
+    return None if tagged or mode == "diff" else _changed_splits(store, _ids(store, between), layout, mode)
 
 
-def _told_splits(store: TableStore, ids: tuple[int, int], layout: Layout, mode: str) -> Iterator[Split]:
+def _changed_splits(store: TableStore, ids: tuple[int, int], layout: Layout, mode: str) -> Iterator[Split]:
     for snapshot_id in range(ids[0] + 1, ids[1] + 1):
         snapshot = snapshot_or_changelog(store, snapshot_id)
         for split in change_splits(store, snapshot, mode):

@@ -179,7 +179,7 @@ def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray, type_: DataType) -> Fl
     one, other = left.combine_chunks(), right.combine_chunks()
     if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
         pairs = zip(internal_values(one, type_), internal_values(other, type_), strict=True)
-        return np.fromiter((_told(a, type_) == _told(b, type_) for a, b in pairs), np.bool_, len(one))
+        return np.fromiter((_comparable(a, type_) == _comparable(b, type_) for a, b in pairs), np.bool_, len(one))
     if pa.types.is_floating(one.type):
         one, other = _bits(one), _bits(other)
     both_null = pc.and_(pc.is_null(one), pc.is_null(other))
@@ -187,15 +187,15 @@ def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray, type_: DataType) -> Fl
     return np.asarray(pc.or_(equal, both_null).to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _told(value: object, type_: DataType) -> str:
+def _comparable(value: object, type_: DataType) -> str:
     match type_, value:
         case ArrayType(element), list():
-            return f"[{', '.join(_told(item, element) for item in value)}]"
+            return f"[{', '.join(_comparable(item, element) for item in value)}]"
         case MapType() | MultisetType(), list():
             key, item = entry_types(type_)
-            return f"{{{', '.join(sorted(f'{_told(k, key)}: {_told(v, item)}' for k, v in value))}}}"
+            return f"{{{', '.join(sorted(f'{_comparable(k, key)}: {_comparable(v, item)}' for k, v in value))}}}"
         case RowType(fields), tuple():
-            return f"({', '.join(_told(item, field.type) for item, field in zip(value, fields, strict=True))})"
+            return f"({', '.join(_comparable(item, field.type) for item, field in zip(value, fields, strict=True))})"
     return repr(value)
 
 

@@ -28,8 +28,8 @@ def with_lists(text: str) -> str:
     if sum(1 for _ in _OR.finditer(text)) < _MOST_VALUES:
         return text
     with duckdb_module().connect(config={"threads": 1}) as connection:
-        told = _tree(connection, text)
-        return text if told is None else _text(connection, told, _listed)
+        parsed = _tree(connection, text)
+        return text if parsed is None else _text(connection, parsed, _listed)
 
 
 def _listed(node: Any) -> Any:
@@ -102,15 +102,15 @@ def _without_in(connection: Any, text: str) -> str:
 
     Arrow cannot evaluate on statistics what DuckDB pushes down for the former.
     """
-    told = _tree(connection, text)
-    return text if told is None or '"COMPARE_IN"' not in json.dumps(told) else _text(connection, told, _rewritten)
+    parsed = _tree(connection, text)
+    return text if parsed is None or '"COMPARE_IN"' not in json.dumps(parsed) else _text(connection, parsed, _rewritten)
 
 
 def _tree(connection: Any, text: str) -> Any:
     """Return a statement with the condition as DuckDB's tree, None if it is invalid."""
     (tree,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM rows WHERE {text}"]).fetchone()
-    told = json.loads(tree)
-    return None if told.get("error") else told
+    parsed = json.loads(tree)
+    return None if parsed.get("error") else parsed
 
 
 def _text(connection: Any, tree: Any, rewritten: Callable[[Any], Any]) -> str:

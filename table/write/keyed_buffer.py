@@ -154,11 +154,11 @@ class KeyedRows:
                 if changelog is not None:
                     changelog.write(_ordered(piece))
                 data.write(merge_groups(self.merge, piece).table())
-            told = changelog.finish() if changelog is not None else []
+            changelog_files = changelog.finish() if changelog is not None else []
             made = data.finish()
             unfinished.pop_all()
         self.new_files += made
-        self.changelog_files += told
+        self.changelog_files += changelog_files
 
 
 def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[KeyGroups]:

@@ -51,7 +51,7 @@ def dumping(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[Se
             "the connection to the MySQL server was lost during the binlog dump",
             retryable=True,
             position=request.start,
-            said=str(error),
+            reason=str(error),
         ) from error
     finally:
         connection.close()
@@ -115,37 +115,37 @@ _NOT_THAT_LOG = (
 
 def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: DumpRequest) -> SourceError:
     code = error.args[0] if error.args else 0
-    said = str(error.args[-1])
+    reason = str(error.args[-1])
     # Code 1236 from MySQL, 4052 from MariaDB, which words it as `same server_id` since 11.0.
-    if re.search(r"same (server_uuid/)?server_id", said):
+    if re.search(r"same (server_uuid/)?server_id", reason):
         return ServerIdClash(
             "another binlog reader uses this pipeline's server id",
             server_id=request.server_id,
-            said=said,
+            reason=reason,
             hint="set a separate range in the option server-id of every pipeline",
             retryable=True,
         )
     if code == _FATAL_READ and re.search(
-        r"purged|could not find (the )?(first|next) (binary )?log", said, re.IGNORECASE
+        r"purged|could not find (the )?(first|next) (binary )?log", reason, re.IGNORECASE
     ):
         return BinlogPurged(
             "the binlog file that this pipeline needs was purged from the server",
             position=request.start,
             gtid=request.start.gtid if request.by_gtid else None,
-            said=said,
+            reason=reason,
             hint="read the tables again (--resnapshot), or continue at the oldest binlog file with a gap "
             "(--accept-gap); keep binlogs longer: SET PERSIST binlog_expire_logs_seconds = 604800",
         )
-    if code == _FATAL_READ and re.search(r"impossible position|position > file size", said):
+    if code == _FATAL_READ and re.search(r"impossible position|position > file size", reason):
         return BinlogReset(
             "the server's binlog is not the one that this pipeline read before",
             position=request.start,
-            said=said,
+            reason=reason,
             hint="the binlog was reset or the server was restored: read the tables again (--resnapshot)",
         )
     if code == _FATAL_READ:
-        hint = _TO_ANONYMOUS if "anonymous transaction" in said else _NOT_THAT_LOG
+        hint = _TO_ANONYMOUS if "anonymous transaction" in reason else _NOT_THAT_LOG
         return PositionLost(
-            "the server cannot send its binlog from this position", position=request.start, said=said, hint=hint
+            "the server cannot send its binlog from this position", position=request.start, reason=reason, hint=hint
         )
     return refused(error, server)

@@ -159,12 +159,12 @@ def reading(segment: Segment, event: int, what: str) -> Iterator[None]:
         error.facts = {"file": file, "pos": pos, **error.facts}
         raise
     except (ValueError, IndexError, KeyError, OverflowError, NotImplementedError) as error:
-        said = f"{error} is unknown" if isinstance(error, KeyError) else str(error)
+        reason = f"{error} is unknown" if isinstance(error, KeyError) else str(error)
         raise UnsupportedBinlogEvent(
             f"{what} cannot be decoded",
             file=file,
             pos=pos,
-            said=said,
+            reason=reason,
             hint="the binlog is damaged or was written by a newer server: inspect the event with mysqlbinlog; "
             "upgrade penstock, or read the tables again (--resnapshot)",
         ) from error

@@ -125,9 +125,10 @@ def shape_of(mapped: TableMap, definition: TableDefinition | None) -> BinlogTabl
     if len(definition.columns) != len(mapped.columns):
         raise _mismatch(mapped, definition)
     columns = tuple(
-        _completed(_typed(told), told, column) for told, column in zip(mapped.columns, definition.columns, strict=True)
+        _completed(_typed(logged), logged, column)
+        for logged, column in zip(mapped.columns, definition.columns, strict=True)
     )
-    if not all(_agrees(told, shaped.column.type) for told, shaped in zip(mapped.columns, columns, strict=True)):
+    if not all(_agrees(logged, shaped.column.type) for logged, shaped in zip(mapped.columns, columns, strict=True)):
         raise _mismatch(mapped, definition)
     whole = replace(definition, database=mapped.database, table=mapped.table)
     return BinlogTable(replace(whole, columns=tuple(shaped.column for shaped in columns)), columns)
@@ -149,9 +150,9 @@ def _storage(column: MappedColumn) -> str:
 
 def _from_map(mapped: TableMap, definition: TableDefinition | None) -> BinlogTable:
     columns = []
-    for told in mapped.columns:
-        known = definition.column(told.name or "") if definition else None
-        columns.append(_detailed(_typed(told), told, known))
+    for logged in mapped.columns:
+        known = definition.column(logged.name or "") if definition else None
+        columns.append(_detailed(_typed(logged), logged, known))
     names = [shaped.column.name for shaped in columns]
     if mapped.primary_key is not None:
         key = tuple(names[place] for place in mapped.primary_key)
@@ -162,105 +163,105 @@ def _from_map(mapped: TableMap, definition: TableDefinition | None) -> BinlogTab
     return BinlogTable(whole, tuple(columns))
 
 
-def _typed(told: MappedColumn) -> MySqlColumn:
+def _typed(logged: MappedColumn) -> MySqlColumn:
     """Return the column as the map alone describes it; without signs and charsets this may be a poor guess."""
-    return MySqlColumn(told.name or "", _log_type(told), told.nullable, _charset_name(told))
+    return MySqlColumn(logged.name or "", _log_type(logged), logged.nullable, _charset_name(logged))
 
 
-def _charset_name(told: MappedColumn) -> str | None:
-    if told.collation is None or told.collation == BINARY_COLLATION:
+def _charset_name(logged: MappedColumn) -> str | None:
+    if logged.collation is None or logged.collation == BINARY_COLLATION:
         return None
-    charset = charset_of_collation(told.collation)
+    charset = charset_of_collation(logged.collation)
     return charset.name if charset else None
 
 
-def _log_type(told: MappedColumn) -> MySqlType:
-    if told.kind in _INTEGERS:
-        return MySqlType(_INTEGERS[told.kind], unsigned=bool(told.unsigned))
-    if told.kind in _PLAIN:
-        return MySqlType(_PLAIN[told.kind])
-    if told.kind in _FRACTIONAL:
-        return MySqlType(_FRACTIONAL[told.kind][0], told.size or None)
-    match told.kind:
+def _log_type(logged: MappedColumn) -> MySqlType:
+    if logged.kind in _INTEGERS:
+        return MySqlType(_INTEGERS[logged.kind], unsigned=bool(logged.unsigned))
+    if logged.kind in _PLAIN:
+        return MySqlType(_PLAIN[logged.kind])
+    if logged.kind in _FRACTIONAL:
+        return MySqlType(_FRACTIONAL[logged.kind][0], logged.size or None)
+    match logged.kind:
         case kinds.NEWDECIMAL:
-            return MySqlType("decimal", told.size, told.scale)
+            return MySqlType("decimal", logged.size, logged.scale)
         case kinds.BIT:
-            return MySqlType("bit", told.size)
+            return MySqlType("bit", logged.size)
         case kinds.ENUM | kinds.SET:
-            return MySqlType("enum" if told.kind == kinds.ENUM else "set", labels=told.labels or ())
+            return MySqlType("enum" if logged.kind == kinds.ENUM else "set", labels=logged.labels or ())
         case kinds.GEOMETRY:
-            return MySqlType(GEOMETRIES[told.geometry or 0])
+            return MySqlType(GEOMETRIES[logged.geometry or 0])
         case kinds.VECTOR:
-            return MySqlType("vector", told.dimension)
+            return MySqlType("vector", logged.dimension)
         case kinds.BLOB | kinds.BLOB_COMPRESSED:
-            return MySqlType((BLOBS if told.collation in {None, BINARY_COLLATION} else TEXTS)[told.size - 1])
-    return _string_type(told)
+            return MySqlType((BLOBS if logged.collation in {None, BINARY_COLLATION} else TEXTS)[logged.size - 1])
+    return _string_type(logged)
 
 
-def _string_type(told: MappedColumn) -> MySqlType:
-    is_fixed = told.kind == kinds.STRING
-    charset = charset_of_collation(told.collation if told.collation is not None else BINARY_COLLATION)
+def _string_type(logged: MappedColumn) -> MySqlType:
+    is_fixed = logged.kind == kinds.STRING
+    charset = charset_of_collation(logged.collation if logged.collation is not None else BINARY_COLLATION)
     # One byte of a compressed cell is its compression header.
-    size = told.size - 1 if told.kind == kinds.VARCHAR_COMPRESSED else told.size
+    size = logged.size - 1 if logged.kind == kinds.VARCHAR_COMPRESSED else logged.size
     if charset is None or charset.name == "binary":
         return MySqlType("binary" if is_fixed else "varbinary", size)
     return MySqlType("char" if is_fixed else "varchar", size // charset.bytes_per_character)
 
 
-def _detailed(column: MySqlColumn, told: MappedColumn, known: MySqlColumn | None) -> BinlogColumn:
+def _detailed(column: MySqlColumn, logged: MappedColumn, known: MySqlColumn | None) -> BinlogColumn:
     """Return the column of the map, with missing details from a definition that does not contradict it."""
-    if known is not None and _agrees(told, known.type) and column.type.unsigned == known.type.unsigned:
+    if known is not None and _agrees(logged, known.type) and column.type.unsigned == known.type.unsigned:
         column = replace(column, comment=known.comment)
-        told_poorly = known.type.base in {*NETWORK_BYTES, "vector"} or (known.type.base, known.type.size) == (
+        is_ambiguous = known.type.base in {*NETWORK_BYTES, "vector"} or (known.type.base, known.type.size) == (
             "tinyint",
             1,
         )
-        if told_poorly:
+        if is_ambiguous:
             column = replace(column, type=known.type, charset=None)
-    return _shaped(column, told)
+    return _shaped(column, logged)
 
 
-def _completed(column: MySqlColumn, told: MappedColumn, known: MySqlColumn) -> BinlogColumn:
+def _completed(column: MySqlColumn, logged: MappedColumn, known: MySqlColumn) -> BinlogColumn:
     """Return the column of the definition; metadata in the map takes precedence where present."""
     kind = known.type
-    if told.unsigned is not None and kind.base in _INTEGERS.values() and told.unsigned != kind.unsigned:
+    if logged.unsigned is not None and kind.base in _INTEGERS.values() and logged.unsigned != kind.unsigned:
         kind = column.type
-    if told.kind in {kinds.ENUM, kinds.SET} and told.labels is not None:
+    if logged.kind in {kinds.ENUM, kinds.SET} and logged.labels is not None:
         kind = column.type
-    charset = column.charset if told.collation is not None else known.charset
-    return _shaped(MySqlColumn(known.name, kind, told.nullable, charset, known.comment), told)
+    charset = column.charset if logged.collation is not None else known.charset
+    return _shaped(MySqlColumn(known.name, kind, logged.nullable, charset, known.comment), logged)
 
 
-def _shaped(column: MySqlColumn, told: MappedColumn) -> BinlogColumn:
+def _shaped(column: MySqlColumn, logged: MappedColumn) -> BinlogColumn:
     charset = charset_named(column.charset) if column.charset else None
     if charset is None and column.type.is_character:
         charset = CHARSETS["utf8mb4"]
-    return BinlogColumn(column, told.kind, told.size, told.scale, charset)
+    return BinlogColumn(column, logged.kind, logged.size, logged.scale, charset)
 
 
-def _agrees(told: MappedColumn, kind: MySqlType) -> bool:
+def _agrees(logged: MappedColumn, kind: MySqlType) -> bool:
     """Return whether a column of this type is stored as the map says."""
     base, size = kind.base, kind.size or 0
-    if told.kind in _INTEGERS:
-        return base == _INTEGERS[told.kind]
-    if told.kind in _FRACTIONAL:
-        return base == _FRACTIONAL[told.kind][0] and size == told.size
-    match told.kind:
+    if logged.kind in _INTEGERS:
+        return base == _INTEGERS[logged.kind]
+    if logged.kind in _FRACTIONAL:
+        return base == _FRACTIONAL[logged.kind][0] and size == logged.size
+    match logged.kind:
         case kinds.NEWDECIMAL:
-            return (base, kind.size, kind.scale) == ("decimal", told.size, told.scale)
+            return (base, kind.size, kind.scale) == ("decimal", logged.size, logged.scale)
         case kinds.BIT:
-            return (base, size) == ("bit", told.size)
+            return (base, size) == ("bit", logged.size)
         case kinds.ENUM | kinds.SET:
-            return base == ("enum" if told.kind == kinds.ENUM else "set")
+            return base == ("enum" if logged.kind == kinds.ENUM else "set")
         case kinds.GEOMETRY:
             return base in GEOMETRIES
         case kinds.VECTOR:
             return base == "vector"
         case kinds.BLOB | kinds.BLOB_COMPRESSED:
-            return base in {TEXTS[told.size - 1], BLOBS[told.size - 1]} or (told.size == 4 and base == "json")
+            return base in {TEXTS[logged.size - 1], BLOBS[logged.size - 1]} or (logged.size == 4 and base == "json")
         case kinds.STRING:
-            return base in {"char", "binary"} or NETWORK_BYTES.get(base) == told.size
+            return base in {"char", "binary"} or NETWORK_BYTES.get(base) == logged.size
         case kinds.VARCHAR | kinds.VARCHAR_COMPRESSED:
             # MariaDB logs VECTOR(n) as bytes, four per number.
-            return base in {"varchar", "varbinary"} or (base == "vector" and told.size == 4 * size)
-    return base == _PLAIN.get(told.kind)
+            return base in {"varchar", "varbinary"} or (base == "vector" and logged.size == 4 * size)
+    return base == _PLAIN.get(logged.kind)

@@ -103,7 +103,7 @@ def _opened(segment: Segment, place: int) -> Iterator[tuple[bytes | memoryview, 
             "a compressed binlog event cannot be decompressed",
             file=segment.file,
             pos=int(segment.pos[place]),
-            said=str(error),
+            reason=str(error),
         ) from error
 
 

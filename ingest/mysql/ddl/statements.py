@@ -147,7 +147,7 @@ class _Reader:
             return CreateTable(name, None, like=words.table_name(self.database), keep_existing=keep_existing)
         body = words.brackets() if words.at("(") and not words.at("(", "SELECT") else None
         options = self.words.part(self.words.tokens[self.words.place :])
-        if options.tells("WITH", "SYSTEM", "VERSIONING"):
+        if options.contains("WITH", "SYSTEM", "VERSIONING"):
             return CreateTable(name, None, keep_existing=keep_existing, left_out=SYSTEM_VERSIONED)
         charset, comment, selects = self.table_options()
         columns, key = self.columns(body or [])

@@ -50,7 +50,7 @@ class Words:
         found = self.tokens[self.place : self.place + len(words)]
         return len(found) == len(words) and all(token.word == word for token, word in zip(found, words, strict=True))
 
-    def tells(self, *words: str) -> bool:
+    def contains(self, *words: str) -> bool:
         """Return whether these words occur consecutively anywhere in the rest."""
         places = range(self.place, len(self.tokens))
         return any(Words(self.tokens[place:]).at(*words) for place in places if self.tokens[place].word == words[0])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 log = logging.getLogger(__name__)
-_told: set[tuple[str, int, bool]] = set()
+_logged: set[tuple[str, int, bool]] = set()
 
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
 _PAUSE_S = 0.5
@@ -80,8 +80,8 @@ def connect(server: ServerAddress) -> Connection:
             if not said.retryable or time.monotonic() >= began + server.patience:
                 raise said from error
             if not waits:
-                told = said.facts.get("said", said.message)
-                log.warning("event=waiting_for_server server=%s at_most=%gs reason=%s", where, server.patience, told)
+                reason = said.facts.get("reason", said.message)
+                log.warning("event=waiting_for_server server=%s at_most=%gs reason=%s", where, server.patience, reason)
             waits = True
         else:
             if waits:
@@ -102,7 +102,7 @@ def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:
             init_command=_SESSION,
             **protection,
         )
-        _tell_protection(server, encrypted=connection.is_encrypted)
+        _log_protection(server, encrypted=connection.is_encrypted)
         return connection
     except pymysql.OperationalError as error:
         # A server without TLS: error 2026 occurs before the password is sent.
@@ -120,13 +120,13 @@ def protection(server: ServerAddress, *, encrypted: bool) -> str | None:
     return f"encrypted, but the server's identity is not verified (ssl mode {server.tls.mode})"
 
 
-def _tell_protection(server: ServerAddress, *, encrypted: bool) -> None:
+def _log_protection(server: ServerAddress, *, encrypted: bool) -> None:
     """Log the connection's protection once per process and server, because a job connects often."""
     open_ = protection(server, encrypted=encrypted)
     place = (server.host, server.port, encrypted)
-    if open_ is None or place in _told:
+    if open_ is None or place in _logged:
         return
-    _told.add(place)
+    _logged.add(place)
     log.log(
         logging.INFO if encrypted or server.tls.mode == "disabled" else logging.WARNING,
         'event=mysql_connection server=%s:%d tls="%s" hint=verify it with  ssl: {mode: verify-identity, ca: FILE}',
@@ -169,8 +169,8 @@ def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
             hint = "check user and password, and from which hosts the user may connect"
         if server.tls.mode == "disabled":
             hint += "; a user created with REQUIRE SSL cannot log in without TLS: set  ssl: {mode: required}"
-        return MissingGrant("the MySQL server denied access", server=where, user=server.user, said=said, hint=hint)
-    return SourceError("the MySQL server returned an error", server=where, code=code, said=said)
+        return MissingGrant("the MySQL server denied access", server=where, user=server.user, reason=said, hint=hint)
+    return SourceError("the MySQL server returned an error", server=where, code=code, reason=said)
 
 
 def _unreachable(server: ServerAddress, said: object) -> ConnectionLost:
@@ -179,7 +179,7 @@ def _unreachable(server: ServerAddress, said: object) -> ConnectionLost:
         "the MySQL server cannot be reached",
         retryable=True,
         server=where,
-        said=str(said),
+        reason=str(said),
         hint=(
             "check that the server is running, that hostname and port are correct, and that no firewall blocks "
             "the connection"

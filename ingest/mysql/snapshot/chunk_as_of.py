@@ -160,7 +160,7 @@ def _cast(batch: ChangeBatch, target: pa.Schema) -> pa.RecordBatch:
         raise SourceError(
             "the table was altered while its snapshot was read, and its old values do not fit the new columns",
             table=f"{batch.schema.database}.{batch.schema.table}",
-            said=str(error),
+            reason=str(error),
             hint="restart the pipeline: it then reads the tables in their present form",
         ) from error
     return pa.RecordBatch.from_arrays(columns, schema=target)

@@ -55,7 +55,7 @@ def read_chunk(
         raise refused(error, server) from error
     except OSError as error:
         raise ConnectionLost(
-            "the connection to the MySQL server was lost", retryable=True, chunk=chunk, said=str(error)
+            "the connection to the MySQL server was lost", retryable=True, chunk=chunk, reason=str(error)
         ) from error
     finally:
         connection.close()

@@ -18,7 +18,7 @@ from penstock.pipelines.commands.main import main
 from penstock.pipelines.errors import CheckpointInUse, WorkerLate
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.driver_process import refuse_second_driver
-from penstock.pipelines.spark.errors import told_by_spark
+from penstock.pipelines.spark.errors import cause_of_end
 
 NOW = 1_800_000_000.0
 HERE = socket.gethostname()
@@ -80,11 +80,11 @@ def test_run_reports_it_before_it_starts_spark(tmp_path: Path, capsys: pytest.Ca
 
 def test_sparks_error_about_two_drivers_is_checkpoint_in_use() -> None:
     error = StreamingQueryException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
-    told = told_by_spark(error, None, "/lake/_penstock/shop", ErrorMark())
+    told = cause_of_end(error, None, "/lake/_penstock/shop", ErrorMark())
     assert isinstance(told, CheckpointInUse)
     assert told.facts["checkpoint"] == "/lake/_penstock/shop"
     other = StreamingQueryException("[OTHER] else")
-    assert told_by_spark(other, None, "x", ErrorMark()) is other
+    assert cause_of_end(other, None, "x", ErrorMark()) is other
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_text_of_a_record_in_a_foreign_error_is_not_parsed(words: str) -> None:
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: org.apache.spark.api.python."
         f"PythonException: Traceback (most recent call last):\npyarrow.lib.ArrowInvalid: in '{words}'\n{words}"
     )
-    assert told_by_spark(error, None, "x", ErrorMark()) is error
+    assert cause_of_end(error, None, "x", ErrorMark()) is error
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_text_of_a_record_in_a_foreign_error_is_not_parsed(words: str) -> None:
     ],
 )
 def test_a_late_python_worker_is_reported_as_late(text: str) -> None:
-    assert isinstance(told_by_spark(StreamingQueryException(text), None, "x", ErrorMark()), WorkerLate)
+    assert isinstance(cause_of_end(StreamingQueryException(text), None, "x", ErrorMark()), WorkerLate)
 
 
 def test_the_error_of_the_sink_is_preferred_to_text() -> None:
@@ -119,5 +119,5 @@ def test_the_error_of_the_sink_is_preferred_to_text() -> None:
     with pytest.raises(RuntimeError) as caught, mark.carrying():
         raise SourceError("a task's")
     error = StreamingQueryException(f"x\n{caught.value}")
-    assert told_by_spark(error, own, "x", mark) is own
-    assert str(told_by_spark(error, None, "x", mark)) == "a task's"
+    assert cause_of_end(error, own, "x", mark) is own
+    assert str(cause_of_end(error, None, "x", mark)) == "a task's"

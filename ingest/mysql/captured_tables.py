@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.errors import NoUsableKey
-from penstock.ingest.mysql.planner import Planner
-from penstock.ingest.mysql.server.catalog import SYSTEM_VERSIONED, definitions, list_tables, qualified
+from penstock.ingest.mysql.server.catalog import SYSTEM_VERSIONED, TableFacts, definitions, list_tables, qualified
 from penstock.ingest.mysql.server.checks import check_source
 from penstock.ingest.mysql.server.connection import ask
 from penstock.ingest.mysql.server.findings import Finding, Wanted
@@ -26,11 +25,17 @@ log = logging.getLogger(__name__)
 
 def findings(connection: Connection, settings: FollowSettings) -> list[Finding]:
     """Return the problems that prevent or endanger capturing these tables."""
-    tables = [table.name for table in Planner(settings).captured(connection)]
+    tables = [table.name for table in captured_facts(connection, settings)]
     first, last = settings.server_ids
     reads = settings.startup.reads_tables
     wanted = Wanted(tables=tables, server_ids=range(first, last + 1), snapshot=reads)
     return [*check_source(connection, wanted), *_versioned(connection, settings)]
+
+
+def captured_facts(connection: Connection, settings: FollowSettings) -> list[TableFacts]:
+    """Return the tables that exist now and are captured."""
+    taken = [table for table in list_tables(connection) if settings.tables.takes(table.database, table.table)]
+    return [table for table in taken if table.has_primary_key or settings.keyless]
 
 
 def _versioned(connection: Connection, settings: FollowSettings) -> Iterator[Finding]:
@@ -52,8 +57,8 @@ def captured(connection: Connection, settings: FollowSettings, *, must: bool = T
     why its tables are gone.
     """
     _check_letters(connection, settings.tables)
-    names = [table.name for table in Planner(settings).captured(connection)]
-    keyless = [table.name for table in Planner(replace(settings, keyless=True)).captured(connection)]
+    names = [table.name for table in captured_facts(connection, settings)]
+    keyless = [table.name for table in captured_facts(connection, replace(settings, keyless=True))]
     left = [".".join(name) for name in keyless if name not in names]
     if left and settings.keyless_stops:
         raise NoUsableKey(

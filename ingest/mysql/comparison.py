@@ -9,9 +9,9 @@ from typing import Any
 
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
+from penstock.ingest.mysql.captured_tables import captured_facts
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.offsets import Progress, chunk_json
-from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.read_range import CHUNK, RangeReader
 from penstock.ingest.mysql.server.catalog import definitions
 from penstock.ingest.mysql.server.connection import connected
@@ -31,7 +31,7 @@ class MySqlComparison:
     def tables(self) -> list[SourceSchema]:
         settings = self.source.settings
         with connected(settings.server) as connection:
-            names = [table.name for table in Planner(settings).captured(connection)]
+            names = [table.name for table in captured_facts(connection, settings)]
             return [schema_of(definition) for definition in definitions(connection, names).values()]
 
     def newest(self, reached: Sequence[Offsets]) -> ComparisonPoint | None:
@@ -54,9 +54,8 @@ class MySqlComparison:
     def rows_at(self, table: SourceSchema, point: ComparisonPoint) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
         settings, progress = self.source.settings, Progress.from_json(point.offsets)
         known = self.source.definitions_for(progress)
-        planner = Planner(settings)
         with connected(settings.server) as connection:
-            facts = {one.name: one for one in planner.captured(connection)}
+            facts = {one.name: one for one in captured_facts(connection, settings)}
             cursor = start_chunks(connection, facts[str(table.database), str(table.table)], settings.chunks)
             while not cursor.done:
                 chunks, cursor = next_chunks(connection, cursor, _CHUNKS_AT_ONCE)

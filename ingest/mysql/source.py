@@ -109,11 +109,11 @@ class MySqlSource:
         # The batch says itself where its part of the binlog starts: a first batch has no position before it.
         batch = progress.batch
         start = batch.as_of or LogPosition(batch.log[0].file, batch.log[0].start)
-        return self._part(self.planner.history_at(progress), start, LogPosition(_after(progress.log), 0))
+        return self._part(self.planner.recorded.at(progress), start, LogPosition(_after(progress.log), 0))
 
     def definitions_for(self, progress: Progress) -> dict[str, Any]:
         """Return the definitions for a binlog reader from this position to the end of what was planned."""
-        return self._part(self.planner.whole_history(progress.server), progress.log, LogPosition(_LAST_FILE, 0))
+        return self._part(self.planner.recorded.whole(progress.server), progress.log, LogPosition(_LAST_FILE, 0))
 
     def _part(self, history: SchemaHistory, start: LogPosition, end: LogPosition) -> dict[str, Any]:
         with connected(self.settings.server) as connection:

@@ -114,7 +114,7 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
 
 
 def _lines(verdict: TableVerdict) -> list[str]:
-    from penstock.pipelines.api.verify import HASH_RANGE
+    from penstock.pipelines.api.compared_columns import HASH_RANGE
 
     if verdict.not_compared:
         return [f"skipped  {verdict.table}: {verdict.not_compared}"]

@@ -1,0 +1,208 @@
+"""The schemas of target tables by a pipeline's rules: of tables to create, and after their sources changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from penstock.errors import ConfigError, SchemaConflict, did_you_mean
+from penstock.formats.change import SourceSchema
+from penstock.pipelines.mapping.new_tables import NewTables
+from penstock.pipelines.mapping.routes import TableRules
+from penstock.pipelines.mapping.table_mapping import SeenSchema
+from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
+from penstock.schema_evolution.types.source import is_known
+from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.schema.changes import apply_changes
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.usable import check_usable
+from penstock.table.values.types import type_json
+
+log = logging.getLogger(__name__)
+
+_KEYS_PER_SCHEMA = 4096
+_APPENDS = (
+    "an append table is created: updates add rows and deletes are dropped; --include-keyless leave-out"
+    " (no-primary-key: skip) leaves such tables out"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSchemas:
+    """The schemas that the tables of a pipeline get when they are created, and when their sources change."""
+
+    warehouse: CatalogSettings
+    new_tables: NewTables
+    table_rules: TableRules
+    is_one_table: bool  # all rows go to one table
+
+    @property
+    def rules(self) -> ColumnRules:
+        return self.new_tables.rules
+
+    def planned(self, table: str, sources: Sequence[SourceSchema], now: int) -> TableSchema:
+        """Return the first schema of a table that does not exist yet."""
+        self.rules.policy.check_create(table)
+        self._check_masks(table, sources)
+        rules = self.table_rules.new_tables(self.new_tables, table, sources)
+        return rules.schema(table, sources, insists=self.is_one_table, now=now)
+
+    def evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
+        """Create the table or evolve its schema for the schemas seen in messages, and return the result."""
+        with _naming(table, seen[0] if len({one.schema for one in seen}) == 1 else None):
+            return self._evolved(table, current, seen)
+
+    def _evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
+        sources = [one.schema for one in seen]
+        self._warn_of_unknown_types(table, current.names if current else (), sources)
+        if twice := {name for source in sources for name in self.namesakes(source)}:
+            kind = ConfigError if current is None else SchemaConflict
+            raise kind(
+                "the source has a column with the name of a computed or metadata column",
+                columns=", ".join(sorted(twice)),
+                hint="name the computed one otherwise;  --metadata-column-prefix  stands before names of metadata",
+            )
+        seen = self._believed(table, current, seen)
+        sources = [one.schema for one in seen]
+        if current is None:
+            planned = self.planned(table, sources, self.warehouse.now_millis())
+            self._warn_of_new(planned, table, sources)
+            return self.warehouse.created(
+                table, replace(planned, comment=planned.comment or sources[0].comment or None)
+            )
+        store = self.warehouse.store(table)
+        drifts = []
+        for one in seen:
+            with _naming(table, one):
+                if self.lacks_keys(current, one.schema):
+                    raise _incompatible(table, current, one.schema)
+                drifts.append(drift_of(one.schema, table, current, self.rules))
+                drifts[-1].check(self.rules.policy)
+        changes = fold(drifts, current, self.rules.mapping)
+        return store.evolve(changes, check_usable)
+
+    def _believed(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> Sequence[SeenSchema]:
+        """Return the schemas that declare a known type for every column, or one that other messages do not contradict.
+
+        A message that declares an unknown type for a column whose type other messages know is left out. Read again,
+        those messages become bad records.
+        """
+        known = [one for one in seen if all(is_known(one.schema.dialect, column) for column in one.schema.fields)]
+        if not known or len(known) == len(seen) or not all(one.by_message for one in seen):
+            return seen
+        schemas = [one.schema for one in known]
+        if current is None:
+            schema = self.planned(table, schemas, self.warehouse.now_millis())
+        else:
+            drifts = [drift_of(source, table, current, self.rules) for source in schemas]
+            changes = fold(drifts, current, self.rules.mapping)
+            schema = apply_changes(current, changes, has_snapshots=True, now=current.time_millis)
+        return [one for one in seen if one in known or nonsense_of(one.schema, schema, self.rules) is None]
+
+    def commented(self, table: str, seen: Sequence[SeenSchema]) -> TableSchema | None:
+        """Follow changed comments of the source, and return the new schema; None if there are none."""
+        store = self.warehouse.store(table)
+        changes = comment_changes([one.schema for one in seen], store.schema(), self.rules)
+        if not changes:
+            return None
+        return store.evolve(changes, check_usable)
+
+    def foreseen(self, table: str, current: TableSchema, source: SourceSchema) -> TableSchema | None:
+        """Return the schema that the table will get for this source; None if it cannot follow."""
+        try:
+            drift = drift_of(source, table, current, self.rules)
+            drift.check(self.rules.policy)
+            changes = fold([drift], current, self.rules.mapping)
+            return apply_changes(current, changes, has_snapshots=True, now=current.time_millis)
+        except (SchemaConflict, ConfigError):
+            return None
+
+    def lacks_keys(self, table: TableSchema, source: SourceSchema) -> bool:
+        """Return whether the source declares its columns, and a key column of the table is not among them."""
+        if source.dialect == "text" or not table.primary_keys:
+            return False
+        given = {self.rules.name(one.name) for one in source.fields}
+        return not set(table.primary_keys) <= given | self.made
+
+    def namesakes(self, source: SourceSchema) -> set[str]:
+        """Return source columns that would be lost because a computed or metadata column has the same name."""
+        made = self.made
+        return made & {self.rules.name(one.name) for one in source.fields} if made else made
+
+    @property
+    def made(self) -> set[str]:
+        """The columns that no source has: computed and metadata columns."""
+        return {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
+
+    def _warn_of_new(self, planned: TableSchema, table: str, sources: Sequence[SourceSchema]) -> None:
+        """Log what a user may not expect of a new table."""
+        if (warning := self.new_tables.unknown_types(sources)) is not None:
+            log.warning("event=types_not_declared table=%s note=%s", table, warning)
+        if not planned.primary_keys and not self.is_one_table:
+            source = ".".join(filter(None, (sources[0].database, sources[0].table)))
+            log.warning("event=table_without_key table=%s source=%s note=%s", table, source, _APPENDS)
+
+    def _warn_of_unknown_types(self, table: str, held: Collection[str], sources: Sequence[SourceSchema]) -> None:
+        if self.rules.mapping.to_string:
+            return
+        unknown = {
+            self.rules.name(one.name): one.type
+            for source in sources
+            for one in source.fields
+            if not is_known(source.dialect, one)
+        }
+        for column, declared in unknown.items():
+            if column not in held:
+                log.warning("event=type_unknown table=%s column=%s type=%s taken_as=BYTES", table, column, declared)
+
+    def _check_masks(self, table: str, sources: Sequence[SourceSchema]) -> None:
+        """Raise ConfigError when a mask for exactly this table names a column it does not have.
+
+        A misspelt mask would leave the column it should hide in clear text.
+        """
+        rule = self.table_rules.transform(sources[0].database, sources[0].table)
+        if rule is None or not rule.tables.is_one_table:
+            return
+        columns = {field.name for source in sources for field in source.fields}
+        for name in (rule.masks or {}).keys() - columns:
+            raise ConfigError(
+                f"mask on {name!r}, which is no column of {rule.tables.text}",
+                table=table,
+                columns=", ".join(sorted(columns)),
+                hint=did_you_mean(name, columns, "make the table first where the column comes later", cutoff=0.5),
+            )
+
+
+@contextmanager
+def _naming(table: str, seen: SeenSchema | None) -> Iterator[None]:
+    """Add the table, and the place of the record that was read, to errors about columns and options."""
+    try:
+        yield
+    except (ConfigError, SchemaConflict) as error:
+        error.facts.setdefault("table", table)
+        if seen is not None and seen.place is not None and "place" not in error.facts:
+            error.facts |= {"place": seen.place, "offset": seen.first[1]}
+        raise
+
+
+def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> SchemaConflict:
+    ours = ", ".join(f"{one.name} {type_json(one.type)}" for one in schema.fields)
+    theirs = ", ".join(f"{one.name} {one.type}" for one in source.fields)
+    return SchemaConflict(
+        f"Incompatible schema found.\nPaimon table is: {table}, fields are: {ours}.\n"
+        f"Source table is: {source.database}.{source.table}, fields are: {theirs}.\n"
+        "If you want to ignore the incompatible tables, please specify --ignore-incompatible to true.",
+        table=table,
+        hint="a source table that was made anew with another key needs a table of its own: --table-mapping names one,"
+        " or drop the old one, and --resnapshot; changes that come without their key are of a server whose"
+        " binlog_row_image is not FULL",
+    )
+
+
+@lru_cache(maxsize=_KEYS_PER_SCHEMA)
+def nonsense_of(source: SourceSchema, table: TableSchema | None, rules: ColumnRules) -> str | None:
+    """Return `nonsense` of a source schema, cached per pair of schemas."""
+    return nonsense(source, table, rules)

@@ -1,37 +1,21 @@
-"""The parser of SQL expressions: literals, columns, operators by precedence, calls, CASE and CAST."""
+"""The trees of expressions and projections, parsed from their texts within a limit of depth."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.errors import ConfigError, did_you_mean
-from penstock.schema_evolution.expressions.functions import FUNCTIONS, REFUSED
-from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, ColumnReference, Item, Literal, Node, children
-from penstock.schema_evolution.expressions.time_functions import UNITS
-from penstock.schema_evolution.expressions.tokens import Token, TokenReader, unquoted
-from penstock.table.values.types import parse_type
+from penstock.errors import ConfigError
+from penstock.schema_evolution.expressions.expression_parser import ExpressionParser
+from penstock.schema_evolution.expressions.nodes import Item, Node, children
 
 DEEPEST = 250
-_COMPARISONS = {"=", "<>", "!=", "<", "<=", ">", ">="}
-_BARE = {
-    "current_timestamp",
-    "current_date",
-    "current_time",
-    "localtimestamp",
-    "localtime",
-}  # functions that may also be written without brackets
-_FROM_FOR = {"substring", "substr"}
-_UNIT_FIRST = {"timestampdiff", "timestamp_diff", "timestampadd"}
-_ENDS = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
-_RESERVED = {"and", "or", "not", "as", "then", "else", "end", "when", "between", "in", "like", "is", "from", "where"}
 
 
 def parse_expression(text: str) -> Node:
     """Return the tree of an expression. ConfigError names the position of a syntax error."""
     with _bounded(text):
-        parser = _Parser(text)
+        parser = ExpressionParser(text)
         node = parser.expression()
         parser.expect_end()
         return _shallow(node)
@@ -40,7 +24,7 @@ def parse_expression(text: str) -> Node:
 def parse_projection(text: str) -> tuple[Item, ...]:
     """Return the items of `*, upper(name) as name, price * 2 as doubled`: each name once, `*` at most once."""
     with _bounded(text):
-        parser = _Parser(text)
+        parser = ExpressionParser(text)
         items = [parser.item()]
         while parser.took(","):
             items.append(parser.item())
@@ -86,215 +70,3 @@ def _shallow(node: Node) -> Node:
             raise RecursionError
         level = [inner for one in level for inner in children(one)]
     return node
-
-
-class _Parser(TokenReader):
-    """A recursive descent parser with a method per level of precedence."""
-
-    def item(self) -> Item:
-        if self.took("*"):
-            return Item("*")
-        value = self.expression()
-        if self.took("as"):
-            return Item(self.name(), value)
-        if self.now.kind == "quoted" or (self.now.kind == "word" and self.now.value not in _RESERVED):
-            return Item(self.name(), value)  # `upper(name) name` is allowed, as in SQL
-        if isinstance(value, ColumnReference):
-            return Item(value.name, value)
-        raise self.wrong("an expression in a projection needs a name", "write it as  expression AS name")
-
-    def expression(self) -> Node:
-        node = self._and()
-        while self.took("or"):
-            node = Call("or", (node, self._and()))
-        return node
-
-    def _and(self) -> Node:
-        node = self._not()
-        while self.took("and"):
-            node = Call("and", (node, self._not()))
-        return node
-
-    def _not(self) -> Node:
-        return Call("not", (self._not(),)) if self.took("not") else self._comparison()
-
-    def _comparison(self) -> Node:
-        left = self._sum()
-        if self.now.kind == "sign" and self.now.value in _COMPARISONS:
-            sign = self.next().value
-            left = Call("<>" if sign == "!=" else sign, (left, self._sum()))
-        if self.took("is"):
-            return self._is(left, negated=self.took("not"))
-        negated = self.took("not")
-        node = self._membership(left)
-        if node is None:
-            if negated:
-                raise self.wrong("NOT must be followed by BETWEEN, IN or LIKE")
-            return left
-        return Call("not", (node,)) if negated else node
-
-    def _is(self, left: Node, *, negated: bool) -> Node:
-        for truth in (True, False):
-            if self.took(str(truth).lower()):
-                holds = Call("coalesce", (left if truth else Call("not", (left,)), Literal(value=False)))
-                return Call("not", (holds,)) if negated else holds
-        self.need("null")
-        return Call("is not null" if negated else "is null", (left,))
-
-    def _membership(self, left: Node) -> Node | None:
-        if self.took("between"):
-            low = self._sum()
-            self.need("and")
-            return Call("and", (Call(">=", (left, low)), Call("<=", (left, self._sum()))))
-        if self.took("in"):
-            self.need("(")
-            return Call("in", (left, *self._list()))
-        if self.took("like"):
-            return Call("like", (left, self._sum()))
-        return None
-
-    def _sum(self) -> Node:
-        node = self._product()
-        while (sign := self.now.value) in {"+", "-", "||"} and self.now.kind == "sign":
-            self.next()
-            right = self._product()
-            node = Call("concat", (node, right)) if sign == "||" else Call(sign, (node, right))
-        return node
-
-    def _product(self) -> Node:
-        node = self._unary()
-        while (sign := self.now.value) in {"*", "/", "%"} and self.now.kind == "sign":
-            self.next()
-            node = Call(sign, (node, self._unary()))
-        return node
-
-    def _unary(self) -> Node:
-        if self.took("-"):
-            value = self._unary()
-            if isinstance(value, Literal) and isinstance(value.value, int | float):
-                return Literal(-value.value)
-            return Call("-", (Literal(0), value))
-        return self._unary() if self.took("+") else self._primary()
-
-    def _primary(self) -> Node:
-        token = self.next()
-        match token.kind:
-            case "number":
-                return Literal(int(token.value) if token.value.isdigit() else float(token.value))
-            case "text":
-                return Literal(unquoted(token.written))
-            case "quoted":
-                return self._column(unquoted(token.written))
-            case "word":
-                return self._word(token)
-        if token.value == "(":
-            node = self.expression()
-            self.need(")")
-            return node
-        raise self.wrong(f"{token.written!r} is unexpected" if token.kind != "end" else "it is incomplete")
-
-    def _word(self, token: Token) -> Node:
-        if token.value in {"true", "false"}:
-            return Literal(token.value == "true")
-        if token.value == "null":
-            return Literal(None)
-        if token.value == "case":
-            return self._case()
-        if token.value in _RESERVED:
-            raise self.wrong(f"{token.written!r} is unexpected", "if it is a column name, quote it with `backticks`")
-        if self.took("("):
-            return self._cast() if token.value in {"cast", "try_cast"} else self._call(token)
-        if token.value in _BARE:
-            return Call(token.value, ())
-        return self._column(token.written)
-
-    def _column(self, name: str) -> Node:
-        """Return the column; in `table.column` the table is ignored, since there is only one."""
-        return ColumnReference(self.name()) if self.took(".") else ColumnReference(name)
-
-    def _call(self, token: Token) -> Node:
-        if token.value in REFUSED:
-            raise self.wrong(*REFUSED[token.value])
-        if token.value == "trim":
-            return self._trim()
-        function = FUNCTIONS.get(token.value)
-        arguments = () if self.took(")") else self._arguments(token.value)
-        if function is None:
-            hint = did_you_mean(token.value, FUNCTIONS, f"the functions are {', '.join(sorted(FUNCTIONS))}")
-            raise self.wrong(f"function {token.written} does not exist", hint)
-        if not function.least <= len(arguments) <= function.most:
-            raise self.wrong(f"{token.written} is used as {function.form}")
-        return Call(token.value, arguments)
-
-    def _trim(self) -> Node:
-        """Parse the arguments of trim.
-
-        SQL's own forms are accepted too: trim(both 'x' from t), trim(leading from t), trim('x' from t).
-        """
-        word = self.now.value if self.now.kind == "word" and self.now.value in _ENDS else None
-        if word is not None:
-            self.next()
-        characters: Node = Literal(" ")
-        if word is not None and self.took("from"):
-            value = self.expression()
-        else:
-            value = self.expression()
-            if self.took("from"):
-                characters, value = value, self.expression()
-            elif word is not None:
-                raise self.wrong("'from' is missing", f"write  trim({word} ' ' from x)")
-            elif self.took(","):
-                characters = self.expression()
-        self.need(")")
-        return Call(_ENDS[word or "both"], (value, characters))
-
-    def _arguments(self, name: str) -> tuple[Node, ...]:
-        """Parse arguments up to the closing bracket.
-
-        They are separated by commas or in SQL's older forms: substring(x from 2 for 3), timestampdiff(day, a, b).
-        """
-        if name in _UNIT_FIRST and self.now.kind == "word" and self.now.value in UNITS:
-            unit = Literal(self.next().value)
-            self.need(",")
-            return (unit, *self._list())
-        if name not in _FROM_FOR:
-            return self._list()
-        found = [self.expression()]
-        separators = [","] if self.now.value == "," else ["from", "for"]
-        found += [self.expression() for separator in separators * (2 // len(separators)) if self.took(separator)]
-        self.need(")")
-        return tuple(found)
-
-    def _list(self) -> tuple[Node, ...]:
-        found = [self.expression()]
-        while self.took(","):
-            found.append(self.expression())
-        self.need(")")
-        return tuple(found)
-
-    def _cast(self) -> Node:
-        value = self.expression()
-        self.need("as")
-        begin, depth = self.now.place, 0
-        while self.now.kind != "end" and not (depth == 0 and self.now.value == ")"):
-            depth += (self.now.value == "(") - (self.now.value == ")")
-            self.next()
-        text = self._text[begin : self.now.place]
-        self.need(")")
-        # Without a length, standard SQL would make it one character long, which is never intended.
-        text = re.sub(r"(?i)^\s*varchar\b(?!\s*\()", "STRING", text).strip()
-        return Cast(value, parse_type(text))
-
-    def _case(self) -> Node:
-        subject = None if self.now.value == "when" else self.expression()
-        branches: list[tuple[Node, Node]] = []
-        while self.took("when"):
-            condition = self.expression()
-            self.need("then")
-            condition = condition if subject is None else Call("=", (subject, condition))
-            branches.append((condition, self.expression()))
-        default = self.expression() if self.took("else") else Literal(None)
-        self.need("end")
-        if not branches:
-            raise self.wrong("CASE without WHEN")
-        return Case(tuple(branches), default)

@@ -7,53 +7,27 @@ first-row ignores the new row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.row_kinds import DELETE, RowKinds
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
-from penstock.table.buckets.route import partitions_of
 from penstock.table.dynamic_buckets.bucket_allocator import BucketAllocator
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
-from penstock.table.dynamic_buckets.index_runs import (
-    UNKNOWN,
-    KeyRun,
-    bucket_of,
-    key_order,
-    partition_of,
-    places_of,
-)
+from penstock.table.dynamic_buckets.index_runs import UNKNOWN, KeyRun, bucket_of, partition_of, places_of
 from penstock.table.dynamic_buckets.key_index import KeyIndex, Overlay
+from penstock.table.dynamic_buckets.keyed_rows import KeyedRows, PlacedRows, fingerprint_codes, number_pairs
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.merge.spec import MergeEngine, MovedKey
 from penstock.table.meta.store import TableStore
 from penstock.table.values.buffers import Ints
-from penstock.table.values.fingerprints import Fingerprints, fingerprints
+from penstock.table.values.fingerprints import Fingerprints
 from penstock.table.values.internal import from_internal
-
-Number = Callable[[bytes], int]
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedRows:
-    """Rows with their buckets: row i is in `partitions[places[i]]` and bucket `buckets[i]`.
-
-    Includes the deletes of moved rows.
-    """
-
-    rows: pa.RecordBatch
-    kinds: RowKinds
-    partitions: list[bytes]
-    places: Ints
-    buckets: npt.NDArray[np.int32]
 
 
 @dataclass(slots=True)
@@ -92,7 +66,7 @@ class KeyPlacer:
 
     def place(self, rows: pa.RecordBatch, kinds: RowKinds) -> PlacedRows:
         """Return the rows with their buckets, and with the deletes that moving keys requires."""
-        batch = _Batch.of(self.layout, rows, kinds, self.index.number)
+        batch = KeyedRows.of(self.layout, rows, kinds, self.index.number)
         known = self._known(batch.keys)
         match self.engine.moved_key:
             case MovedKey.MOVES:
@@ -125,7 +99,7 @@ class KeyPlacer:
     def _second(self) -> int:
         return self.store.ambient.now_millis() // 1000
 
-    def _moved(self, batch: _Batch, known: Ints) -> PlacedRows:
+    def _moved(self, batch: KeyedRows, known: Ints) -> PlacedRows:
         """Place rows of a deduplicate table.
 
         Consecutive rows of a key with the same partition stay together. Whenever the partition changes, a delete with
@@ -163,7 +137,7 @@ class KeyPlacer:
         self._remember_left(batch.keys, key[gone], before[gone])
         return self._with_deletes(batch, by_row, batch.order[stays[gone]], before[gone])
 
-    def _destinations(self, batch: _Batch, known: Ints, keys: Ints, stays: Ints) -> Ints:
+    def _destinations(self, batch: KeyedRows, known: Ints, keys: Ints, stays: Ints) -> Ints:
         """Return the place of each key that arrives in a partition, at the first row of each stay there.
 
         A key that comes back to a partition gets the bucket that it left there. In another bucket of the partition, the
@@ -172,14 +146,14 @@ class KeyPlacer:
         partitions = batch.partitions[batch.order][stays]
         places = np.where(partition_of(known[keys]) == partitions, known[keys], UNKNOWN)
         unseen = np.flatnonzero(places == UNKNOWN)
-        places[unseen] = self._left.find(_codes(batch.keys, keys[unseen], partitions[unseen]))
+        places[unseen] = self._left.find(fingerprint_codes(batch.keys, keys[unseen], partitions[unseen]))
         self.index.count(places[places != UNKNOWN], 1)
         new = np.flatnonzero(places == UNKNOWN)
         rows = batch.order[stays[new]]
         if (np.diff(keys[new]) > 0).all():  # no key arrives twice, as in almost every batch
             places[new] = self._opened(partitions[new], rows)
             return places
-        _, firsts, which = np.unique(_pairs(keys[new], partitions[new]), return_index=True, return_inverse=True)
+        _, firsts, which = np.unique(number_pairs(keys[new], partitions[new]), return_index=True, return_inverse=True)
         places[new] = self._opened(partitions[new[firsts]], rows[firsts])[which]
         self.index.count(np.delete(places[new], firsts), 1)
         return places
@@ -187,11 +161,11 @@ class KeyPlacer:
     def _remember_left(self, keys: Fingerprints, left: Ints, places: Ints) -> None:
         """Remember the places that keys left; `left` are the numbers of these keys."""
         if len(left):
-            _, firsts = np.unique(_pairs(left, partition_of(places)), return_index=True)
-            codes = _codes(keys, left[firsts], partition_of(places[firsts]))
+            _, firsts = np.unique(number_pairs(left, partition_of(places)), return_index=True)
+            codes = fingerprint_codes(keys, left[firsts], partition_of(places[firsts]))
             self._left.add(KeyRun.of(codes, places[firsts], self._second))
 
-    def _with_deletes(self, batch: _Batch, places: Ints, rows: Ints, old: Ints) -> PlacedRows:
+    def _with_deletes(self, batch: KeyedRows, places: Ints, rows: Ints, old: Ints) -> PlacedRows:
         if len(rows) == 0:
             return self._placed(batch.rows, batch.kinds, places)
         deleted = self._in_partitions(batch.rows.take(pa.array(rows)), partition_of(old))
@@ -201,7 +175,7 @@ class KeyPlacer:
         kinds = np.concatenate((batch.kinds, np.full(len(rows), DELETE, np.int8)))
         return self._placed(both.take(pa.array(order)), kinds[order], np.concatenate((places, old))[order])
 
-    def _stayed(self, batch: _Batch, known: Ints) -> PlacedRows:
+    def _stayed(self, batch: KeyedRows, known: Ints) -> PlacedRows:
         """Place all rows of a key in the partition that it has, or in the partition of its first row."""
         places = self._settled(batch, known)
         by_row = batch.spread(places)
@@ -209,12 +183,12 @@ class KeyPlacer:
             return self._placed(batch.rows, batch.kinds, by_row)
         return self._placed(self._in_partitions(batch.rows, partition_of(by_row)), batch.kinds, by_row)
 
-    def _first(self, batch: _Batch, known: Ints) -> PlacedRows:
+    def _first(self, batch: KeyedRows, known: Ints) -> PlacedRows:
         by_row = batch.spread(self._settled(batch, known))
         kept = partition_of(by_row) == batch.partitions
         return self._placed(batch.rows.filter(pa.array(kept)), batch.kinds[kept], by_row[kept])
 
-    def _settled(self, batch: _Batch, known: Ints) -> Ints:
+    def _settled(self, batch: KeyedRows, known: Ints) -> Ints:
         places = known.copy()
         new = np.flatnonzero(known == UNKNOWN)
         rows = batch.order[batch.starts[new]]
@@ -260,50 +234,3 @@ class KeyPlacer:
             own = from_internal([value[place] for value in values], part.type)
             columns[rows.schema.get_field_index(part.name)] = own.take(pa.array(inverse))
         return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """A batch grouped by key: `order` has the rows of each key in order of arrival, `starts` is where each key begins.
-
-    `keys` are the distinct keys.
-    """
-
-    rows: pa.RecordBatch
-    kinds: RowKinds
-    partitions: Ints  # the number of each row's partition
-    order: Ints
-    starts: Ints
-    keys: Fingerprints
-
-    @classmethod
-    def of(cls, layout: Layout, rows: pa.RecordBatch, kinds: RowKinds, number: Number) -> _Batch:
-        """Return a batch grouped by key."""
-        partitions, places = partitions_of(layout, rows)
-        numbers = np.array([number(partition) for partition in partitions], np.int64)[places]
-        keys = key_fingerprints(layout, rows)
-        order, starts = key_order(keys)
-        first = order[starts]
-        return cls(rows, kinds, numbers, order, starts, Fingerprints(keys.high[first], keys.low[first]))
-
-    def spread(self, values: Ints) -> Ints:
-        """Return one value per key, repeated for each row of the key."""
-        by_row = np.empty(len(self.order), np.int64)
-        by_row[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
-        return by_row
-
-
-def _pairs(keys: Ints, partitions: Ints) -> Ints:
-    """Return one number for each pair of numbers."""
-    return keys << np.int64(32) | partitions
-
-
-def _codes(keys: Fingerprints, numbers: Ints, partitions: Ints) -> Fingerprints:
-    """Return fingerprints of keys, given by number, together with partitions."""
-    return Fingerprints(keys.high[numbers], keys.low[numbers] ^ (partitions.astype(np.uint64) * _MIX))
-
-
-def key_fingerprints(layout: Layout, rows: pa.RecordBatch) -> Fingerprints:
-    """Return the fingerprints of the rows' keys."""
-    fields = layout.key_fields
-    return fingerprints([rows.column(field.name) for field in fields], [field.type for field in fields])

@@ -88,7 +88,7 @@ def _parsed(
         else:
             parser.add_argument(f"--{flag.name}", action="append", metavar=flag.metavar or "TEXT", help=shown)
     parse_args = parser.parse_known_intermixed_args if intermixed else parser.parse_known_args
-    known, rest = parse_args(_switched(_normal(words), {f.name for f in flags if f.kind == "bool"}))
+    known, rest = parse_args(_switched(_normal(words), {f"--{f.name}" for f in flags if f.kind == "bool"}))
     if rest:
         raise _unknown(rest[0], flags, parser.prog)
     given = {name.replace("_", "-"): values for name, values in vars(known).items() if values}
@@ -116,7 +116,7 @@ def _switched(words: Sequence[str], switches: set[str]) -> list[str]:
     """A switch takes the next word only where that says true or false: `--json FILE` names a file."""
     followed = zip(words, [*words, ""][1:], strict=True)
     return [
-        f"{word}=true" if word.removeprefix("--") in switches and after.lower() not in {"true", "false"} else word
+        f"{word}=true" if word in switches and after.lower() not in {"true", "false"} else word
         for word, after in followed
     ]
 

@@ -15,6 +15,7 @@ from penstock.errors import TableCorrupt
 from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
 from penstock.table.read.filter import RowFilter
+from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session import Session
 from tests.unit.table.tables import new_table, rows
 
@@ -175,6 +176,27 @@ def test_a_query_reads_what_its_condition_leaves(
     with Session(penstock.Catalog(partitioned.path.partition("/shop.db")[0])) as session:
         assert session.query(query).num_rows
     assert {path.split("/dt=")[1][0] for path in opened} == partitions
+
+
+@pytest.mark.parametrize(
+    ("statement", "partitions"),
+    [
+        ("UPDATE shop.orders SET note = 'x' WHERE city = 'a' AND id = 7", {"a"}),
+        ("DELETE FROM shop.orders AS o WHERE o.city IN ('b', 'c') AND o.id = 207", {"b"}),
+        (
+            "MERGE INTO shop.orders AS o USING (SELECT 7 AS id) AS s ON o.id = s.id AND o.city = 'a' "
+            "WHEN MATCHED THEN UPDATE SET note = 'y'",
+            {"a"},
+        ),
+    ],
+)
+def test_a_change_reads_what_its_condition_leaves(
+    table: Table, opened: list[str], statement: str, partitions: set[str]
+) -> None:
+    with Interpreter(penstock.Catalog(table.path.partition("/shop.db")[0])) as interpreter:
+        [result] = interpreter.run(statement)
+    assert result["snapshot"][0].as_py() is not None
+    assert {path.split("/city=")[1][0] for path in opened} == partitions
 
 
 def test_a_statement_sees_one_snapshot_and_the_newest_columns(partitioned: Table) -> None:

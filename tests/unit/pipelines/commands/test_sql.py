@@ -1,0 +1,64 @@
+"""`penstock sql`: scripts, files, and the forms of its output."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.pipelines.commands.main import main
+
+SCRIPT = """
+CREATE DATABASE d;
+CREATE TABLE d.t (id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED);
+INSERT INTO d.t VALUES (1, 'a, "b"'), (2, NULL);
+SELECT * FROM d.t ORDER BY id;
+"""
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    (tmp_path / "script.sql").write_text(SCRIPT, encoding="utf-8")
+    folder = str(tmp_path / "warehouse")
+    assert main(["sql", "-f", str(tmp_path / "script.sql"), "--warehouse", folder, "--output", "json"]) == 0
+    results = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["rows"] for one in results] == [[["OK"]], [["OK"]], [[2, 0, 0, 1]], [[1, 'a, "b"'], [2, None]]]
+    return folder
+
+
+def test_rows_are_printed_as_table_and_as_csv(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
+    query = ["sql", "SELECT 1 AS one; SELECT * FROM d.t ORDER BY id", "--warehouse", warehouse]
+    assert main(query) == 0
+    assert capsys.readouterr().out == 'one\n---\n  1\n\nid  name\n--  ------\n 1  a, "b"\n 2\n'
+    assert main([*query[:1], "SELECT * FROM d.t ORDER BY id", *query[2:], "--output", "csv"]) == 0
+    assert capsys.readouterr().out == 'id,name\n1,"a, ""b"""\n2,\n'
+
+
+def test_the_rows_of_the_last_statement_are_an_arrow_stream(warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.TextIOWrapper(io.BytesIO())
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        code = main(["sql", "SELECT 1; SELECT id FROM d.t ORDER BY id", "--warehouse", warehouse, "--output", "arrow"])
+    assert code == 0
+    assert pa.ipc.open_stream(out.buffer.getvalue()).read_all().to_pydict() == {"id": [1, 2]}  # type: ignore[attr-defined]  # BytesIO
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["SELECT 1", "--output", "xml"], "it can be table, json, csv, arrow"),
+        (["SELECT 1", "-f", "x.sql"], "leave one of them out"),
+        (["-f", "nowhere.sql"], "nowhere.sql cannot be read"),
+        (["-- nothing"], "no statement is given"),
+        (["SELECT 1;\nFROB d.t"], "line       2"),
+    ],
+)
+def test_what_is_wrong_is_refused(
+    warehouse: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sql", *words, "--warehouse", warehouse]) == 2
+    assert message in capsys.readouterr().err

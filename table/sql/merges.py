@@ -31,15 +31,16 @@ def merge(context: SqlContext, statement: Merge) -> pa.Table:
     """Run MERGE INTO."""
     table = context.table(statement.name)
     _check(table, statement)
-    names, _ = context.session.columns_of(f"SELECT * FROM {_source_text(statement)}")
-    join = _Join(context, table, statement, tuple(names))
-    context.session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {join.query()}")
-    try:
-        _refuse_doubles(context, table, statement)
-        distinct = "DISTINCT " if _only_deletes(statement) else ""
-        return write_changes(context, table, f"SELECT {distinct}* FROM {_CHANGES}")
-    finally:
-        context.session.run(f"DROP TABLE IF EXISTS {_CHANGES}")
+    with table.writer() as writer:
+        names, _ = context.session.columns_of(f"SELECT * FROM {_source_text(statement)}")
+        join = _Join(context, table, statement, tuple(names))
+        context.session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {join.query()}")
+        try:
+            _refuse_doubles(context, table, statement)
+            distinct = "DISTINCT " if _only_deletes(statement) else ""
+            return write_changes(context, table, writer, f"SELECT {distinct}* FROM {_CHANGES}")
+        finally:
+            context.session.run(f"DROP TABLE IF EXISTS {_CHANGES}")
 
 
 def _source_text(statement: Merge) -> str:

@@ -12,6 +12,7 @@ from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.table.catalog.base import split_name
 from penstock.table.handle import Table
+from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.context import SqlContext
@@ -71,15 +72,15 @@ class RowChanges:
         return changed_rows(self.counts[INSERT], self.counts[UPDATE_AFTER], self.counts[DELETE], snapshot)
 
 
-def write_changes(context: SqlContext, table: Table, sql: str) -> pa.Table:
-    """Write the changes that a query returns, in one commit."""
+def write_changes(context: SqlContext, table: Table, writer: TableWriter, sql: str) -> pa.Table:
+    """Write the changes that a query returns, in one commit.
+
+    The writer was opened before anything of the query was read, so that its commit finds the rows of other jobs.
+    """
     changes = RowChanges(table)
-    prepared = context.session.prepared(sql)
-    # The writer reads the state of the table before the query does, so that the commit finds rows of other jobs.
-    with table.writer() as writer:
-        for batch in context.session.prepared_batches(prepared):
-            changes.write(writer, batch)
-        snapshots = writer.commit() if any(changes.counts.values()) else []
+    for batch in context.session.batches(sql):
+        changes.write(writer, batch)
+    snapshots = writer.commit() if any(changes.counts.values()) else []
     return changes.result(snapshots[0].id if snapshots else None)
 
 
@@ -97,7 +98,9 @@ def update(context: SqlContext, statement: Update) -> pa.Table:
     new = ", ".join(new_values(context, table, alias, statement.assignments))
     where = f" WHERE {statement.where}" if statement.where else ""
     target = target_text(context, statement.name)
-    return write_changes(context, table, f"SELECT {UPDATE_AFTER}, {old}, {new} FROM {target} AS {alias}{where}")
+    with table.writer() as writer:
+        query = f"SELECT {UPDATE_AFTER}, {old}, {new} FROM {target} AS {alias}{where}"
+        return write_changes(context, table, writer, query)
 
 
 def new_values(context: SqlContext, table: Table, alias: str, assignments: Assignments) -> list[str]:
@@ -131,6 +134,12 @@ def check_updatable(table: Table, verb: str, assigned: Sequence[str]) -> None:
             table=table.name,
             hint=f"it is with {' and '.join(_UPDATABLE)}; INSERT INTO merges a row with the existing one",
         )
+    if merge_spec(table.definition).rowkind_field:
+        raise ConfigError(
+            f"{verb} is not possible: the table reads the kind of a row from one of its columns",
+            table=table.name,
+            hint="INSERT INTO the table rows with the kind that they should have",
+        )
     keys = [name for name in assigned if own_name(table, name) in table.primary_keys]
     if keys:
         raise ConfigError(
@@ -156,9 +165,9 @@ def delete(context: SqlContext, statement: Delete) -> pa.Table:
     alias = quoted(statement.alias or statement.name[-1])
     columns = ", ".join(f"{alias}.{quoted(one.name)}" for one in table.definition.fields)
     target = target_text(context, statement.name)
-    return write_changes(
-        context, table, f"SELECT {DELETE}, {columns}, {columns} FROM {target} AS {alias} WHERE {statement.where}"
-    )
+    query = f"SELECT {DELETE}, {columns}, {columns} FROM {target} AS {alias} WHERE {statement.where}"
+    with table.writer() as writer:
+        return write_changes(context, table, writer, query)
 
 
 def _delete_appended(table: Table, statement: Delete, where: str) -> pa.Table:

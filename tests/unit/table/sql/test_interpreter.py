@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import CommitConflict, ConfigError, PenstockError
 from penstock.table.sql.interpreter import Interpreter
+from penstock.table.sql.session import Session
 from tests.invariants import check_invariants
 
 ORDERS = """
@@ -195,6 +196,11 @@ def test_merge_engines_that_do_not_set_values_refuse_updates(shop: Shop, engine:
     assert engine in str(shop.refused("UPDATE t SET v = 1"))
 
 
+def test_a_table_with_kinds_in_a_column_refuses_updates(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, k STRING) WITH ('rowkind.field' = 'k')")
+    assert "the kind of a row" in str(shop.refused("UPDATE t SET k = '+I'"))
+
+
 def test_partial_updates_cannot_set_null(shop: Shop) -> None:
     shop.run("CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v INT) WITH ('merge-engine' = 'partial-update')")
     shop.run("INSERT INTO t VALUES (1, 1), (2, NULL); UPDATE t SET v = v + 1")
@@ -239,6 +245,32 @@ def test_a_target_row_is_changed_by_one_source_row(shop: Shop) -> None:
     assert "several source rows would change one row" in str(error)
     shop.run(f"MERGE INTO orders {twice} WHEN MATCHED THEN DELETE")
     assert [row[0] for row in shop.rows()] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE orders SET amount = amount + 1",
+        "DELETE FROM orders WHERE amount > 3",
+        "MERGE INTO orders o USING orders s ON o.id = s.id WHEN MATCHED THEN UPDATE SET amount = o.amount + 1",
+    ],
+)
+def test_rows_of_another_job_are_never_lost(shop: Shop, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another job changes a row between the beginning of a statement and the reading of its rows."""
+    rows, others = Session.prepared, [True]
+
+    def prepared(self: Session, sql: str) -> str:
+        text = rows(self, sql)
+        if others and "orders" in sql:
+            others.clear()
+            penstock.sql("INSERT INTO shop.orders VALUES (1, 'other', 100, 'a')", shop.catalog.warehouse)
+        return text
+
+    monkeypatch.setattr(Session, "prepared", prepared)
+    with pytest.raises(CommitConflict):
+        shop.run(statement)
+    assert shop.rows("SELECT status, amount FROM orders WHERE id = 1") == [("other", Decimal(100))]
+    shop.run(statement)
 
 
 def test_a_table_is_created_from_a_query_or_like_another(shop: Shop) -> None:

@@ -1,18 +1,102 @@
-"""Resolves the table that the options of a read or a write name."""
+"""The options of reads and writes, and the table that they name.
+
+Each option is applied, refused by name with an alternative, or logged once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from penstock.errors import ConfigError
-from penstock.pipelines.spark_source.options import OWN, ROW_KIND, check_options, check_system_options
+from penstock.errors import ConfigError, nearest
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.path_tables import open_store
 from penstock.table.meta.store import TableStore
+from penstock.table.options.catalog import KEYS, find
+from penstock.table.options.checks import check_given, report
+from penstock.table.options.declaration import acts
+from penstock.table.options.definition import BRANCH, PATH
 from penstock.table.options.flink_and_spark import READ_CHANGELOG
+from penstock.table.options.kinds import FLAG, TEXT, WHOLE
 from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
 from penstock.table.options.table_options import TableOptions
+
+# Options of this format itself; all others override table options for this one read or write.
+ROW_KIND = acts("rowkind", FLAG, "false", "Shows row kinds in a column rowkind.")
+COMMIT_USER = acts("commit-user", TEXT, None, "Is the commit user of a write.")
+COMMIT_IDENTIFIER = acts("commit-identifier", WHOLE, None, "Is the commit identifier of a write.")
+OVERWRITE_PARTITION = acts("overwrite-partition", TEXT, None, "Names the partition that a write replaces.")
+_OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION)
+OWN = tuple(option.key for option in _OWN)
+_NAMES = sorted({*OWN, *KEYS})
+_OURS = ("scan.", "incremental-", "consumer.", "read.")
+# Names that other table formats use.
+_MEANT = {"snapshot": "scan.snapshot-id", "snapshot-id": "scan.snapshot-id", "tag": "scan.tag-name"}
+_MEANT |= {"versionasof": "scan.version", "timestampasof": "scan.timestamp", "as-of-timestamp": "scan.timestamp-millis"}
+_ENDS = "use  trigger(availableNow=True)  to end a stream at the latest snapshot"
+_WAITS = "set the polling interval with .trigger(processingTime='10 seconds') on the query"
+_BOUNDED = "limit a batch with read.stream.maxRowsPerTrigger"
+_ALTER = "alter the table first: Catalog.alter_table, or a pipeline's schema evolution"
+# As table options these may be ignored; a user who sets them for a single query expects an effect.
+_INSTEAD = {
+    "incremental-to-auto-tag": "use  incremental-between=EARLIER,TAG  with both tags",
+    "scan.creation-time-millis": "use scan.timestamp-millis, or scan.file-creation-time-millis",
+    "scan.bounded": _ENDS,
+    "scan.bounded.watermark": _ENDS,
+    "scan.partitions": "use .where(...) on the partition columns to read only some partitions",
+    "scan.max-snapshot.count": _BOUNDED,
+    "consumer.mode": "remove it: a consumer advances when its batch is done, which is exactly-once",
+    "consumer.changelog-only": "remove it: snapshots that a consumer has not read do not expire",
+    "continuous.discovery-interval": _WAITS,
+    "streaming.read.snapshot.delay": _WAITS,
+    "read.stream.maxfilespertrigger": _BOUNDED,
+    "read.stream.maxbytespertrigger": _BOUNDED,
+    "read.stream.minrowspertrigger": _WAITS,
+    "read.stream.maxtriggerdelayms": _WAITS,
+    "batch-scan-mode": "remove it: tasks read the files of one snapshot",
+    "stream-scan-mode": "remove it: a stream reads snapshot by snapshot",
+    "query-auth.enabled": "remove it: access is controlled by the permissions of the files",
+    "write.merge-schema": _ALTER,
+    "write.merge-schema.explicit-cast": _ALTER,
+}
+_TRAVELS = ("scan.", "incremental-", "consumer")
+
+
+def check_options(given: Mapping[str, str]) -> None:
+    """Raise ConfigError for unknown options and for options that would be silently ignored.
+
+    The error for an unknown option suggests the nearest known name.
+
+    Options of stores (keys, endpoints) are in the same mapping, so only names that resemble table options are checked.
+    """
+    for name, text in given.items():
+        if name in _INSTEAD:
+            raise ConfigError(f"{name} is not supported", option=name, hint=_INSTEAD[name])
+        if name in OWN:
+            continue
+        if find(name) is not None:
+            check_given({name: text})
+            continue
+        near = nearest(name, _NAMES, cutoff=0.85)
+        if near or name in _MEANT or name.startswith(_OURS):
+            meant = near or _MEANT.get(name)
+            hint = f"did you mean {meant}?" if meant else "see the options of reads and writes in docs/tables.md"
+            raise ConfigError(f"{name!r} is not an option of a read or a write", option=name, hint=hint)
+    report("read or written by Spark", {name: text for name, text in given.items() if name not in OWN})
+
+
+def check_system_options(system: str, given: Mapping[str, str], table: str) -> None:
+    """Raise ConfigError for options that select rows: a system table shows all of its rows."""
+    for name in given:
+        if name.startswith(_TRAVELS) or name in {ROW_KIND.key, READ_CHANGELOG.key}:
+            raise ConfigError(
+                "a system table always shows the present state of the table",
+                table=f"{table}${system}",
+                option=name,
+                hint=f"remove {name} and select rows with .where(...); read changes from the table itself, with "
+                "incremental-between or as a stream with rowkind=true",
+            )
+
 
 AUDIT_LOG = "audit_log"
 BETWEEN = frozenset({INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key})

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.errors import plain_errors
-from penstock.pipelines.spark_source.options import COMMIT_IDENTIFIER, COMMIT_USER
+from penstock.pipelines.spark_source.table_place import COMMIT_IDENTIFIER, COMMIT_USER
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.open import open_storage
 from penstock.table.options.table_options import TableOptions

@@ -29,7 +29,7 @@ class KafkaStartup(Strict):
         return short.get(given.lower(), given.lower()) if isinstance(given, str) else given
 
     @model_validator(mode="after")
-    def _has_what_its_mode_needs(self) -> KafkaStartup:
+    def _has_options_of_its_mode(self) -> KafkaStartup:
         if self.mode == "specific-offsets" and not self.specific_offsets:
             raise ValueError("startup mode specific-offsets needs specific-offsets")
         if self.mode == "timestamp" and self.timestamp_millis is None:

@@ -124,7 +124,7 @@ class _Reading:
             self._until = time.monotonic() + self._patience
             self._renew_at = self._next_renewal()
         elif not self.done(position) and time.monotonic() > self._until:
-            raise self._nothing_came(position)
+            raise self._no_records(position)
         return taken
 
     def _is_record(self, message: Message, position: int) -> bool:
@@ -157,7 +157,7 @@ class _Reading:
         else:
             raise broker_error(error, topic=self.topic, partition=self.partition, offset=position)
 
-    def _nothing_came(self, position: int) -> SourceError:
+    def _no_records(self, position: int) -> SourceError:
         said = f": {self._complaint.str()}" if self._complaint else ""
         kind, what = SourceError, f"no records from Kafka for {self._patience:g} s{said}"
         if self._reached >= 0:

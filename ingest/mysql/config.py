@@ -38,7 +38,7 @@ class MySqlStartup(Strict):
         return text
 
     @model_validator(mode="after")
-    def _has_what_its_mode_needs(self) -> MySqlStartup:
+    def _has_options_of_its_mode(self) -> MySqlStartup:
         if self.mode == "specific-offset" and not (self.file or self.gtid_set):
             raise ValueError("startup mode specific-offset needs file and pos, or gtid-set")
         if self.mode == "timestamp" and self.timestamp_millis is None:
@@ -142,7 +142,7 @@ class MySqlConfig(SourceConfig):
 
     @field_validator("new_tables", mode="before")
     @classmethod
-    def _says_how_to_take_none(cls, given: object) -> object:
+    def _rejects_ignore(cls, given: object) -> object:
         if given == "ignore":
             raise ValueError("new-tables cannot be ignore: list the tables in  tables: [shop.orders]  without patterns")
         return given
@@ -161,7 +161,7 @@ class MySqlConfig(SourceConfig):
         return pattern
 
     @model_validator(mode="after")
-    def _says_what_to_take(self) -> MySqlConfig:
+    def _selects_tables(self) -> MySqlConfig:
         if not self.tables and not {"database_name", "table_name"} & self.model_fields_set:
             raise ValueError("no tables are selected: write  tables: [shop.*]  or  database-name: shop")
         return self

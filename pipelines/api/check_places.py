@@ -93,7 +93,7 @@ def small_files(warehouse: CatalogSettings, tables: list[str]) -> Iterator[Findi
             "tables",
             "warning",
             f"{name} is {files:,} files of {size / files / 1e6:.1f} MB",
-            "use use a longer trigger, fewer buckets or partitions, or  penstock compact --compact-strategy full",
+            "use a longer trigger, fewer buckets or partitions, or  penstock compact --compact-strategy full",
         )
 
 

@@ -1,4 +1,4 @@
-"""`penstock tables` and `penstock show`: what a warehouse and a table hold, told from metadata alone."""
+"""`penstock tables` and `penstock show`: the contents of a warehouse and of a table, read from metadata alone."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class PipelineSpec(Strict):
     observe: Observe = Observe()
 
     @model_validator(mode="after")
-    def _asks_its_source_for_what_it_has(self) -> PipelineSpec:
+    def _fits_its_source(self) -> PipelineSpec:
         capabilities = connector_of(self.source).capabilities
         if self.errors.position_lost == "resnapshot" and not capabilities.rereads_tables:
             raise ValueError(

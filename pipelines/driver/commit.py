@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from penstock.errors import PenstockError
-from penstock.pipelines.ledger.batch_identity import BatchIdentity, came_before
+from penstock.pipelines.ledger.batch_identity import BatchIdentity, was_committed_before
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.layout import Layout
@@ -132,7 +132,7 @@ class Commits:
             return True
         if store.name in self._checked:
             return False
-        if came_before(store, identity, follows=self.follows, accept_replay=self.accept_replay):
+        if was_committed_before(store, identity, follows=self.follows, accept_replay=self.accept_replay):
             return True
         self._checked.add(store.name)
         return False

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def job(spec: PipelineSpec) -> Job:
-    _refuse_what_is_missing(spec)
+    _check_capabilities(spec)
     pipeline, catalog = spec.pipeline, spec.sink.catalog
     warehouse = settings_of(catalog)
     limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
@@ -95,7 +95,7 @@ def databases(spec: PipelineSpec, warehouse: CatalogSettings) -> list[str]:
     return sorted({*warehouse.databases(), *filter(None, [spec.sink.database])})
 
 
-def _refuse_what_is_missing(spec: PipelineSpec) -> None:
+def _check_capabilities(spec: PipelineSpec) -> None:
     """Raise ConfigError for settings that a description may contain but a job with this source cannot apply."""
     capabilities = connector(spec).capabilities
     if (spec.pipeline.resnapshot or spec.pipeline.reset) and not capabilities.rereads_tables:

@@ -95,7 +95,7 @@ def last_of_pipeline(store: TableStore, pipeline: str, most: int | None = None) 
     return next((one for one in newest if one.properties.get(PIPELINE) == pipeline), None)
 
 
-def came_before(
+def was_committed_before(
     store: TableStore, identity: BatchIdentity, *, follows: Collection[str] = (), accept_replay: bool = False
 ) -> bool:
     """Return whether another checkpoint of the pipeline already committed this very batch to the table.

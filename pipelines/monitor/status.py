@@ -1,4 +1,4 @@
-"""How a pipeline stands, told from its checkpoint and its tables: no driver has to live for it."""
+"""The state of a pipeline, read from its checkpoint and its tables: no driver has to run for it."""
 
 from __future__ import annotations
 

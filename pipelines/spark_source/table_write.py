@@ -60,7 +60,7 @@ class TableWrite:
         """
         store = self.place.store()
         rows = self._rows(store, batches)
-        if not _stands_alone(store):
+        if not _commits_files_of_tasks(store):
             return TaskRows(path=stage_rows(store, job, rows))
         with self._writer(store) as writer:
             for batch in rows:
@@ -73,7 +73,7 @@ class TableWrite:
         """Commit all parts or none. An identifier that the user has committed before changes nothing."""
         store = self.place.store()
         with self._writer(store, user) as writer:
-            if _stands_alone(store):
+            if _commits_files_of_tasks(store):
                 writer.commit_messages([message for part in parts for message in part.messages], identifier)
             else:
                 for path in (part.path for part in parts if part.path is not None):
@@ -130,7 +130,7 @@ class TableWrite:
         return batch.drop_columns([ROWKIND]), pc.cast(batch.column(ROWKIND), pa.string())
 
 
-def _stands_alone(store: TableStore) -> bool:
+def _commits_files_of_tasks(store: TableStore) -> bool:
     return Layout.of(store.schema()).mode is BucketMode.UNAWARE
 
 

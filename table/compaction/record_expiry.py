@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.table.files.statistics import bounds_of_what_is_read
+from penstock.table.files.statistics import safe_bounds
 from penstock.table.meta.data_file import DataFile
 from penstock.table.options.merge_engines import RECORD_LEVEL_EXPIRE_TIME, RECORD_LEVEL_TIME_FIELD
 from penstock.table.schema.table_schema import TableSchema
@@ -80,7 +80,7 @@ class RecordExpiry:
         types, place = [by_name[name] for name in names], list(names).index(old.name)
         lows, highs = file.value_stats.min_values, file.value_stats.max_values
         least, greatest = decode_row(lows, types)[place], decode_row(highs, types)[place]
-        low, _ = bounds_of_what_is_read(least, greatest, old.type, file.format)
+        low, _ = safe_bounds(least, greatest, old.type, file.format)
         if not isinstance(low, int):
             return False
         seconds = low // _NANOS if old.type.root.startswith("TIMESTAMP") else int(_seconds(np.array([low]))[0])

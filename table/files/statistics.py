@@ -179,7 +179,7 @@ def _has_bounds(type_: DataType, file_format: str) -> bool:
     return file_format != "parquet" or not has_nanoseconds(type_)
 
 
-def bounds_of_what_is_read(low: Any, high: Any, type_: DataType, file_format: str) -> tuple[Any, Any]:
+def safe_bounds(low: Any, high: Any, type_: DataType, file_format: str) -> tuple[Any, Any]:
     """Return a manifest's bounds if they enclose the values that a reader returns, otherwise None for both.
 
     Java's bounds of ORC files need corrections: they are NaN when the first value is NaN, CHARs are padded with blanks

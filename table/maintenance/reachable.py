@@ -60,10 +60,10 @@ class ReferencedFiles:
         """
         if snapshot.changelog_manifest_list is not None:
             self.add_changelog(store, snapshot)
-        elif stands_on_delta(store, snapshot):
-            self.add_what_is_left(store, snapshot)
+        elif has_delta_as_changelog(store, snapshot):
+            self.add_remaining_lists(store, snapshot)
 
-    def add_what_is_left(self, store: TableStore, snapshot: Snapshot) -> None:
+    def add_remaining_lists(self, store: TableStore, snapshot: Snapshot) -> None:
         """Add those manifest lists of an expired snapshot that still exist."""
         for name, read in (
             (snapshot.base_manifest_list, base_manifests),
@@ -204,13 +204,13 @@ def held_by_changelogs(store: TableStore) -> ReferencedFiles:
     """
     first = store.snapshots.find_changelog(store.snapshots.changelogs.earliest() or 0)
     held = ReferencedFiles()
-    if first is not None and stands_on_delta(store, first):
+    if first is not None and has_delta_as_changelog(store, first):
         for changelog in changelogs_of(store):
             held.add_long_lived(store, changelog)
     return held
 
 
-def stands_on_delta(store: TableStore, snapshot: Snapshot) -> bool:
+def has_delta_as_changelog(store: TableStore, snapshot: Snapshot) -> bool:
     """Return whether readers read the snapshot's changes from the delta files.
 
     They do if the table had no changelog producer at the time.

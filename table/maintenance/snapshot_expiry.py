@@ -14,9 +14,9 @@ from penstock.errors import TableCorrupt
 from penstock.table.maintenance.file_deletion import SweepResult, UnusedFiles, sweep
 from penstock.table.maintenance.reachable import (
     ReferencedFiles,
+    has_delta_as_changelog,
     held_by_changelogs,
     nearest_before,
-    stands_on_delta,
     tagged,
     taken_away,
 )
@@ -208,11 +208,13 @@ def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, rete
     garbage = UnusedFiles()
     for snapshot in (*expired[1:], end):
         taken = taken_away(store, snapshot)
-        if retention.decoupled and stands_on_delta(store, snapshot):  # the files of APPEND snapshots serve as changelog
+        if retention.decoupled and has_delta_as_changelog(
+            store, snapshot
+        ):  # the files of APPEND snapshots serve as changelog
             taken = [entry for entry in taken if entry.file.source == FileSource.COMPACT]
         garbage.files += [(snapshot.id, entry) for entry in taken]
     for snapshot in expired:
-        if retention.decoupled and stands_on_delta(store, snapshot):
+        if retention.decoupled and has_delta_as_changelog(store, snapshot):
             garbage.held.add_index(store, snapshot)
         else:
             garbage.held.add_state(store, snapshot)
@@ -256,7 +258,7 @@ def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequen
     following = store.snapshots.find_changelog(left[0]) if left else earliest
     garbage = _changelog_garbage(store, [*gone, following] if following is not None else gone)
     for snapshot in gone:
-        garbage.held.add_what_is_left(store, snapshot)
+        garbage.held.add_remaining_lists(store, snapshot)
     if left and following is not None:
         folder.write_earliest(following.id)
         kept.add_long_lived(store, following)  # the next changelog may use some of the same manifests
@@ -283,7 +285,7 @@ def _changelog_garbage(store: TableStore, snapshots: Sequence[Snapshot]) -> Unus
         last = place == len(snapshots) - 1
         if not last and _is_there(store, snapshot.changelog_manifest_list):
             garbage.changelog += changelog_entries(store, snapshot)
-        if stands_on_delta(store, snapshot) and _is_there(store, snapshot.delta_manifest_list):
+        if has_delta_as_changelog(store, snapshot) and _is_there(store, snapshot.delta_manifest_list):
             garbage.files += [(snapshot.id, entry) for entry in taken_away(store, snapshot)]
     return garbage
 

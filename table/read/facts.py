@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.files.statistics import bounds_of_what_is_read
+from penstock.table.files.statistics import safe_bounds
 from penstock.table.meta.data_file import ColumnStats, DataFile
 from penstock.table.meta.store import TableStore
 from penstock.table.read.pruning import KnownBounds
@@ -42,7 +42,7 @@ def key_facts(layout: Layout, file: DataFile) -> list[KnownBounds]:
         return [KnownBounds(layout.key_fields[0], least[0], greatest[0], 0, file.row_count)]
     lows, highs = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
     return [
-        KnownBounds(field, *bounds_of_what_is_read(low, high, field.type, file.format), nulls, file.row_count)
+        KnownBounds(field, *safe_bounds(low, high, field.type, file.format), nulls, file.row_count)
         for field, low, high, nulls in zip(layout.key_fields, lows, highs, stats.null_counts, strict=True)
     ]
 
@@ -63,7 +63,7 @@ def value_facts(store: TableStore, layout: Layout, file: DataFile) -> list[Known
     highs = decode_row(file.value_stats.max_values, types)
     now = {field.id: field for field in layout.schema.fields}
     return [
-        KnownBounds(now[column.id], *bounds_of_what_is_read(low, high, column.type, file.format), nulls, file.row_count)
+        KnownBounds(now[column.id], *safe_bounds(low, high, column.type, file.format), nulls, file.row_count)
         for column, low, high, nulls in zip(columns, lows, highs, file.value_stats.null_counts, strict=True)
         if column.id in now and _same_order(now[column.id].type, column.type)
     ]

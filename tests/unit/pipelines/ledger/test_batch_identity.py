@@ -10,7 +10,7 @@ from penstock.ingest.connector import Preparation, SourceRequest
 from penstock.ingest.mysql.config import MySqlConfig
 from penstock.ingest.mysql.connector import CONNECTOR
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
-from penstock.pipelines.ledger.batch_identity import BatchIdentity, came_before, shows_replay
+from penstock.pipelines.ledger.batch_identity import BatchIdentity, shows_replay, was_committed_before
 from penstock.storage.state_folder import StateFolder
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
@@ -65,19 +65,19 @@ def test_a_rewound_or_copied_checkpoint_is_a_mismatch(table: Table, other: Batch
 def test_another_checkpoint_of_the_pipeline_is_refused_unless_accepted(table: Table) -> None:
     other = replace(FIRST, checkpoint="uuid-2", number=0, end={"offsets": {}})
     with pytest.raises(CheckpointMismatch, match="another checkpoint"):
-        came_before(table.store, other, accept_replay=False)
-    came_before(table.store, other, accept_replay=True)
-    came_before(table.store, FIRST, accept_replay=False)
+        was_committed_before(table.store, other, accept_replay=False)
+    was_committed_before(table.store, other, accept_replay=True)
+    was_committed_before(table.store, FIRST, accept_replay=False)
 
 
 def test_another_pipeline_may_write_beside(table: Table) -> None:
-    came_before(table.store, replace(FIRST, pipeline="other", checkpoint="x"), accept_replay=False)
+    was_committed_before(table.store, replace(FIRST, pipeline="other", checkpoint="x"), accept_replay=False)
 
 
 def test_a_new_checkpoint_resumes_from_the_tables_and_their_last_batch(table: Table) -> None:
     follower = replace(FIRST, checkpoint="uuid-2", number=0)
-    assert came_before(table.store, follower, follows={FIRST.user})
-    assert not came_before(table.store, replace(follower, number=1, end={"offsets": {}}), follows={FIRST.user})
+    assert was_committed_before(table.store, follower, follows={FIRST.user})
+    assert not was_committed_before(table.store, replace(follower, number=1, end={"offsets": {}}), follows={FIRST.user})
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_batch_without_proof_is_replayed_only_if_the_replay_is_not_visible(
     assert not found(table, batch)
     if undecidable:
         with pytest.raises(ReplayUndecidable):
-            came_before(table.store, batch)
-    assert not came_before(table.store, batch, accept_replay=True)
+            was_committed_before(table.store, batch)
+    assert not was_committed_before(table.store, batch, accept_replay=True)
     later = replace(batch, number=6, end={"now": table.store.ambient.now_millis() + 1})
-    assert not came_before(table.store, later)
+    assert not was_committed_before(table.store, later)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_hold
-from penstock.table.files.statistics import bounds_of_what_is_read
+from penstock.table.files.statistics import safe_bounds
 from penstock.table.values.types import parse_atomic
 
 TENS = Bounds(10, 20, 0, 5)
@@ -82,5 +82,5 @@ def test_an_unknown_operator_is_refused() -> None:
 def test_bounds_of_javas_orc_files_are_trusted_as_far_as_they_go(
     kind: str, low: object, high: object, bounds: tuple[object, object]
 ) -> None:
-    assert bounds_of_what_is_read(low, high, parse_atomic(kind), "orc") == bounds
-    assert bounds_of_what_is_read("ab  ", "b", parse_atomic("CHAR(4)"), "parquet") == ("ab  ", "b")
+    assert safe_bounds(low, high, parse_atomic(kind), "orc") == bounds
+    assert safe_bounds("ab  ", "b", parse_atomic("CHAR(4)"), "parquet") == ("ab  ", "b")

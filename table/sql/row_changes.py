@@ -12,16 +12,21 @@ from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.table.catalog.base import split_name
 from penstock.table.handle import Table
-from penstock.table.merge.engines.registry import merge_spec
+from penstock.table.merge.engines.registry import ENGINES, merge_engine, merge_spec
+from penstock.table.merge.spec import MergeEngine
 from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.write import TableWriter
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import cast_text, changed_rows, own_name
 from penstock.table.sql.statements import Assignments, Delete, Update
 from penstock.table.sql.text import SqlToken, quoted, tokens_of
 from penstock.table.values.arrow_types import arrow_schema
 
-_UPDATABLE = ("deduplicate", "partial-update")
+
+def _can_update(engine: MergeEngine) -> bool:
+    """Return whether a new row replaces the old one, or the values of it that are not null."""
+    return engine.newest_wins or engine.null_means_unchanged
 
 
 @dataclass(slots=True)
@@ -44,7 +49,7 @@ class RowChanges:
         new = pa.RecordBatch.from_arrays(batch.columns[1 + width :], names=names)
         changed = kinds == UPDATE_AFTER
         self._refuse_nulls(old.filter(pa.array(changed)), new.filter(pa.array(changed)))
-        if changed.any() and self.table.options.get("changelog-producer") == "input":
+        if changed.any() and self.table.definition.typed[CHANGELOG_PRODUCER].copies_input:
             self._write(writer, old, changed, UPDATE_BEFORE)
         for rows, kind in ((old, DELETE), (new, UPDATE_AFTER), (new, INSERT)):
             self._write(writer, rows, kinds == kind, kind)
@@ -57,7 +62,7 @@ class RowChanges:
 
     def _refuse_nulls(self, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         """Refuse to set values to null where null means that the old value stays."""
-        if self.table.options.get("merge-engine") != "partial-update":
+        if not merge_engine(self.table.definition.typed).null_means_unchanged:
             return
         for name in old.schema.names:
             if new.column(name).null_count > old.column(name).null_count:
@@ -127,12 +132,13 @@ def check_updatable(table: Table, verb: str, assigned: Sequence[str]) -> None:
             table=table.name,
             hint="INSERT OVERWRITE t SELECT ... with the changed values; DELETE works without a key",
         )
-    engine = table.options.get("merge-engine", "deduplicate")
-    if engine not in _UPDATABLE:
+    engine = merge_engine(table.definition.typed)
+    if not _can_update(engine):
+        possible = " and ".join(name for name, other in ENGINES.items() if _can_update(other))
         raise ConfigError(
-            f"{verb} is not possible with the merge engine {engine}",
+            f"{verb} is not possible with the merge engine {engine.name}",
             table=table.name,
-            hint=f"it is with {' and '.join(_UPDATABLE)}; INSERT INTO merges a row with the existing one",
+            hint=f"it is with {possible}; INSERT INTO merges a row with the existing one",
         )
     if merge_spec(table.definition).rowkind_field:
         raise ConfigError(

@@ -28,7 +28,7 @@ def enum_labels(numbers: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     known = np.where(null, 0, numbers)
     if len(known) and known.max() >= len(labels):
         cells.refuse(
-            f"label {known.max()}, but the type has only {len(labels) - 1} labels", "the the ENUM has no such label"
+            f"label {known.max()}, but the type has only {len(labels) - 1} labels", "the ENUM has no such label"
         )
     return pa.array(labels, pa.string()).take(pa.array(known, mask=null))
 
@@ -39,7 +39,7 @@ def set_members(masks: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     distinct, place = np.unique(np.where(null, 0, masks), return_inverse=True)
     if len(distinct) and int(distinct[-1]) >> len(labels):
         cells.refuse(
-            f"bit mask {int(distinct[-1])}, but the type has only {len(labels)} labels", "the the SET has no such label"
+            f"bit mask {int(distinct[-1])}, but the type has only {len(labels)} labels", "the SET has no such label"
         )
     members = [[label for bit, label in enumerate(labels) if int(mask) >> bit & 1] for mask in distinct]
     return pa.array(members, _MEMBERS).take(pa.array(place.reshape(-1), mask=null))

@@ -146,9 +146,9 @@ EFFECTS: dict[str, dict[str, str]] = {
     },
     "sink: catalog": {
         "warehouse": "folder or URL of the warehouse",
-        "metastore": "the kind of catalog: `filesystem` for folders, or one that an installed package adds",
-        "case-sensitive": "`false` converts names to lower case",
-        "options": "options of the file system or object store; secrets by reference",
+        "metastore": "the kind of [catalog](catalogs.md): `filesystem`, `jdbc`, or one that an installed package adds",
+        "case-sensitive": "`false` converts names to lower case; always `false` with `jdbc`",
+        "options": "options of the catalog and of its file system or object store; secrets by reference",
     },
     "sink: compaction": {
         "mode": "in the write tasks, in a background job, or elsewhere",

@@ -1,15 +1,17 @@
 """Options of Paimon's catalogs, and what a warehouse that is a plain folder does about each of them.
 
 Commands pass catalog options together with the options of the store, so they are checked where the store is opened.
+Other kinds of catalogs divide the two first.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from penstock.errors import ConfigError, nearest
+from penstock.storage.known_options import is_store_option
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ WITHOUT_EFFECT = {
 
 # Options that a pipeline or a command reads itself.
 ACTING = ("warehouse", "metastore", "table.type")
+PREFIXES = ("jdbc.",)  # of options that are properties of a catalog's client
 _NEAR = 0.85
 
 
@@ -73,32 +76,71 @@ def check_names(names: Iterable[str]) -> None:
             raise ConfigError(f"{name!r} is not a catalog option", option=name, hint=f"did you mean {near}?")
 
 
+def is_catalog_option(name: str) -> bool:
+    """Return whether an option concerns a catalog of some kind, and not its store."""
+    return name in ACTING or name in WITHOUT_EFFECT or name.startswith(PREFIXES)
+
+
+def split_options(
+    metastore: str, options: Mapping[str, str], acting: Collection[str], prefix: str | None = None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options that act on a catalog of this kind, and those of its store.
+
+    `prefix` is that of a family of options which act too. Other options of catalogs are logged once; ConfigError for a
+    name that is neither.
+    """
+    own: dict[str, str] = {}
+    store: dict[str, str] = {}
+    for name, value in options.items():
+        if name in acting or (prefix and name.startswith(prefix)):
+            own[name] = value
+        elif name in WITHOUT_EFFECT:
+            _warn(name, f"it is not used by metastore = {metastore}")
+        elif name not in ACTING:
+            if not is_store_option(name):
+                near = nearest(name, [*acting, *ACTING])
+                hint = f"did you mean {near}?" if near else "remove it"
+                raise ConfigError(f"{name!r} is not an option of a {metastore} catalog", option=name, hint=hint)
+            store[name] = value
+    check_managed(options)
+    return own, store
+
+
 def check_catalog(options: Mapping[str, str]) -> None:
     """Raise ConfigError for a metastore or external tables, and log each catalog option that has no effect, once."""
     metastore = options.get("metastore", "filesystem").strip().lower()
     if metastore != "filesystem":
-        raise metastore_unknown(metastore)
+        raise ConfigError(
+            f"metastore = {metastore} is not supported for a path: a table that is opened by its path has no catalog",
+            option="metastore",
+            hint="open it by its name, with penstock.Catalog(warehouse, options).table('database.table')",
+        )
+    check_managed(options)
+    for name in options.keys() & WITHOUT_EFFECT.keys():
+        _warn(name, WITHOUT_EFFECT[name])
+
+
+def check_managed(options: Mapping[str, str]) -> None:
+    """Raise ConfigError when tables of the catalog are to be external."""
     if options.get("table.type", "managed").strip().lower() == "external":
         raise ConfigError(
             "table.type = external is not supported: dropping a table deletes its folder",
             option="table.type",
             hint="create tables outside of the warehouse with penstock.create_table(path, ...)",
         )
-    for name in options.keys() & WITHOUT_EFFECT.keys():
-        _warn(name)
 
 
-def metastore_unknown(metastore: str) -> ConfigError:
+def metastore_unknown(metastore: str, known: Iterable[str]) -> ConfigError:
     """Return the error for a metastore that is not supported."""
     return ConfigError(
-        f"metastore = {metastore} is not supported: a warehouse is a folder",
+        f"metastore = {metastore} is not supported",
         option="metastore",
-        hint="remove metastore (and uri), and set the warehouse to the folder. A Hive, JDBC or REST catalog of these"
-        " tables is not notified of changes made here",
+        hint=f"choices are {', '.join(known)}. With filesystem, set the warehouse to the folder of the tables; another"
+        " catalog of these tables is then not notified of changes made here",
     )
 
 
 @functools.lru_cache(maxsize=256)
-def _warn(name: str) -> None:
+def _warn(name: str, instead: str) -> None:
     """Log the warning, once per process and option."""
-    log.warning('catalog option has no effect option=%s instead="%s"', name, WITHOUT_EFFECT[name])
+    log.warning('catalog option has no effect option=%s instead="%s"', name, instead)

@@ -65,6 +65,11 @@ def check_known(names: Iterable[str]) -> None:
             _warn(name)
 
 
+def is_store_option(name: str) -> bool:
+    """Return whether an option looks like one of a store, even if it is misspelt."""
+    return _is_taken(name) or name.lower().replace("-", ".").startswith(_FAMILIES)
+
+
 def _is_taken(name: str) -> bool:
     if name.startswith(S3_PREFIXES):
         return name.replace("-", ".") in _TAKEN

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.errors import ConfigError
+from penstock.references import resolve
 from penstock.storage.base import Storage, put_if_absent
 from penstock.storage.catalog_options import check_catalog
 from penstock.storage.known_options import check_known
@@ -54,7 +55,7 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
 
 
 def _local(options: Mapping[str, str]) -> LocalStorage:
-    sync = options.get("local.sync", "true").lower()
+    sync = resolve(options.get("local.sync", "true")).lower()
     if sync not in {"true", "false"}:
         raise ConfigError(f"local.sync is true or false, not {sync!r}")
     return LocalStorage(sync=sync == "true")

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from penstock.errors import ConfigError
 from penstock.pipelines.config.rules import EventType
 from penstock.settings import Names, Seconds, Strict, Text, told_in_place
-from penstock.table.catalog.registry import DEFAULT, metastores
+from penstock.table.catalog.registry import DEFAULT, LOWER_CASE, metastores
 
 
 class NamingConfig(Strict):
@@ -36,12 +36,26 @@ class CatalogConfig(Strict):
         if given not in metastores():
             with told_in_place():
                 raise ConfigError(
-                    f"metastore: {given} is not supported; a warehouse is a folder or an object store path",
-                    hint="leave metastore out and set warehouse to that folder. Tables that are registered in a "
-                    "Hive, JDBC or REST catalog do not get new columns there: register them again after a "
-                    "schema change",
+                    f"metastore: {given} is not supported",
+                    hint=f"choices are {', '.join(metastores())}. With filesystem, the warehouse is the folder of the "
+                    "tables, and another catalog of these tables does not get new columns",
                 )
         return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lower_case(cls, given: object) -> object:
+        """Convert names to lower case if the kind of catalog does, as Paimon's actions do."""
+        if not isinstance(given, Mapping) or given.get("metastore") not in LOWER_CASE:
+            return given
+        written = next((key for key in ("case-sensitive", "case_sensitive") if key in given), None)
+        if written and str(given[written]).strip().lower() != "false":
+            with told_in_place():
+                raise ConfigError(
+                    f"{written}: {given[written]} is not supported by metastore: {given['metastore']}",
+                    hint="its names are lower case: remove the option, or set it to false",
+                )
+        return {**given, written or "case-sensitive": False}
 
 
 class Compaction(Strict):

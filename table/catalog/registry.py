@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.references import resolve
 from penstock.storage.catalog_options import metastore_unknown
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ GROUP = "penstock.catalogs"
 OPTION = "metastore"
 DEFAULT = "filesystem"
 # A kind is imported when it is used: its client may be an optional dependency.
-_OWN = {DEFAULT: ("penstock.table.catalog.file_catalog", "open_warehouse")}
+_OWN = {
+    DEFAULT: ("penstock.table.catalog.file_catalog", "open_warehouse"),
+    "jdbc": ("penstock.table.catalog.jdbc_catalog", "open_jdbc"),
+}
+# Kinds in which names are lower case, whatever the option `case-sensitive`.
+LOWER_CASE = frozenset({"jdbc"})
 
 
 class OpenCatalog(Protocol):
@@ -38,8 +44,13 @@ def metastores() -> list[str]:
 
 
 def open_backend(warehouse: str, options: Mapping[str, str], ambient: Environment) -> CatalogBackend:
-    """Open a catalog of the kind that the options name. ConfigError when no such kind is installed."""
-    return _kind(options.get(OPTION, DEFAULT).strip().lower())(warehouse, options, ambient)
+    """Open a catalog of the kind that the options name. ConfigError when no such kind is installed.
+
+    Own kinds keep references to secrets as they are until a client connects, because the stores of tables are pickled.
+    """
+    name = options.get(OPTION, DEFAULT).strip().lower()
+    given = options if name in _OWN else {key: resolve(value) for key, value in options.items()}
+    return _kind(name)(warehouse, given, ambient)
 
 
 def _kind(name: str) -> OpenCatalog:
@@ -50,7 +61,7 @@ def _kind(name: str) -> OpenCatalog:
     for found in _installed().select(name=name):
         installed: OpenCatalog = found.load()
         return installed
-    raise metastore_unknown(name)
+    raise metastore_unknown(name, metastores())
 
 
 def _installed() -> EntryPoints:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from penstock.references import resolve
+from penstock.storage.catalog_options import is_catalog_option
 from penstock.storage.environment import Environment
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import CatalogBackend
-from penstock.table.catalog.registry import OPTION, open_backend
+from penstock.table.catalog.registry import open_backend
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_name, check_usable
@@ -39,8 +39,8 @@ class CatalogSettings:
 
     @property
     def store_options(self) -> dict[str, str]:
-        """Return the options for stores beside the catalog, such as that of a checkpoint: all but `metastore`."""
-        return {name: value for name, value in self.options if name != OPTION}
+        """Return the options for stores beside the catalog, such as that of a checkpoint: all but those of catalogs."""
+        return {name: value for name, value in self.options if not is_catalog_option(name)}
 
     def open(self) -> Catalog:
         """Return the catalog as users see it."""
@@ -89,8 +89,7 @@ class CatalogSettings:
 # A worker process serves many batches, and the cached objects never change.
 @lru_cache(maxsize=8)
 def _backend(settings: CatalogSettings) -> CatalogBackend:
-    options = {name: resolve(value) for name, value in settings.options}
-    return open_backend(settings.warehouse, options, Environment())
+    return open_backend(settings.warehouse, dict(settings.options), Environment())
 
 
 @lru_cache(maxsize=2048)

@@ -53,8 +53,8 @@ def test_a_metastore_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_target_catalog_with_a_metastore_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_orders(tmp_path)
     words = ["clone", "--warehouse", str(tmp_path), "--database", "shop", "--table", "orders", "--target-database", "o"]
-    assert main([*words, "--target-catalog-conf", "metastore=jdbc"]) == 2
-    assert "metastore = jdbc is not supported" in capsys.readouterr().err
+    assert main([*words, "--target-catalog-conf", "metastore=rest"]) == 2
+    assert "metastore = rest is not supported" in capsys.readouterr().err
 
 
 def test_every_door_of_the_python_api_refuses_a_metastore(tmp_path: Path) -> None:

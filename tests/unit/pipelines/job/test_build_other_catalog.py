@@ -92,3 +92,33 @@ def test_commands_reach_the_catalog_by_its_options(
 def test_a_metastore_that_is_not_installed_is_refused_in_a_file(shop: Shop) -> None:
     with pytest.raises(ConfigError, match="metastore: locked is not supported"):
         spec(shop)
+
+
+def test_a_pipeline_and_commands_use_a_jdbc_catalog(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    uri = f"jdbc:sqlite:{shop.folder}/names.db"
+    catalog = {"warehouse": f"{shop.folder}/lake", "metastore": "jdbc", "options": {"uri": uri, "lock.enabled": "true"}}
+    for number in (1, 2):
+        shop.put(f"{number}.json", insert("Orders", {"id": number, "Name": "a"}))
+        run(shop.spec(sink={"catalog": catalog}))
+    where = ["--warehouse", f"{shop.folder}/lake", "--catalog-conf", "metastore=jdbc", "--catalog-conf", f"uri={uri}"]
+    assert main(["tables", *where, "--json"]) == 0
+    assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
+    table = settings_of(shop.spec(sink={"catalog": catalog}).sink.catalog).open().table("ods.orders")
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "a"}]
+    check_invariants(table)
+
+
+@pytest.mark.parametrize("written", ["case-sensitive", "case_sensitive"])
+def test_a_kind_with_lower_case_names_refuses_case_sensitive(shop: Shop, written: str) -> None:
+    catalog = {"warehouse": str(shop.folder), "metastore": "jdbc", "options": {"uri": "jdbc:sqlite:/names.db"}}
+    assert shop.spec(sink={"catalog": catalog}).sink.catalog.case_sensitive is False
+    assert shop.spec(sink={"catalog": catalog | {written: False}}).sink.catalog.case_sensitive is False
+    with pytest.raises(ConfigError, match=rf"{written}: True is not supported by metastore: jdbc"):
+        shop.spec(sink={"catalog": catalog | {written: True}})
+
+
+def test_the_login_of_a_jdbc_catalog_is_not_shown(shop: Shop) -> None:
+    options = {"uri": "jdbc:mysql://host/names?user=me&password=hunter2", "jdbc.password": "hunter3"}
+    shown = repr(shop.spec(sink={"catalog": {"warehouse": "/lake", "metastore": "jdbc", "options": options}}))
+    assert "host/names" in shown
+    assert "hunter" not in shown

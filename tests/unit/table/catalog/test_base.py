@@ -1,4 +1,4 @@
-"""The contract of catalogs, kept by folders and by a catalog with names, places and commits of another kind."""
+"""The contract of catalogs, kept by folders, a database, and a catalog with other names, places and commits."""
 
 from __future__ import annotations
 
@@ -37,10 +37,13 @@ def locked(server: Metastore, tmp_path: Path) -> CatalogSettings:
     return CatalogSettings.of(f"memory://{tmp_path}", {"metastore": "locked", "place": f"{tmp_path}/places"})
 
 
-@pytest.fixture(params=["filesystem", "locked"])
+@pytest.fixture(params=["filesystem", "jdbc", "locked"])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> CatalogSettings:
     if request.param == "filesystem":
         return CatalogSettings.of(f"{tmp_path}/warehouse", {})
+    if request.param == "jdbc":
+        options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/names.db", "lock.enabled": "true"}
+        return CatalogSettings.of(f"{tmp_path}/warehouse", options)
     found: CatalogSettings = request.getfixturevalue("locked")
     return found
 

@@ -13,6 +13,7 @@ from penstock.storage.environment import Environment
 from penstock.table.catalog import registry
 from penstock.table.catalog.base import CatalogBackend
 from penstock.table.catalog.file_catalog import FileCatalog, open_warehouse
+from penstock.table.catalog.jdbc_catalog import JdbcCatalog
 
 OPENED: list[dict[str, str]] = []
 
@@ -35,7 +36,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_folders_are_the_default(tmp_path: Path) -> None:
-    assert registry.metastores() == ["filesystem"]
+    assert registry.metastores() == ["filesystem", "jdbc"]
     for options in ({}, {"metastore": "filesystem"}, {"metastore": " FileSystem "}):
         assert isinstance(penstock.Catalog(str(tmp_path), options).backend, FileCatalog)
 
@@ -47,7 +48,7 @@ def test_an_unknown_metastore_is_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_an_installed_kind_is_chosen_by_the_option(tmp_path: Path) -> None:
-    assert registry.metastores() == ["filesystem", "nested"]
+    assert registry.metastores() == ["filesystem", "jdbc", "nested"]
     options = {"metastore": "nested", "folder": "inner"}
     catalog = penstock.Catalog(str(tmp_path), options)
     assert [options] == OPENED
@@ -55,3 +56,14 @@ def test_an_installed_kind_is_chosen_by_the_option(tmp_path: Path) -> None:
     catalog.create_table("shop.orders", [("id", "INT")], options={"bucket": "-1"})
     assert (tmp_path / "inner" / "shop.db" / "orders" / "schema" / "schema-0").exists()
     assert penstock.Catalog(str(tmp_path), options).tables("shop") == ["orders"]
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_kind_receives_secrets_and_an_own_kind_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLDER_OF_THE_TEST", "inner")
+    penstock.Catalog(str(tmp_path), {"metastore": "nested", "folder": "${FOLDER_OF_THE_TEST}"})
+    assert OPENED[-1]["folder"] == "inner"
+    url = {"metastore": "jdbc", "uri": "jdbc:mysql://host/names", "jdbc.password": "${NOT_SET_IN_THE_TEST}"}
+    assert isinstance(penstock.Catalog(str(tmp_path), url).backend, JdbcCatalog)

@@ -73,7 +73,8 @@ def test_secrets_are_resolved_where_the_catalog_is_opened(tmp_path: Path, monkey
 
 
 def test_stores_beside_the_catalog_do_not_learn_its_kind(tmp_path: Path) -> None:
-    settings = CatalogSettings.of(str(tmp_path), {"metastore": "filesystem", "local.sync": "false"})
+    options = {"metastore": "jdbc", "uri": "jdbc:sqlite:/names.db", "jdbc.password": "secret", "lock.enabled": "true"}
+    settings = CatalogSettings.of(str(tmp_path), {**options, "local.sync": "false"})
     assert settings.store_options == {"local.sync": "false"}
 
 

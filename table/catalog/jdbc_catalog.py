@@ -1,0 +1,265 @@
+"""The JDBC catalog: names of databases and tables in a relational database, which Java Paimon shares.
+
+The tables, columns and values are those that Java's JdbcCatalog writes. A table's folder follows from its name, as in a
+file system catalog; the property `location` of a database is written as Java does, and has no effect on tables.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+from penstock.errors import ConfigError
+from penstock.storage.base import Storage
+from penstock.storage.catalog_options import split_options
+from penstock.storage.environment import Environment
+from penstock.storage.open import open_storage
+from penstock.table.catalog.base import split_name
+from penstock.table.catalog.file_catalog import FileCatalog
+from penstock.table.catalog.jdbc_database import DuplicateRow, JdbcDatabase, Session
+from penstock.table.catalog.jdbc_lock import JdbcLocks, LockedCommits
+from penstock.table.meta.store import TableCommits, TableMissing, TableStore
+from penstock.table.options.values import parse_boolean, parse_duration, parse_integer
+from penstock.table.schema.table_schema import TableSchema
+
+TABLES = "paimon_tables"
+PROPERTIES = "paimon_database_properties"
+_NAME = "catalog_key VARCHAR(255) NOT NULL,database_name VARCHAR(255) NOT NULL,"
+_TABLE_COLUMNS = f"{_NAME}table_name VARCHAR(255) NOT NULL, PRIMARY KEY (catalog_key, database_name, table_name)"
+_PROPERTY_COLUMNS = f"{_NAME}property_key VARCHAR(255),property_value VARCHAR(1000),"
+_PROPERTY_COLUMNS += "PRIMARY KEY (catalog_key, database_name, property_key)"
+_THIS_DATABASE = "catalog_key = ? AND database_name = ?"
+_THIS_TABLE = f"{_THIS_DATABASE} AND table_name = ?"
+_EXISTS, _LOCATION = "exists", "location"
+
+
+class JdbcCatalog(FileCatalog):
+    """A catalog whose names are in a database, and whose tables are at `<root>/<database>.db/<table>`.
+
+    A table is registered before its first schema file is created: if the process dies in between, creating the table
+    again completes it.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        root: str,
+        ambient: Environment | None = None,
+        *,
+        database: JdbcDatabase,
+        key: str = "jdbc",
+        locks: JdbcLocks | None = None,
+        warehouse: str | None = None,
+    ) -> None:
+        """Use the names that `database` keeps for the catalog `key`; `locks` are those of commits, if any."""
+        super().__init__(storage, root, ambient, warehouse=warehouse)
+        self._database_of_names, self._key, self._locks = database, key, locks
+        self._prepared, self._preparing = False, threading.Lock()
+
+    def exists(self) -> bool:
+        return bool(self.databases())
+
+    def check(self) -> str:
+        """Check the warehouse as a file system catalog does, and that the database has Paimon's tables."""
+        warehouse = super().check()
+        with self._session():
+            return f"{self._database_of_names} answers; {warehouse}"
+
+    def databases(self) -> list[str]:
+        with self._session() as session:
+            both = f"SELECT database_name FROM {TABLES} WHERE catalog_key = ?"
+            both += f" UNION SELECT database_name FROM {PROPERTIES} WHERE catalog_key = ?"
+            return sorted(row[0] for row in session.rows(both, self._key, self._key))
+
+    def has_database(self, database: str) -> bool:
+        return database in self.databases()
+
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        _check_case(database, "database")
+        if _LOCATION in properties:
+            hint = "leave it out: tables are in folders of the warehouse"
+            raise ConfigError("a database of a JDBC catalog cannot choose its location", database=database, hint=hint)
+        self._probe()
+        if not self._insert_database(database, properties):
+            raise ConfigError(f"database {database!r} exists already", catalog=str(self._database_of_names))
+
+    def _insert_database(self, database: str, properties: Mapping[str, str]) -> bool:
+        location = self._warehouse.rstrip("/") + self._database(database).removeprefix(self._root)
+        rows = {_EXISTS: "true", _LOCATION: location} | dict(properties)
+        places = ",".join(["(?,?,?,?)"] * len(rows))
+        into = f"INSERT INTO {PROPERTIES} (catalog_key, database_name, property_key, property_value) VALUES {places}"
+        values = (value for key, text in rows.items() for value in (self._key, database, key, text))
+        with self._session() as session:
+            try:
+                return session.execute(into, *values) > 0
+            except DuplicateRow:
+                return False
+
+    def database_properties(self, database: str) -> dict[str, str]:
+        query = f"SELECT property_key, property_value FROM {PROPERTIES} WHERE {_THIS_DATABASE}"
+        with self._session() as session:
+            return {key: text for key, text in session.rows(query, self._key, database) if key != _EXISTS}
+
+    def drop_database(self, database: str) -> None:
+        """Delete the tables of the database, and then its properties. Folders that are not tables of it remain."""
+        for table in self.tables(database):
+            self.drop_table(f"{database}.{table}")
+        with self._session() as session:
+            session.execute(f"DELETE FROM {PROPERTIES} WHERE {_THIS_DATABASE}", self._key, database)
+
+    def tables(self, database: str) -> list[str]:
+        query = f"SELECT table_name FROM {TABLES} WHERE {_THIS_DATABASE}"
+        with self._session() as session:
+            return sorted(row[0] for row in session.rows(query, self._key, database))
+
+    def possible_tables(self, database: str) -> list[str]:
+        return self.tables(database)
+
+    def has_table(self, name: str) -> bool:
+        with self._session() as session:
+            return bool(session.rows(f"SELECT 1 FROM {TABLES} WHERE {_THIS_TABLE}", self._key, *split_name(name)))
+
+    def open(self, name: str, branch: str | None) -> TableStore:
+        if not self.has_table(name):
+            raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
+        commits: TableCommits | None = LockedCommits(self._locks) if self._locks else None
+        return TableStore.open(self._storage, self._table(name), branch, self._ambient, commits, name)
+
+    def create_table(self, name: str, schema: TableSchema) -> bool:
+        database, table = split_name(name)
+        _check_case(database, "database")
+        _check_case(table, "table")
+        with self._locked(name):
+            has_schema = super().has_table(name)
+            registered = self.has_table(name)
+            if has_schema and registered:
+                return False
+            if has_schema:
+                raise ConfigError(
+                    "the folder of the table contains a table that this catalog does not have",
+                    table=name,
+                    path=self._table(name),
+                    hint="move it away, or open it by its path",
+                )
+            self._insert_database(database, {})
+            if not registered:
+                self._register(name)
+            try:
+                return super().create_table(name, schema)
+            except ConfigError:
+                self._unregister(name)
+                raise
+
+    def drop_table(self, name: str) -> None:
+        self._unregister(name)
+        super().drop_table(name)
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Rename the table and move its folder. Not atomic in object stores, where every file is copied."""
+        _check_case(split_name(new_name)[1], "table")
+        with self._locked(name):
+            self._update(name, new_name)
+            try:
+                super().rename_table(name, new_name)
+            except OSError:
+                self._update(new_name, name)
+                raise
+
+    def _update(self, name: str, new_name: str) -> None:
+        update = f"UPDATE {TABLES} SET database_name = ?, table_name = ? WHERE {_THIS_TABLE}"
+        with self._session() as session:
+            try:
+                if not session.execute(update, *split_name(new_name), self._key, *split_name(name)):
+                    raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
+            except DuplicateRow as error:
+                raise ConfigError(f"table {new_name!r} exists already") from error
+
+    def _register(self, name: str) -> None:
+        into = f"INSERT INTO {TABLES} (catalog_key, database_name, table_name) VALUES (?,?,?)"
+        with self._session() as session:
+            try:
+                session.execute(into, self._key, *split_name(name))
+            except DuplicateRow:
+                return  # another process creates the table too; the schema file decides which one did
+
+    def _unregister(self, name: str) -> None:
+        with self._session() as session:
+            session.execute(f"DELETE FROM {TABLES} WHERE {_THIS_TABLE}", self._key, *split_name(name))
+
+    def _locked(self, name: str) -> AbstractContextManager[None]:
+        self._prepare()
+        return self._locks.held(name, self._ambient) if self._locks else nullcontext()
+
+    def _session(self) -> AbstractContextManager[Session]:
+        self._prepare()
+        return self._database_of_names.session()
+
+    def _prepare(self) -> None:
+        """Create Paimon's tables in the database, once, unless they exist."""
+        with self._preparing:
+            if self._prepared:
+                return
+            with self._database_of_names.session() as session:
+                session.create_table(TABLES, _TABLE_COLUMNS)
+                session.create_table(PROPERTIES, _PROPERTY_COLUMNS)
+                if self._locks:
+                    self._locks.create_table(session)
+            self._prepared = True
+
+
+def _check_case(name: str, what: str) -> None:
+    if name != name.lower():
+        raise ConfigError(
+            f"{name!r} cannot be the name of a {what} in a JDBC catalog: its names are lower case",
+            hint=f"use {name.lower()!r}; case-sensitive = false in a pipeline converts names",
+        )
+
+
+_ACTING = {
+    "uri": None,
+    "catalog-key": "jdbc",
+    "case-sensitive": "false",
+    "lock.enabled": None,
+    "lock.type": "jdbc",
+    "lock-acquire-timeout": "8 min",
+    "lock-check-max-sleep": "8 s",
+    "lock-key-max-length": "255",
+}
+_PREFIX = "jdbc."
+
+
+def open_jdbc(warehouse: str, options: Mapping[str, str], ambient: Environment) -> JdbcCatalog:
+    """Open the catalog at `uri`. As in Java, `lock.enabled` is the default on object stores."""
+    given, store = split_options("jdbc", options, _ACTING.keys(), _PREFIX)
+    uri = given.get("uri")
+    if not uri:
+        raise ConfigError(
+            "a JDBC catalog needs a uri", option="uri", hint="for example jdbc:sqlite:/path/to/names.sqlite"
+        )
+    said = {name: default for name, default in _ACTING.items() if default} | given
+    for name, only in (("case-sensitive", "false"), ("lock.type", "jdbc")):
+        if said[name].strip().lower() != only:
+            raise ConfigError(
+                f"{name} = {said[name]} is not supported by a JDBC catalog", option=name, hint=f"use {only}"
+            )
+    storage, root = open_storage(warehouse, store)
+    properties = {name.removeprefix(_PREFIX): text for name, text in given.items() if name.startswith(_PREFIX)}
+    database = JdbcDatabase.of(uri, properties)
+    locks = JdbcLocks(
+        database,
+        said["catalog-key"],
+        parse_duration(said["lock-acquire-timeout"]),
+        parse_duration(said["lock-check-max-sleep"]),
+        parse_integer(said["lock-key-max-length"]),
+    )
+    locked = parse_boolean(said.get("lock.enabled", str(_is_object_store(warehouse))))
+    used = locks if locked else None
+    return JdbcCatalog(
+        storage, root, ambient, database=database, key=said["catalog-key"], locks=used, warehouse=warehouse
+    )
+
+
+def _is_object_store(warehouse: str) -> bool:
+    scheme, separator, _ = warehouse.partition("://")
+    return bool(separator) and scheme.lower() not in {"file", "hdfs", "viewfs"}

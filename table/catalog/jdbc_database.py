@@ -1,0 +1,181 @@
+"""The databases that JDBC URLs refer to, as Python's drivers connect to them: SQLite, MySQL and MariaDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from penstock.errors import ConfigError, StoreError, nearest
+from penstock.references import resolve
+
+_URL = re.compile(r"jdbc:(?P<kind>[a-z]+):(?P<place>[^?]*)(?:\?(?P<parameters>.*))?", re.DOTALL)
+_FORMS = "jdbc:sqlite:/path/to/names.sqlite, jdbc:mysql://host:3306/database or jdbc:mariadb://host:3306/database"
+_TIMEOUT_SECONDS = 30
+
+
+class DuplicateRow(Exception):
+    """A row that was not inserted, because there is one with the same key."""
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcDatabase:
+    """A database and the properties of connections to it, which may contain references to secrets.
+
+    Each session has a connection of its own, so this class is safe in threads and in processes that fork, and it is
+    pickled without an open connection.
+    """
+
+    kind: str
+    place: str
+    properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, url: str, properties: Mapping[str, str]) -> JdbcDatabase:
+        """Parse a URL as Java's drivers take it; `properties` are those that the catalog's `jdbc.*` options set."""
+        found = _URL.fullmatch(url.strip())
+        if found is None or found["kind"] not in _DRIVERS:
+            shown = url.partition("?")[0].rpartition("@")[2]
+            raise ConfigError(
+                f"uri = {shown} is not the URL of a supported database", option="uri", hint=f"write {_FORMS}"
+            )
+        pairs = (pair.partition("=") for pair in (found["parameters"] or "").split("&") if pair)
+        known = {name: unquote(value) for name, _, value in pairs} | dict(properties)
+        driver = _DRIVERS[found["kind"]]
+        for name in known.keys() - driver.properties:
+            near = nearest(name, driver.properties)
+            hint = f"did you mean {near}?" if near else f"choices are {', '.join(sorted(driver.properties)) or 'none'}"
+            raise ConfigError(f"connections to {found['kind']} have no property {name!r}", hint=hint)
+        driver.check(found["place"])
+        return cls(found["kind"], found["place"], tuple(sorted(known.items())))
+
+    def __str__(self) -> str:
+        return f"jdbc:{self.kind}:{self.place}"
+
+    @property
+    def seconds_since(self) -> str:
+        """Return the SQL expression for the seconds that have passed since the timestamp in `acquired_at`."""
+        return _DRIVERS[self.kind].seconds_since
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Connect for a few statements, each of which is committed by itself. StoreError when one fails."""
+        driver = _DRIVERS[self.kind]
+        module = import_module(driver.module)
+        try:
+            with closing(driver.connect(module, self.place, {k: resolve(v) for k, v in self.properties})) as connection:
+                yield Session(connection, module, driver.placeholder)
+        except module.Error as error:
+            raise StoreError(
+                f"the database of the catalog failed: {error}",
+                database=str(self),
+                hint="check that the database is running and that its user may read and write Paimon's tables",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection. Its statements have a question mark for each value."""
+
+    connection: Any
+    module: Any
+    placeholder: str
+
+    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with closing(self.connection.cursor()) as cursor:
+            cursor.execute(statement.replace("?", self.placeholder), values)
+            return [tuple(row) for row in cursor.fetchall()]
+
+    def execute(self, statement: str, *values: object) -> int:
+        """Run a statement and return the number of changed rows. DuplicateRow when a key exists already."""
+        with closing(self.connection.cursor()) as cursor:
+            try:
+                cursor.execute(statement.replace("?", self.placeholder), values)
+            except self.module.IntegrityError as error:
+                raise DuplicateRow(str(error)) from error
+            return int(cursor.rowcount)
+
+    def create_table(self, name: str, columns: str) -> None:
+        """Create a table unless it exists. A user without the right to create tables may use existing ones."""
+        try:
+            self.rows(f"SELECT 1 FROM {name} WHERE 1 = 0")
+        except self.module.Error:
+            try:
+                self.execute(f"CREATE TABLE {name} ({columns})")
+            except self.module.Error:
+                self.rows(f"SELECT 1 FROM {name} WHERE 1 = 0")  # another process may have created it just now
+
+
+@dataclass(frozen=True, slots=True)
+class _Driver:
+    """A kind of database: the Python module that connects to it, and where its SQL differs."""
+
+    module: str
+    connect: Callable[[Any, str, Mapping[str, str]], Any]
+    check: Callable[[str], object]
+    properties: frozenset[str]
+    placeholder: str
+    seconds_since: str
+
+
+def _sqlite_path(place: str) -> str:
+    path = re.sub(r"^file:(//)?", "", place)
+    if not path.startswith("/"):
+        raise ConfigError(
+            f"uri = jdbc:sqlite:{place} does not name a file by its absolute path",
+            option="uri",
+            hint="write jdbc:sqlite:/path/to/names.sqlite; every process of a job opens the file",
+        )
+    return path
+
+
+def _connect_sqlite(module: Any, place: str, _: Mapping[str, str]) -> Any:
+    return module.connect(_sqlite_path(place), timeout=_TIMEOUT_SECONDS, isolation_level=None)
+
+
+def _server(place: str) -> dict[str, Any]:
+    """Return host, port and database of `//host:port/database`."""
+    try:
+        parts = urlsplit(place)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    database = unquote(parts.path.strip("/")) if host else ""
+    if not host or not database or "@" in parts.netloc:
+        raise ConfigError(
+            "uri names no host and database, or contains a login",
+            option="uri",
+            hint=f"write {_FORMS}; options for the login are jdbc.user and jdbc.password",
+        )
+    return {"host": host, "database": database} | ({"port": port} if port else {})
+
+
+def _connect_mysql(module: Any, place: str, properties: Mapping[str, str]) -> Any:
+    return module.connect(_server(place), properties)
+
+
+_MYSQL = _Driver(
+    "penstock.table.catalog.jdbc_mysql",
+    _connect_mysql,
+    _server,
+    frozenset({"user", "password", "sslMode", "sslCa", "allowPublicKeyRetrieval"}),
+    "%s",
+    "TIMESTAMPDIFF(SECOND, acquired_at, NOW())",
+)
+_DRIVERS = {
+    "sqlite": _Driver(
+        "sqlite3",
+        _connect_sqlite,
+        _sqlite_path,
+        frozenset(),
+        "?",
+        "strftime('%s', 'now') - strftime('%s', acquired_at)",
+    ),
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+}

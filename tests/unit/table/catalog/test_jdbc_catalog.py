@@ -1,0 +1,173 @@
+"""What the JDBC catalog writes to its database, its options, and what it refuses."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.errors import ConfigError
+from penstock.storage.environment import Environment
+from penstock.table.catalog.jdbc_catalog import JdbcCatalog, open_jdbc
+from penstock.table.catalog.jdbc_lock import LockedCommits
+from penstock.table.meta.store import FileCommits, TableMissing
+
+COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
+
+
+def options(folder: Path, **more: str) -> dict[str, str]:
+    given = {name.replace("_", "-"): value for name, value in more.items()}
+    return {"metastore": "jdbc", "uri": f"jdbc:sqlite:{folder}/names.db", "local.sync": "false", **given}
+
+
+def catalog(folder: Path, **more: str) -> penstock.Catalog:
+    return penstock.Catalog(str(folder / "warehouse"), options(folder, **more))
+
+
+def rows(folder: Path, table: str) -> list[tuple[str, ...]]:
+    with sqlite3.connect(folder / "names.db") as connection:
+        return sorted(connection.execute(f"SELECT * FROM {table}").fetchall())
+
+
+def test_names_are_rows_as_java_writes_them(tmp_path: Path) -> None:
+    lake = catalog(tmp_path, catalog_key="lake")
+    lake.create_database("shop", properties={"owner": "me"})
+    lake.create_table("shop.orders", COLUMNS)
+    assert rows(tmp_path, "paimon_tables") == [("lake", "shop", "orders")]
+    assert rows(tmp_path, "paimon_database_properties") == [
+        ("lake", "shop", "exists", "true"),
+        ("lake", "shop", "location", f"{tmp_path}/warehouse/shop.db"),
+        ("lake", "shop", "owner", "me"),
+    ]
+    assert lake.database_properties("shop") == {"location": f"{tmp_path}/warehouse/shop.db", "owner": "me"}
+    lake.create_database("ods")
+    lake.rename_table("shop.orders", "ods.sales")
+    assert rows(tmp_path, "paimon_tables") == [("lake", "ods", "sales")]
+    assert (tmp_path / "warehouse" / "ods.db" / "sales" / "schema").exists()
+    lake.drop_database("ods", cascade=True)
+    lake.drop_database("shop")
+    assert rows(tmp_path, "paimon_tables") == rows(tmp_path, "paimon_database_properties") == []
+    assert not (tmp_path / "warehouse" / "ods.db" / "sales").exists()
+
+
+def test_catalogs_of_one_database_have_keys(tmp_path: Path) -> None:
+    catalog(tmp_path).create_database("shop")
+    assert catalog(tmp_path, catalog_key="other").databases() == []
+    assert catalog(tmp_path, catalog_key="jdbc").databases() == ["shop"]
+
+
+def test_a_database_that_only_has_tables_exists(tmp_path: Path) -> None:
+    lake = catalog(tmp_path)
+    assert lake.databases() == []
+    with sqlite3.connect(tmp_path / "names.db") as connection:
+        connection.execute("INSERT INTO paimon_tables VALUES ('jdbc', 'shop', 'orders')")
+    assert lake.databases() == ["shop"]
+    with pytest.raises(TableMissing):
+        lake.table("shop.orders")
+
+
+def test_creating_a_table_completes_what_a_dead_process_began(tmp_path: Path) -> None:
+    lake = catalog(tmp_path)
+    lake.create_database("shop")
+    with sqlite3.connect(tmp_path / "names.db") as connection:
+        connection.execute("INSERT INTO paimon_tables VALUES ('jdbc', 'shop', 'orders')")
+    assert lake.create_table("shop.orders", COLUMNS).schema.names == ["id", "v"]
+
+
+def test_a_table_in_the_folder_that_is_not_in_the_catalog_is_kept(tmp_path: Path) -> None:
+    folders = penstock.Catalog(str(tmp_path / "warehouse"))
+    folders.create_database("shop")
+    folders.create_table("shop.orders", COLUMNS)
+    lake = catalog(tmp_path)
+    lake.create_database("shop")
+    assert lake.tables("shop") == []
+    with pytest.raises(ConfigError, match="contains a table that this catalog does not have"):
+        lake.create_table("shop.orders", COLUMNS)
+    assert lake.tables("shop") == []
+    lake.drop_database("shop", cascade=True)
+    assert folders.table("shop.orders").schema.names == ["id", "v"]
+
+
+def test_a_folder_that_cannot_be_moved_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = catalog(tmp_path)
+    lake.create_database("shop")
+    lake.create_table("shop.orders", COLUMNS)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("not here")
+
+    monkeypatch.setattr("penstock.storage.local.LocalStorage.rename_tree", refuse)
+    with pytest.raises(PermissionError):
+        lake.rename_table("shop.orders", "shop.sales")
+    assert lake.tables("shop") == ["orders"]
+
+
+@pytest.mark.parametrize("name", ["Shop.orders", "shop.Orders"])
+def test_names_with_upper_case_are_refused(tmp_path: Path, name: str) -> None:
+    lake = catalog(tmp_path)
+    with pytest.raises(ConfigError, match="its names are lower case"):
+        lake.create_database("Shop")
+    lake.create_database("shop")
+    with pytest.raises(ConfigError, match=r"its names are lower case|there is no database"):
+        lake.create_table(name, COLUMNS)
+    lake.create_table("shop.orders", COLUMNS)
+    with pytest.raises(ConfigError, match="its names are lower case"):
+        lake.rename_table("shop.orders", "shop.Sales")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"uri": ""}, "needs a uri"),
+        ({"uri": "jdbc:h2:/names"}, "is not the URL of a supported database"),
+        ({"catalog-kay": "lake"}, "'catalog-kay' is not an option of a jdbc catalog"),
+        ({"anything": "1"}, "'anything' is not an option of a jdbc catalog"),
+        ({"case-sensitive": "true"}, "case-sensitive = true is not supported"),
+        ({"lock.type": "zookeeper"}, "lock.type = zookeeper is not supported"),
+        ({"lock.enabled": "perhaps"}, "neither true nor false"),
+        ({"lock-acquire-timeout": "soon"}, "is not a duration"),
+        ({"jdbc.usr": "me"}, "have no property 'usr'"),
+        ({"table.type": "external"}, "table.type = external is not supported"),
+        ({"s3.acces-key": "x"}, "did you mean s3.access-key|is not a store option"),
+    ],
+)
+def test_wrong_options_are_refused(tmp_path: Path, more: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        penstock.Catalog(str(tmp_path), options(tmp_path) | more)
+
+
+def test_options_that_other_kinds_use_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    penstock.Catalog(str(tmp_path), options(tmp_path) | {"hive-conf-dir": "/etc/hive"})
+    assert 'option=hive-conf-dir instead="it is not used by metastore = jdbc"' in caplog.text
+
+
+def commits(warehouse: str, folder: Path, **more: str) -> object:
+    found = open_jdbc(warehouse, options(folder, **more), Environment())
+    assert isinstance(found, JdbcCatalog)
+    return found._locks
+
+
+def test_locks_are_the_default_on_object_stores(tmp_path: Path) -> None:
+    assert commits(str(tmp_path), tmp_path) is None
+    assert commits(f"file://{tmp_path}", tmp_path) is None
+    assert commits("s3://bucket/warehouse", tmp_path) is not None
+    assert commits("s3://bucket/warehouse", tmp_path, **{"lock.enabled": "false"}) is None
+    assert commits(str(tmp_path), tmp_path, **{"lock.enabled": "true"}) is not None
+
+
+def test_tables_commit_under_a_lock_if_locks_are_enabled(tmp_path: Path) -> None:
+    lake = catalog(tmp_path)
+    lake.create_database("shop")
+    lake.create_table("shop.orders", COLUMNS)
+    assert lake.store("shop.orders").commits == FileCommits()
+    locked = catalog(tmp_path, **{"lock.enabled": "true", "lock-acquire-timeout": "10 s"}).store("shop.orders").commits
+    assert isinstance(locked, LockedCommits)
+    assert locked.locks.acquire_millis == 10_000
+
+
+def test_the_check_names_the_database_and_the_warehouse(tmp_path: Path) -> None:
+    assert catalog(tmp_path).backend.check().startswith(f"jdbc:sqlite:{tmp_path}/names.db answers; ")
+    with pytest.raises(OSError, match="the database of the catalog failed"):
+        penstock.Catalog(str(tmp_path), {"metastore": "jdbc", "uri": "jdbc:sqlite:/missing/names.db"}).backend.check()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -25,8 +23,6 @@ from penstock.table.sql.statements import (
 from penstock.table.sql.table_grammar import create, drop
 from penstock.table.sql.text import tokens_of
 
-# How DuckDB names what it does not know: `column "a" not found`, `name f does not exist`.
-_NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does not exist)', re.IGNORECASE)
 _CHANGES = {"insert", "update", "delete", "merge"}
 # What to write instead of statements of other engines.
 _INSTEAD = {
@@ -71,32 +67,6 @@ def script_parts(script: str) -> Iterator[ScriptPart]:
         yield ScriptPart(script[begin.offset :].rstrip(), begin)
 
 
-def place_like(part: ScriptPart, message: str) -> TextPlace | None:
-    """Return the place in a statement that a message of DuckDB is about.
-
-    DuckDB shows a line of the statement with `^` below the place, or only names what it does not know.
-    """
-    lines = message.split("\n")
-    marked = next((at for at, line in enumerate(lines) if at and line.strip() and not line.strip(" ^")), None)
-    if marked is not None:
-        pointed = lines[marked - 1][lines[marked].index("^") :]
-    else:
-        named = _NAMED.search(message)
-        pointed = "" if named is None else named[1]
-    wanted = [token.text.lower() for token in tokens_of(pointed) if token.kind != "blank"]
-    tokens = tokens_of(part.text)
-    places = places_of(tokens, part.place.line, part.place.column)
-    solid = [(token.text.lower(), place) for token, place in zip(tokens, places, strict=False) if token.kind != "blank"]
-    texts = [text for text, _ in solid]
-
-    def alike(at: int) -> int:
-        pairs = zip(texts[at:], wanted, strict=False)
-        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-    best = max(range(len(solid)), key=alike, default=0)
-    return solid[best][1] if solid and alike(best) > 0 else None
-
-
 def read_statement(text: str, line: int = 1, column: int = 1) -> Statement:
     """Return the statement. ConfigError with line and column if it is not understood."""
     cursor = Cursor(text, line, column)
@@ -111,8 +81,12 @@ def read_statement(text: str, line: int = 1, column: int = 1) -> Statement:
 def _query(cursor: Cursor) -> SqlQuery:
     if cursor.word() == "with":
         _refuse_change(cursor)
-    # `TABLE t` is SELECT * FROM t.
-    return SqlQuery(f"SELECT * FROM {cursor.rest()}" if cursor.skip("table") else cursor.rest())
+    if cursor.skip("table"):
+        return SqlQuery(f"SELECT * FROM {cursor.rest()}")
+    if cursor.word() == "summarize" and cursor.word(1) not in {"select", "with", "from", "values", "("}:
+        cursor.skip("summarize")
+        return SqlQuery(f"SUMMARIZE SELECT * FROM {cursor.rest()}")
+    return SqlQuery(cursor.rest())
 
 
 def _refuse_change(cursor: Cursor) -> None:

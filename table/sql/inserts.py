@@ -85,8 +85,13 @@ def _typed_query(context: SqlContext, table: Table, statement: Insert) -> str:
 
 def cast_text(value: str, field: Field, type_: str) -> str:
     """Return the SQL that casts a value to the type of a column. The writer converts JSON to VARIANT."""
-    if isinstance(field.type, AtomicType) and field.type.root == "VARIANT":
-        return value
+    if isinstance(field.type, AtomicType):
+        if field.type.root == "VARIANT":
+            return value
+        if field.type.root == "TIMESTAMP_LTZ" and field.type.precision <= 3:
+            # DuckDB has microseconds only. As in a cast to TIMESTAMP(3), what is beyond the precision is cut off.
+            unit = "second" if field.type.precision == 0 else "millisecond"
+            return f"date_trunc('{unit}', CAST({value} AS {type_}))"
     return f"CAST({value} AS {type_})"
 
 

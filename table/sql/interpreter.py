@@ -91,7 +91,7 @@ class Interpreter:
             case SqlQuery():
                 return context.session.query(statement.text)
             case View():
-                context.session.run_view(statement.text)
+                context.session.run_view(statement)
                 return done()
             case Insert():
                 return insert(context, statement)

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError, PenstockError, did_you_mean
+from penstock.errors import PenstockError
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.catalog import Catalog
-from penstock.table.meta.store import TableMissing
 from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.lazy_dataset import LazyDataset
-from penstock.table.sql.grammar import ScriptPart, place_like
-from penstock.table.sql.text import Mention, duck_text, has_alias, mentions, quoted, tokens_of
+from penstock.table.sql.engine_errors import engine_error, missing_table
+from penstock.table.sql.grammar import ScriptPart
+from penstock.table.sql.statements import View
+from penstock.table.sql.text import Mention, common_names, duck_text, has_alias, mentions, quoted, tokens_of
 from penstock.table.values.optional import duckdb_module
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Session:
         self._travels = 0
         self._failure: PenstockError | None = None
         self._statement: ScriptPart | None = None
+        self._views: set[str] = set()
         self._of_views: set[tuple[str, str]] = set()
         self._travelled: list[str] = []
         if database is not None:
@@ -81,9 +83,16 @@ class Session:
             if self._place(place) is not None:
                 self._know(place)
 
-    def run_view(self, sql: str) -> None:
-        """Create or drop a temporary view. Its tables are read at the newest snapshot of each statement."""
-        self.run(sql)
+    def run_view(self, view: View) -> None:
+        """Create or drop a temporary view, which hides a table of its name.
+
+        Its tables are read at the newest snapshot of each statement.
+        """
+        self.run(view.text)
+        if view.dropped:
+            self._views.discard(view.name.lower())
+            return
+        self._views.add(view.name.lower())
         self._of_views |= self._known
         self._travelled.clear()
 
@@ -133,9 +142,16 @@ class Session:
         tokens = tokens_of(sql.strip().rstrip(";"))
         parts: list[str] = []
         done = 0
+        common = common_names(tokens)
         for mention in mentions(tokens):
             place = self._place(mention.names)
-            if place is None:
+            short = mention.names[0].lower() if len(mention.names) == 1 and not mention.options else None
+            if place is None or short in self._views:
+                continue
+            if short in common:
+                # DuckDB decides whether the name is the table or the common table expression there.
+                if place not in self._known:
+                    self._know(place)
                 continue
             parts.append(duck_text(tokens[done : mention.start]))
             parts.append(self._named(place, mention, tokens))
@@ -210,37 +226,13 @@ class Session:
             raise
 
     def _refused(self, sql: str, reason: Exception) -> PenstockError:
-        """Return the error for a failed statement.
-
-        It has DuckDB's message, except for missing tables, since DuckDB does not know the warehouse's tables.
-        """
+        """Return the error for a statement that DuckDB refused, or while it read a table."""
         if self._failure is not None:
             return self._failure
-        written = " ".join(sql.split())
+        written = sql if self._statement is None else self._statement.text
         if isinstance(reason, self._duckdb.CatalogException):
             for mention in mentions(tokens_of(sql)):
                 name = ".".join(mention.names)
                 if self._place(mention.names) is None and name in str(reason):
-                    return TableMissing(
-                        f"there is no table {name}",
-                        warehouse=self._catalog.warehouse,
-                        sql=written,
-                        hint=self._near(name),
-                    )
-        if self._statement is None:
-            return ConfigError(f"the SQL cannot be parsed: {reason}", sql=written)
-        place = place_like(self._statement, str(reason)) or self._statement.place
-        # DuckDB shows the line of the statement that it received, which is not the user's.
-        message = str(reason).partition("\n\nLINE ")[0]
-        return ConfigError(f"the SQL cannot be parsed: {message}", line=place.line, column=place.column)
-
-    def _near(self, name: str) -> str:
-        databases = self._catalog.databases()
-        known = [f"{database}.{table}" for database in databases for table in self._catalog.tables(database)]
-        same = [one for one in known if one.partition(".")[2] == name]
-        if same:
-            return f"did you mean {' or '.join(same)}?"
-        others = (
-            f"choices are {', '.join(known[:10])}" if known else "check the path of the warehouse: it contains no table"
-        )
-        return did_you_mean(name, known, others, most=3)
+                    return missing_table(self._catalog, name, written)
+        return engine_error(self._statement, sql, reason)

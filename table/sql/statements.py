@@ -27,7 +27,9 @@ class SqlQuery:
 class View:
     """CREATE or DROP of a temporary view, which lives as long as the session."""
 
+    name: str
     text: str
+    dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,11 @@ def create(cursor: Cursor) -> Statement:
         case "table" if not temporary:
             return _create_table(cursor)
         case "view" if temporary:
+            cursor.skip("view")
+            cursor.skip("if", "not", "exists")
+            name = cursor.name()
             cursor.back_to(begin)
-            return View(cursor.rest())
+            return View(name, cursor.rest())
         case "view":
             cursor.fail("the catalog keeps no views", hint="CREATE TEMPORARY VIEW: it lasts as long as the script")
         case "table":
@@ -63,7 +66,7 @@ def drop(cursor: Cursor) -> Statement:
     if what == "view":
         view = cursor.name()
         cursor.end()
-        return View(f"DROP VIEW {'IF EXISTS ' if if_exists else ''}{quoted(view)}")
+        return View(view, f"DROP VIEW {'IF EXISTS ' if if_exists else ''}{quoted(view)}", dropped=True)
     if what == "table":
         name = cursor.names()
         cursor.skip("purge")

@@ -118,6 +118,25 @@ class _Clauses:
         return word in _BEFORE_TABLE and (word != "," or self._in_from[-1])
 
 
+def common_names(tokens: Sequence[SqlToken]) -> set[str]:
+    """Return the names, in lower case, of common table expressions: `WITH a AS (...), b (c) AS MATERIALIZED (...)`."""
+    solid = [token for token in tokens if token.kind not in {"blank", "hint"}]
+    words = [token.text.lower() for token in solid]
+    if "with" not in words:
+        return set()
+    names = set()
+    for place, token in enumerate(solid):
+        if token.name is None or place == 0 or words[place - 1] not in {"with", "recursive", ","}:
+            continue
+        rest = words[place + 1 :]
+        if rest[:1] == ["("] and ")" in rest:
+            rest = rest[rest.index(")") + 1 :]
+        body = [word for word in rest[:4] if word not in {"not", "materialized"}]
+        if body[:2] == ["as", "("]:
+            names.add(token.name.lower())
+    return names
+
+
 def _chain(tokens: Sequence[SqlToken], place: int) -> tuple[tuple[str, ...], int]:
     names = [tokens[place].name or ""]
     end = place + 1

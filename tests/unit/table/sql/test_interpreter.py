@@ -326,6 +326,30 @@ def test_views_read_the_newest_snapshot_of_each_statement(shop: Shop) -> None:
     assert "v" in str(shop.refused("SELECT * FROM v"))
 
 
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("WITH orders AS (SELECT 5 AS id) SELECT id FROM orders", [5]),
+        ("WITH o (id) AS MATERIALIZED (SELECT 5), Orders AS (SELECT * FROM o) SELECT id FROM orders", [5]),
+        ("WITH orders AS (SELECT id + 10 AS id FROM orders) SELECT id FROM orders ORDER BY id", [11, 12, 13]),
+        ("WITH o AS (SELECT 2 AS id) SELECT orders.id FROM o, orders WHERE o.id = orders.id", [2]),
+        ("CREATE TEMPORARY VIEW orders AS SELECT id FROM orders WHERE id > 2; SELECT id FROM orders", [3]),
+        ("SELECT id FROM orders WHERE id IS DISTINCT FROM id OR id = 1", [1]),
+    ],
+)
+def test_a_name_of_the_query_hides_a_table(shop: Shop, query: str, ids: list[int]) -> None:
+    assert [row[0] for row in shop.rows(query)] == ids
+
+
+def test_times_are_cut_to_the_precision_of_the_column(shop: Shop) -> None:
+    shop.run("CREATE TABLE times (a TIMESTAMP_LTZ(3), b TIMESTAMP_LTZ(0), c TIMESTAMP(3), d TIMESTAMP(0), e TIME(3))")
+    at = "'2026-01-31 12:00:00.123456'"
+    shop.run(f"INSERT INTO times VALUES ({at}, TIMESTAMP {at}, {at}, {at}, '12:00:00.123')")
+    query = "SELECT epoch_us(a), epoch_us(b), epoch_us(c), epoch_us(d), CAST(e AS VARCHAR) FROM times"
+    second = 1769860800_000_000
+    assert shop.rows(query) == [(second + 123_000, second, second + 123_000, second, "12:00:00.123")]
+
+
 def test_one_statement_reads_one_snapshot(shop: Shop) -> None:
     query = (
         "SELECT (SELECT count(*) FROM orders) - (SELECT count(*) FROM orders o2) AS n, orders FROM (SELECT 1 AS orders)"

@@ -119,11 +119,12 @@ def read_options(options: Mapping[str, str], schema: StructType) -> dict[str, st
     named = NamedTable.of(schema)
     if named is None:
         raise ConfigError(
-            "no table is given",
+            "no table is given. A name that was created by CREATE TABLE with columns has no table: Spark does not "
+            "pass this statement on",
             option="path",
             hint='.load("/warehouse/db.db/t"); in SQL  CREATE TABLE t USING penstock LOCATION '
-            "'/warehouse/db.db/t'  without columns, for a table that penstock.Catalog(...).create_table "
-            "created",
+            "'/warehouse/db.db/t'  without columns, for a table that exists. Create tables with  "
+            'penstock.sql("CREATE TABLE db.t (...)", warehouse=...)',
         )
     _refuse_altered(named, schema)
     return {**named.options, **given}
@@ -144,8 +145,8 @@ def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, s
             "Spark does not report which table this statement writes to; nothing was written",
             hint=f"{_BY_PATH}; or  df.write.format('penstock').mode('append').save('/warehouse/db.db/t'). INSERT "
             "INTO a name works without a list of columns if the columns of the SELECT have other names than "
-            "the table's. CREATE TABLE ... AS SELECT and saveAsTable do not work: create the table with "
-            "penstock.Catalog(...).create_table",
+            "the table's. CREATE TABLE with columns or AS SELECT and saveAsTable do not work: create the table with  "
+            'penstock.sql("CREATE TABLE db.t (...)", warehouse=...)',
         )
     _refuse_altered(named, schema)
     return {**named.options, **given}
@@ -160,5 +161,5 @@ def _refuse_altered(named: NamedTable, schema: StructType) -> None:
             of_the_name=", ".join(columns),
             of_the_table=", ".join(named.columns),
             hint="recreate the entry in Spark's catalog with DROP TABLE and CREATE TABLE ... USING penstock "
-            "LOCATION; alter the table itself with  penstock.Catalog(warehouse).alter_table(...)",
+            'LOCATION; alter the table itself with  penstock.sql("ALTER TABLE db.t ...", warehouse=...)',
         )

@@ -21,7 +21,7 @@ from penstock.pipelines.tasks.reports import BadRecords, BatchReport
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT
-from penstock.table.options.flink_and_spark import SCAN_WATERMARK_IDLE_TIMEOUT
+from penstock.table.options.flink import SCAN_WATERMARK_IDLE_TIMEOUT
 from penstock.table.options.partitions import TAG_AUTOMATIC_CREATION
 from penstock.table.options.table_options import TableOptions
 

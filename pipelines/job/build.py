@@ -34,7 +34,7 @@ from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.catalog.settings import CatalogSettings, forget_tables
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER_COMPACTION_INTERVAL, FULL_COMPACTION_DELTA_COMMITS
 from penstock.table.options.checks import report
-from penstock.table.options.flink_and_spark import CDC_LOG_CORRUPT_RECORD, CDC_SKIP_CORRUPT_RECORD
+from penstock.table.options.flink import CDC_LOG_CORRUPT_RECORD, CDC_SKIP_CORRUPT_RECORD
 from penstock.table.options.table_options import TableOptions
 
 log = logging.getLogger(__name__)

@@ -22,8 +22,8 @@ from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRe
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
-from penstock.table.options.flink_and_spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
 from penstock.table.options.scans import CONSUMER_ID, CONSUMER_IGNORE_PROGRESS
+from penstock.table.options.spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
 from penstock.table.options.table_options import TableOptions
 from penstock.table.read.follow import next_snapshot, reads_overwrites, snapshot_splits
 from penstock.table.read.scan import Scan

@@ -16,9 +16,9 @@ from penstock.table.options.catalog import KEYS, find
 from penstock.table.options.checks import check_given, report
 from penstock.table.options.declaration import acts
 from penstock.table.options.definition import BRANCH, PATH
-from penstock.table.options.flink_and_spark import READ_CHANGELOG
 from penstock.table.options.kinds import FLAG, TEXT, WHOLE
 from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
+from penstock.table.options.spark import READ_CHANGELOG
 from penstock.table.options.table_options import TableOptions
 
 # Options of this format itself; all others override table options for this one read or write.

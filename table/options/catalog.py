@@ -13,13 +13,14 @@ from penstock.table.options import (
     compaction,
     definition,
     files,
-    flink_and_spark,
+    flink,
     indexes,
     lookups,
     merge_engines,
     other_systems,
     partitions,
     scans,
+    spark,
     writers,
 )
 from penstock.table.options.declaration import TableOption
@@ -37,7 +38,7 @@ FAMILIES: Mapping[str, tuple[TableOption[object], ...]] = {
     "Writers and row ids": writers.OPTIONS,
     "Indexes and columns of later releases": indexes.OPTIONS,
     "Look-ups": lookups.OPTIONS,
-    "Flink and Spark": flink_and_spark.OPTIONS,
+    "Flink and Spark": (*flink.OPTIONS, *spark.OPTIONS),
     "Iceberg and log systems": other_systems.OPTIONS,
 }
 OPTIONS: tuple[TableOption[object], ...] = tuple(option for family in FAMILIES.values() for option in family)

@@ -128,3 +128,8 @@ def refused(
 ) -> TableOption[T | None]:
     """Return an option that Penstock refuses."""
     return TableOption(key, kind, default, meaning, Effect.REFUSED, note, **details)
+
+
+def with_note(note: str, *options: TableOption[object]) -> tuple[TableOption[object], ...]:
+    """Return the options, all with one note."""
+    return tuple(replace(option, note=note) for option in options)

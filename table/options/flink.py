@@ -1,13 +1,12 @@
-"""Options of Flink's and Spark's own readers and writers."""
+"""Options of Flink's own readers and writers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
+from penstock.table.options.declaration import Scope, TableOption, acts, reported, with_note
 from penstock.table.options.kinds import COUNT, DURATION, FLAG, NUMBER, POSITIVE, SIZE, TEXT, WHOLE, one_of
 
-_SPARK_READS = "Spark divides a read by source.split.target-size"
 _SOURCE = "Spark reads the table, not a Flink source"
 _SINK = "Spark tasks write; --parallelism of a pipeline sets their number"
 _COMMITTER = "the driver commits"
@@ -15,14 +14,6 @@ _COORDINATOR = "each task reads the manifests it needs"
 _CHECKPOINTS = "there are no Flink checkpoints"
 _UID = "there are no Flink operators"
 _SAMPLE = "rows are clustered only by  penstock compact --order-strategy"
-_TRIGGER = "read.stream.maxRowsPerTrigger bounds a batch"
-_WIDEN = "alter the table before the write: ALTER TABLE, alter_table, or a pipeline that follows its source"
-
-
-def _all(note: str, *options: TableOption[object]) -> tuple[TableOption[object], ...]:
-    return tuple(replace(option, note=note) for option in options)
-
-
 SCAN_WATERMARK_IDLE_TIMEOUT = acts(
     "scan.watermark.idle-timeout",
     DURATION,
@@ -35,7 +26,7 @@ CDC_SKIP_CORRUPT_RECORD = acts(
 CDC_LOG_CORRUPT_RECORD = acts("cdc.log-corrupt-record", FLAG, "true", "Logs records that cannot be read.")
 
 _FLINK = (
-    *_all(
+    *with_note(
         _SOURCE,
         reported("scan.parallelism", POSITIVE, None, "The number of tasks that read.", ""),
         reported("scan.infer-parallelism", FLAG, "true", "Derives the number of read tasks from the table.", ""),
@@ -87,7 +78,7 @@ _FLINK = (
         ),
     ),
     SCAN_WATERMARK_IDLE_TIMEOUT,
-    *_all(
+    *with_note(
         "a batch reads all partitions to their end, and its watermark is the lowest of them",
         reported(
             "scan.watermark.alignment.group", TEXT, None, "The group of sources whose watermarks are aligned.", ""
@@ -99,7 +90,7 @@ _FLINK = (
             "scan.watermark.alignment.update-interval", DURATION, "1 s", "How often the alignment is checked.", ""
         ),
     ),
-    *_all(
+    *with_note(
         _SINK,
         reported("sink.parallelism", POSITIVE, None, "The number of tasks that write.", ""),
         reported("unaware-bucket.compaction.parallelism", POSITIVE, None, "The number of tasks that compact.", ""),
@@ -116,7 +107,7 @@ _FLINK = (
             "sink.key-only-deletes.enabled", FLAG, "false", "Accepts deletes that contain only the key.", "", later=True
         ),
     ),
-    *_all(
+    *with_note(
         _COMMITTER,
         reported("sink.committer-cpu", NUMBER, "1.0", "The CPU of the committer.", ""),
         reported("sink.committer-memory", SIZE, None, "The memory of the committer.", ""),
@@ -130,7 +121,7 @@ _FLINK = (
         ),
         reported("sink.coordinator-commit.enabled", FLAG, "false", "Commits in Flink's job manager.", "", later=True),
     ),
-    *_all(
+    *with_note(
         _COORDINATOR,
         reported("sink.writer-coordinator.enabled", FLAG, "false", "Reads manifests in Flink's job manager.", ""),
         reported(
@@ -160,13 +151,13 @@ _FLINK = (
         ),
         reported("sink.writer-coordinator.prefetch-manifests", FLAG, "false", "Reads manifests ahead.", "", later=True),
     ),
-    *_all(
+    *with_note(
         _CHECKPOINTS,
         reported("source.checkpoint-align.enabled", FLAG, "false", "Makes a checkpoint for each snapshot.", ""),
         reported("source.checkpoint-align.timeout", DURATION, "30 s", "How long a checkpoint waits for one.", ""),
         reported("sink.savepoint.auto-tag", FLAG, "false", "Makes a tag for each savepoint.", ""),
     ),
-    *_all(
+    *with_note(
         _UID,
         reported("sink.operator-uid.suffix", TEXT, None, "Ends the ids of writing operators.", ""),
         reported("source.operator-uid.suffix", TEXT, None, "Ends the ids of reading operators.", ""),
@@ -179,7 +170,7 @@ _FLINK = (
             harmless=("false",),
         ),
     ),
-    *_all(
+    *with_note(
         _SAMPLE,
         reported("sink.clustering.sample-factor", POSITIVE, "100", "Sizes the sample of clustering.", ""),
         reported(
@@ -192,7 +183,7 @@ _FLINK = (
     ),
     CDC_SKIP_CORRUPT_RECORD,
     CDC_LOG_CORRUPT_RECORD,
-    *_all(
+    *with_note(
         "a schema change is retried like a commit: commit.max-retries, commit.timeout",
         reported(
             "cdc.schema-change-retry-max-num",
@@ -205,94 +196,4 @@ _FLINK = (
     ),
 )
 
-READ_CHANGELOG = acts("read.changelog", FLAG, "false", "Shows row kinds in a column rowkind.")
-READ_STREAM_MAX_ROWS_PER_TRIGGER = acts(
-    "read.stream.maxRowsPerTrigger", POSITIVE, None, "The number of rows after which a batch of a stream ends."
-)
-
-_SPARK = (
-    READ_CHANGELOG,
-    READ_STREAM_MAX_ROWS_PER_TRIGGER,
-    *_all(
-        _TRIGGER,
-        reported("read.stream.maxFilesPerTrigger", POSITIVE, None, "The maximum number of files of a batch.", ""),
-        reported("read.stream.maxBytesPerTrigger", POSITIVE, None, "The maximum number of bytes of a batch.", ""),
-        reported("read.stream.minRowsPerTrigger", POSITIVE, None, "The number of rows that a batch waits for.", ""),
-        reported("read.stream.maxTriggerDelayMs", COUNT, None, "The maximum time that a batch waits.", ""),
-    ),
-    refused(
-        "read.allow.fullScan",
-        FLAG,
-        "true",
-        "Refuses reads without a condition on the partition.",
-        "remove it: reads without a condition are allowed",
-        stops=Stops.SETTING,
-        later=True,
-    ),
-    reported(
-        "source.split.target-size-with-column-pruning",
-        FLAG,
-        "false",
-        "Counts only the columns that are read.",
-        _SPARK_READS,
-        later=True,
-    ),
-    reported(
-        "legacy-timestamp-mapping.enabled",
-        FLAG,
-        "false",
-        "Shows TIMESTAMP columns as Spark's TIMESTAMP.",
-        "TIMESTAMP is TIMESTAMP_NTZ",
-        later=True,
-    ),
-    refused(
-        "write.merge-schema",
-        FLAG,
-        "false",
-        "Adds columns of the rows that the table does not have.",
-        f"remove it, and {_WIDEN}",
-    ),
-    refused(
-        "write.merge-schema.explicit-cast",
-        FLAG,
-        "false",
-        "Allows casts that can lose digits.",
-        "remove it, and cast the columns in the query",
-    ),
-    refused(
-        "write.merge-schema.type-widening",
-        FLAG,
-        "false",
-        "Widens columns so that the rows fit.",
-        f"remove it, and {_WIDEN}",
-        later=True,
-    ),
-    reported(
-        "write.use-v2-write",
-        FLAG,
-        "false",
-        "Writes through Spark's DataSource V2 interface.",
-        "rows are always written by tasks",
-    ),
-    reported(
-        "write.hive-style-dynamic-partition.enabled",
-        FLAG,
-        "false",
-        "Reads rows in Hive's order of columns.",
-        "rows must be in the order of the table's columns",
-        later=True,
-    ),
-    reported(
-        "requiredSparkConfsCheck.enabled",
-        FLAG,
-        "true",
-        "Checks Spark's settings.",
-        "no such settings are required",
-        harmless=("false",),
-    ),
-)
-
-OPTIONS: tuple[TableOption[object], ...] = (
-    *(replace(option, scope=Scope.FLINK) for option in _FLINK),
-    *(replace(option, scope=Scope.SPARK) for option in _SPARK),
-)
+OPTIONS: tuple[TableOption[object], ...] = tuple(replace(option, scope=Scope.FLINK) for option in _FLINK)

@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from penstock.errors import ConfigError
-from penstock.table.options.buckets import BUCKET
-from penstock.table.options.checks import check_given
-from penstock.table.options.kinds import NAMES
 from penstock.table.schema.column_changes import (
     Place,
     add_column,
@@ -26,6 +23,7 @@ from penstock.table.schema.column_changes import (
 )
 from penstock.table.schema.members import path_of
 from penstock.table.schema.new_schema import TypeLike, with_keys_not_null
+from penstock.table.schema.option_changes import reset_option, set_option
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type
@@ -150,25 +148,6 @@ SchemaChange: TypeAlias = (
 )
 Check: TypeAlias = Callable[[TableSchema], object]
 
-# These options determine how existing rows are interpreted, so they cannot change once a table has snapshots.
-_IMMUTABLE = (
-    "aggregation.remove-record-on-delete",
-    "bucket-function.type",
-    "bucket-key",
-    "data-evolution.enabled",
-    "data-file.path-directory",
-    "force-lookup",
-    "ignore-delete",
-    "ignore-update-before",
-    "index-file-in-data-file-dir",
-    "merge-engine",
-    "partial-update.remove-record-on-delete",
-    "partial-update.remove-record-on-sequence-group",
-    "partition",
-    "primary-key",
-    "rowkind.field",
-)
-
 
 def evolve(
     files: SchemaFiles, changes: Sequence[SchemaChange], has_snapshots: bool, now: int, check: Check | None = None
@@ -216,9 +195,9 @@ def apply_changes(schema: TableSchema, changes: Sequence[SchemaChange], has_snap
 def _apply(schema: TableSchema, change: SchemaChange, has_snapshots: bool) -> TableSchema:
     match change:
         case SetOption(key, value):
-            return _set_option(schema, key, value, has_snapshots)
+            return set_option(schema, key, value, has_snapshots)
         case ResetOption(key):
-            return _reset_option(schema, key, has_snapshots)
+            return reset_option(schema, key, has_snapshots)
         case UpdateComment(comment):
             return replace(schema, comment=comment)
         case UpdateColumnPosition(name):
@@ -240,56 +219,3 @@ def _apply(schema: TableSchema, change: SchemaChange, has_snapshots: bool) -> Ta
             return describe_column(schema, path, comment)
         case UpdateColumnDefault(_, default):
             return set_default(schema, path, default)
-
-
-def _set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) -> TableSchema:
-    check_given({key: value})
-    if schema.options.get(key) == value:
-        return schema
-    if has_snapshots:
-        _refuse_immutable(key)
-    if key in {"primary-key", "partition"}:
-        return _with_keys(schema, key, NAMES.parse(value))
-    if key == "bucket" and has_snapshots:
-        _check_rescale(schema, value)
-    return replace(schema, options={**schema.options, key: value})
-
-
-def _with_keys(schema: TableSchema, key: str, names: tuple[str, ...]) -> TableSchema:
-    given = schema.primary_keys if key == "primary-key" else schema.partition_keys
-    if given:
-        raise ConfigError(f"the table has a {key} already: {', '.join(given)}", option=key)
-    return replace(schema, primary_keys=names) if key == "primary-key" else replace(schema, partition_keys=names)
-
-
-def _reset_option(schema: TableSchema, key: str, has_snapshots: bool) -> TableSchema:
-    if key not in schema.options:
-        return schema
-    if has_snapshots:
-        _refuse_immutable(key)
-        if key == "bucket":
-            raise ConfigError("bucket cannot be reset on a table with snapshots", option=key)
-    return replace(schema, options={name: value for name, value in schema.options.items() if name != key})
-
-
-def is_immutable(key: str) -> bool:
-    """Return whether this option cannot change once the table has snapshots."""
-    return key in _IMMUTABLE
-
-
-def _refuse_immutable(key: str) -> None:
-    if is_immutable(key):
-        raise ConfigError(
-            f"{key} cannot change on a table with snapshots: rows already written depend on it",
-            option=key,
-            hint="create a new table with the option, and insert the rows into it",
-        )
-
-
-def _check_rescale(schema: TableSchema, value: str) -> None:
-    old, new = schema.typed[BUCKET], BUCKET.kind.parse(value)
-    if old < 1 or new < 1:
-        raise ConfigError(
-            f"bucket cannot change from {old} to {new} on a table with snapshots",
-            hint="only a fixed number of buckets can be changed, to another number above 0",
-        )

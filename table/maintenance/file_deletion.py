@@ -45,6 +45,20 @@ class SweepResult:
         return SweepResult(self.deleted + other.deleted, self.failed + other.failed)
 
 
+@dataclass(frozen=True, slots=True)
+class ExpiryResult:
+    """The range of expired snapshot ids, from `first` to `end` (exclusive); empty when both are equal."""
+
+    first: int = 0
+    end: int = 0
+    changelogs: int = 0
+    swept: SweepResult = field(default_factory=SweepResult)
+
+    @property
+    def snapshots(self) -> int:
+        return self.end - self.first
+
+
 def sweep(
     store: TableStore,
     garbage: UnusedFiles,

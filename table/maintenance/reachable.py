@@ -109,6 +109,13 @@ def nearest_before(tags: Iterable[Snapshot], snapshot_id: int) -> Snapshot | Non
     return next((tag for tag in reversed(list(tags)) if tag.id < snapshot_id), None)
 
 
+def tags_around(store: TableStore, first: int, end: int) -> list[Snapshot]:
+    """Return the tags that may use files of [first, end): those in the range, and the nearest one before it."""
+    tags = tagged(store)
+    before = nearest_before(tags, first)
+    return ([before] if before is not None else []) + [tag for tag in tags if first <= tag.id < end]
+
+
 def lines(store: TableStore) -> list[TableStore]:
     """Return the main branch and all others.
 

@@ -1,4 +1,4 @@
-"""Expiry of snapshots and long-lived changelogs.
+"""Expiry of snapshots.
 
 The order is: EARLIEST hint, snapshot file, then data. A reader sees a snapshot completely or not at all, and a crash
 leaves orphans behind, never a snapshot without its files.
@@ -7,42 +7,25 @@ leaves orphans behind, never a snapshot without its files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from penstock.errors import TableCorrupt
-from penstock.table.maintenance.file_deletion import SweepResult, UnusedFiles, sweep
+from penstock.table.maintenance.changelog_expiry import before_consumers, has_changelog, with_changelogs_expired
+from penstock.table.maintenance.file_deletion import ExpiryResult, UnusedFiles, sweep
 from penstock.table.maintenance.reachable import (
-    ReferencedFiles,
     has_delta_as_changelog,
     held_by_changelogs,
-    nearest_before,
     tagged,
+    tags_around,
     taken_away,
 )
-from penstock.table.maintenance.retention import Retention, RetentionRule
-from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.maintenance.retention import Retention
 from penstock.table.meta.data_file import FileSource
-from penstock.table.meta.live import changelog_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 
 WEEK = 7 * 24 * 3_600_000
 LOOK_AHEAD = 200
-
-
-@dataclass(frozen=True, slots=True)
-class ExpiryResult:
-    """The range of expired snapshot ids, from `first` to `end` (exclusive); empty when both are equal."""
-
-    first: int = 0
-    end: int = 0
-    changelogs: int = 0
-    swept: SweepResult = field(default_factory=SweepResult)
-
-    @property
-    def snapshots(self) -> int:
-        return self.end - self.first
 
 
 def expire_snapshots(
@@ -72,35 +55,7 @@ def expire_snapshots(
         at_once=max_deletes,
     )
     expired = _expire_snapshots(store, retention, now, protect_users)
-    return _with_changelogs(store, retention, now, expired)
-
-
-def expire_changelogs(
-    store: TableStore,
-    *,
-    retain_max: int | None = None,
-    retain_min: int | None = None,
-    older_than: int | None = None,
-    max_deletes: int | None = None,
-    delete_all: bool = False,
-) -> ExpiryResult:
-    """Expire, in one bounded round, changelogs that outlived their snapshots.
-
-    Arguments that are None are replaced by the table's `changelog.*` options; no snapshot is touched. With `delete_all`
-    every changelog is deleted, even if readers still need it.
-    """
-    now, folder = store.ambient.now_millis(), store.snapshots.changelogs
-    if delete_all:
-        gone = [found for number in folder.numbers() if (found := store.snapshots.find_changelog(number)) is not None]
-        return ExpiryResult(changelogs=len(gone), swept=_expire_changelogs(store, gone, ())) if gone else ExpiryResult()
-    retention = Retention.of(store.schema().options, at_once=max_deletes)
-    kept = retention.changelogs
-    keep = RetentionRule(
-        kept.least if retain_min is None else retain_min,
-        kept.most if retain_max is None else retain_max,
-        kept.millis if older_than is None else now - older_than,
-    )
-    return _with_changelogs(store, replace(retention, changelogs=keep, snapshots=keep), now, ExpiryResult())
+    return with_changelogs_expired(store, retention, now, expired)
 
 
 def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect_users: int) -> ExpiryResult:
@@ -122,14 +77,14 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
         return ExpiryResult(ids[0], ids[0])  # another round runs at the same time and was faster
     store.snapshots.folder.write_earliest(end.id)
     for snapshot in candidates:
-        if retention.decoupled and _may_be_read(store, snapshot):
+        if retention.decoupled and has_changelog(store, snapshot):
             store.snapshots.create_changelog(snapshot)
         store.storage.delete(store.snapshots.folder.path(snapshot.id))
     swept = sweep(
         store,
         garbage,
         snapshots=[end],
-        tags=_tags_around(store, candidates[0].id, end.id),
+        tags=tags_around(store, candidates[0].id, end.id),
         unrelated=_beyond_gaps(store, ids, candidates[0].id, end),
         clean_folders=retention.clean_folders,
     )
@@ -140,7 +95,7 @@ def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now
     """Return the snapshots that may expire, oldest first. `ids` may have gaps, such as Java's fast-forward leaves."""
     keep, earliest = retention.snapshots, ids[0]
     newest_kept = ids[-keep.least] if len(ids) >= keep.least else earliest
-    end = _before_consumers(store, min(newest_kept, earliest + retention.at_once))
+    end = before_consumers(store, min(newest_kept, earliest + retention.at_once))
     first_by_time = earliest if keep.most is None or len(ids) <= keep.most else ids[-keep.most]
     found: list[Snapshot] = []
     for snapshot_id in range(earliest, end):
@@ -170,11 +125,6 @@ def _beyond_gaps(store: TableStore, ids: Sequence[int], first: int, end: Snapsho
         return []
     found = (store.snapshots.find(number) for number in starts if number > end.id)
     return [end, *(snapshot for snapshot in found if snapshot is not None), *tagged(store)]
-
-
-def _before_consumers(store: TableStore, end: int) -> int:
-    wanted = ConsumerFiles(store.storage, store.paths.root, store.paths.branch).least_next_snapshot()
-    return end if wanted is None else min(end, wanted)
 
 
 def _before_last_of_user(
@@ -208,9 +158,8 @@ def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, rete
     garbage = UnusedFiles()
     for snapshot in (*expired[1:], end):
         taken = taken_away(store, snapshot)
-        if retention.decoupled and has_delta_as_changelog(
-            store, snapshot
-        ):  # the files of APPEND snapshots serve as changelog
+        if retention.decoupled and has_delta_as_changelog(store, snapshot):
+            # The files of APPEND snapshots serve as changelog.
             taken = [entry for entry in taken if entry.file.source == FileSource.COMPACT]
         garbage.files += [(snapshot.id, entry) for entry in taken]
     for snapshot in expired:
@@ -223,77 +172,3 @@ def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, rete
     if garbage.held.manifests:
         garbage.held = garbage.held.without(held_by_changelogs(store))
     return garbage
-
-
-def _tags_around(store: TableStore, first: int, end: int) -> list[Snapshot]:
-    """Return the tags that may use files of [first, end): those in the range, and the nearest one before it."""
-    tags = tagged(store)
-    before = nearest_before(tags, first)
-    return ([before] if before is not None else []) + [tag for tag in tags if first <= tag.id < end]
-
-
-def _with_changelogs(store: TableStore, retention: Retention, now: int, expired: ExpiryResult) -> ExpiryResult:
-    """Expire changelogs that outlived their snapshots by the same retention."""
-    numbers, latest = store.snapshots.changelogs.numbers(), store.snapshots.latest_id()
-    if latest is None or not numbers:
-        return expired
-    keep = retention.changelogs if retention.decoupled else retention.snapshots
-    end = _before_consumers(store, min(latest - keep.least + 1, numbers[0] + retention.at_once))
-    first_by_time = numbers[0] if keep.most is None else latest - keep.most + 1
-    gone: list[Snapshot] = []
-    for number in numbers:
-        snapshot = store.snapshots.find_changelog(number) if number < end else None
-        if snapshot is None or (number >= first_by_time and snapshot.time_millis >= now - keep.millis):
-            break
-        gone.append(snapshot)
-    if not gone:
-        return expired
-    swept = _expire_changelogs(store, gone, numbers[len(gone) :])
-    return replace(expired, changelogs=len(gone), swept=expired.swept + swept)
-
-
-def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequence[int]) -> SweepResult:
-    folder, kept = store.snapshots.changelogs, ReferencedFiles()
-    earliest = store.snapshots.find(store.snapshots.earliest_id() or 0)
-    following = store.snapshots.find_changelog(left[0]) if left else earliest
-    garbage = _changelog_garbage(store, [*gone, following] if following is not None else gone)
-    for snapshot in gone:
-        garbage.held.add_remaining_lists(store, snapshot)
-    if left and following is not None:
-        folder.write_earliest(following.id)
-        kept.add_long_lived(store, following)  # the next changelog may use some of the same manifests
-    for snapshot in gone:
-        store.storage.delete(folder.path(snapshot.id))
-    if not left:
-        folder.delete_hints()
-    garbage.held = garbage.held.without(kept)
-    return sweep(
-        store,
-        garbage,
-        snapshots=[earliest] if earliest is not None else [],
-        tags=_tags_around(store, gone[0].id, gone[-1].id + 1),
-    )
-
-
-def _changelog_garbage(store: TableStore, snapshots: Sequence[Snapshot]) -> UnusedFiles:
-    """Return the changelog files of all snapshots but the last.
-
-    Where data files serve as changelog, a file that a snapshot removed was part of an older snapshot's changes.
-    """
-    garbage = UnusedFiles()
-    for place, snapshot in enumerate(snapshots):
-        last = place == len(snapshots) - 1
-        if not last and _is_there(store, snapshot.changelog_manifest_list):
-            garbage.changelog += changelog_entries(store, snapshot)
-        if has_delta_as_changelog(store, snapshot) and _is_there(store, snapshot.delta_manifest_list):
-            garbage.files += [(snapshot.id, entry) for entry in taken_away(store, snapshot)]
-    return garbage
-
-
-def _may_be_read(store: TableStore, snapshot: Snapshot) -> bool:
-    """Return whether the snapshot has a changelog to keep: one restored from a tag may lack its changelog."""
-    return snapshot.changelog_manifest_list is None or _is_there(store, snapshot.changelog_manifest_list)
-
-
-def _is_there(store: TableStore, name: str | None) -> bool:
-    return name is not None and store.storage.exists(store.paths.manifest(name))

@@ -9,12 +9,13 @@ from typing import Self
 from penstock.errors import ConfigError
 from penstock.table.description import TableDescription
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
+from penstock.table.maintenance.changelog_expiry import expire_changelogs
 from penstock.table.maintenance.done_partitions import mark_partitions_done
-from penstock.table.maintenance.file_deletion import delete_all
+from penstock.table.maintenance.file_deletion import ExpiryResult, delete_all
 from penstock.table.maintenance.orphans import Orphan, find_orphans
 from penstock.table.maintenance.partition_expiry import expire_partitions
 from penstock.table.maintenance.rollback import RollbackResult, rollback_to, undone_by_rollback
-from penstock.table.maintenance.snapshot_expiry import ExpiryResult, expire_changelogs, expire_snapshots
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import (
     create_tag,
     delete_tag,

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import PenstockError
 from penstock.table.maintenance.automatic_tags import AutomaticTags, create_batch_tag, create_idle_snapshot
 from penstock.table.maintenance.done_partitions import mark_due, mark_written, watermark_time
+from penstock.table.maintenance.file_deletion import ExpiryResult
 from penstock.table.maintenance.partition_expiry import PartitionExpiry, expire_partitions
-from penstock.table.maintenance.snapshot_expiry import ExpiryResult, expire_snapshots
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import expire_tags
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot

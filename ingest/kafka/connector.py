@@ -20,7 +20,8 @@ from penstock.ingest.kafka.config import KafkaConfig, KafkaStartup, specific_off
 if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource
     from penstock.ingest.fetched_chunk import Extra
-    from penstock.ingest.kafka.source import KafkaSettings, KafkaSource
+    from penstock.ingest.kafka.settings import KafkaSettings
+    from penstock.ingest.kafka.source import KafkaSource
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ def kafka_source(config: KafkaConfig, request: SourceRequest) -> KafkaSource:
 
 def _settings(config: KafkaConfig, request: SourceRequest) -> KafkaSettings:
     from penstock.formats import format_named
-    from penstock.ingest.kafka.source import KafkaSettings, StartOffsets
+    from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
 
     first_topic = config.topic[0] if config.topic else ""
     startup = StartOffsets(

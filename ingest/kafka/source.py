@@ -9,52 +9,22 @@ brokers has changed since.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
-from penstock.errors import ConfigError, PositionLost
-from penstock.ingest.fetched_chunk import Extra, FetchedMessages
+from penstock.errors import ConfigError
+from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.ingest.kafka.cluster import KafkaCluster, Place
-from penstock.ingest.kafka.read import ACCEPT_GAP, read_range
+from penstock.ingest.kafka.lost_records import gap_ends, recreated_topics
+from penstock.ingest.kafka.read import read_range
+from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
 from penstock.ingest.source import Limit, Offsets, Range, cut, piece_size, shares
 
 log = logging.getLogger(__name__)
 
-StartupMode = Literal["earliest-offset", "latest-offset", "group-offsets", "specific-offsets", "timestamp"]
 SAMPLE_RECORDS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class StartOffsets:
-    """The start of a pipeline without a checkpoint.
-
-    Afterwards the checkpoint decides, and new partitions are read from their first record.
-    """
-
-    mode: StartupMode = "group-offsets"
-    # specific-offsets; other partitions begin at their first record
-    offsets: Mapping[Place, int] = field(default_factory=dict)
-    millis: int = 0
-    reset: Literal["earliest", "latest", "none"] = "none"  # group-offsets, if the group has none
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaSettings:
-    """The settings of a Kafka source. `properties` are those of the Java client, secrets as references."""
-
-    properties: Mapping[str, str]
-    topics: tuple[str, ...] = ()
-    pattern: str | None = None
-    startup: StartOffsets = StartOffsets()
-    extras: frozenset[Extra] = frozenset()
-    accept_gap: bool = False  # skip lost records, with a warning in the log
-
-    @property
-    def group(self) -> str | None:
-        return self.properties.get("group.id")
 
 
 class KafkaSource:
@@ -86,11 +56,11 @@ class KafkaSource:
             wanted = _flat(until["offsets"])
             places = [place for place in places if place in wanted]
         known = _flat(start.get("offsets", {}))
-        renewed = self._renewed(start, ids)
+        renewed = recreated_topics(self.settings, start, ids)
         began = self._beginnings(start, [place for place in places if place not in known])
         froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
         ends = self._cluster.latest(places)
-        gaps = self._gaps(froms, ends, renewed, asked=not start)
+        gaps = gap_ends(self.settings, froms, self._cluster.earliest(froms), ends, renewed, asked=not start)
         froms |= gaps
         if until is not None:
             ends = {place: min(end, wanted[place]) for place, end in ends.items()}
@@ -189,57 +159,6 @@ class KafkaSource:
             )
         return found | (self._cluster.earliest(rest) if reset == "earliest" else self._cluster.latest(rest))
 
-    def _renewed(self, start: Offsets, ids: Mapping[str, str]) -> set[str]:
-        """Return the topics that were deleted and created again since the offsets were recorded."""
-        renewed = {topic for topic, known in start.get("ids", {}).items() if ids.get(topic, known) != known}
-        for topic in sorted(renewed):
-            if not self.settings.accept_gap:
-                raise PositionLost(
-                    (
-                        "the Kafka topic was deleted and created again, so the offsets in the checkpoint are no "
-                        "longer valid"
-                    ),
-                    topic=topic,
-                    hint=f"{ACCEPT_GAP} and start with the first record of the new topic",
-                )
-            log.warning("event=topic_made_again topic=%s", topic)
-        return renewed
-
-    def _gaps(
-        self, froms: Mapping[Place, int], ends: Mapping[Place, int], renewed: Collection[str], *, asked: bool
-    ) -> dict[Place, int]:
-        """Return the new start of each partition that has lost the next records.
-
-        With `asked` the offsets were never read but come from the settings, which changes the error.
-        """
-        firsts = self._cluster.earliest(froms)
-        gaps: dict[Place, int] = {}
-        for place, offset in froms.items():
-            first, end = firsts[place], ends[place]
-            if place[0] not in renewed and first <= offset <= max(end, first):
-                continue
-            if not self.settings.accept_gap:
-                raise (self._not_there if asked else _lost)(place, offset, first, end)
-            log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", *place, offset, first)
-            gaps[place] = first
-        return gaps
-
-    def _not_there(self, place: Place, offset: int, first: int, end: int) -> PositionLost:
-        """Return the error for a first start at an offset outside the partition."""
-        specific = self.settings.startup.mode == "specific-offsets"
-        whose = "scan.startup.specific-offsets contains" if specific else "the consumer group has committed"
-        then = f"set an offset from {first} to {end}" if specific else f"{ACCEPT_GAP} and start with the first record"
-        return PositionLost(
-            f"{whose} an offset that the Kafka partition "
-            + ("no longer has" if offset < first else "does not have yet: it ends before"),
-            topic=place[0],
-            partition=place[1],
-            group=None if specific else self.settings.group,
-            asked_for=offset,
-            kept=f"{first} to {end}",
-            hint=f"{then}; or start with scan.startup.mode set to earliest-offset, latest-offset or timestamp",
-        )
-
     def _limited(self, froms: Mapping[Place, int], ends: dict[Place, int], limit: Limit) -> dict[Place, int]:
         waiting = {place: ends[place] - froms[place] for place in ends}
         total = sum(waiting.values())
@@ -264,21 +183,6 @@ class KafkaSource:
             for value in fetched.messages.values
         ]
         return max(1.0, sum(sizes) / len(sizes)) if sizes else 1.0
-
-
-def _lost(place: Place, offset: int, first: int, end: int) -> PositionLost:
-    gone = offset < first
-    return PositionLost(
-        "the Kafka records at the pipeline's last position were deleted"
-        if gone
-        else "the Kafka partition ends before the pipeline's last position",
-        topic=place[0],
-        partition=place[1],
-        stopped_at=offset,
-        kept=f"{first} to {end}",
-        lost=first - offset if gone else None,
-        hint=f"{ACCEPT_GAP}; increase retention.ms to prevent this",
-    )
 
 
 def _flat(nested: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:

@@ -143,7 +143,8 @@ def _kafka(url: SplitResult, *, offline: bool, value_format: str | None) -> Draf
 
 
 def _kafka_messages(servers: str, topic: str) -> list[bytes]:
-    from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, StartOffsets
+    from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
+    from penstock.ingest.kafka.source import KafkaSource
     from penstock.ingest.source import Limit, patience
 
     source = KafkaSource(

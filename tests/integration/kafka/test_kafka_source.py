@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.kafka.read import read_range
-from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, StartOffsets
+from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
+from penstock.ingest.kafka.source import KafkaSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range
 from tests.chaos.proxy import proxied
 from tests.integration.kafka.conftest import Broker

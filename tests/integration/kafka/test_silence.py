@@ -10,7 +10,8 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.ingest.kafka import cluster as kafka_cluster
-from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, StartOffsets
+from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
+from penstock.ingest.kafka.source import KafkaSource
 from penstock.ingest.source import NO_LIMIT, Offsets
 from tests.chaos.proxy import Proxy, proxied
 from tests.integration.kafka.conftest import Broker

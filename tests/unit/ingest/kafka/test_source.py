@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, PositionLost
-from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, StartOffsets
+from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
+from penstock.ingest.kafka.source import KafkaSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, canonical
 
 Place = tuple[str, int]

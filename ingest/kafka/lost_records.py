@@ -1,0 +1,85 @@
+"""Records that a topic no longer has: an error, or a gap that the settings accept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from penstock.errors import PositionLost
+from penstock.ingest.kafka.cluster import Place
+from penstock.ingest.kafka.read import ACCEPT_GAP
+from penstock.ingest.kafka.settings import KafkaSettings
+from penstock.ingest.source import Offsets
+
+log = logging.getLogger(__name__)
+
+
+def recreated_topics(settings: KafkaSettings, start: Offsets, ids: Mapping[str, str]) -> set[str]:
+    """Return the topics that were deleted and created again since the offsets were recorded."""
+    renewed = {topic for topic, known in start.get("ids", {}).items() if ids.get(topic, known) != known}
+    for topic in sorted(renewed):
+        if not settings.accept_gap:
+            raise PositionLost(
+                ("the Kafka topic was deleted and created again, so the offsets in the checkpoint are no longer valid"),
+                topic=topic,
+                hint=f"{ACCEPT_GAP} and start with the first record of the new topic",
+            )
+        log.warning("event=topic_made_again topic=%s", topic)
+    return renewed
+
+
+def gap_ends(
+    settings: KafkaSettings,
+    froms: Mapping[Place, int],
+    firsts: Mapping[Place, int],
+    ends: Mapping[Place, int],
+    renewed: Collection[str],
+    *,
+    asked: bool,
+) -> dict[Place, int]:
+    """Return the new start of each partition that has lost the next records; `firsts` are its first records left.
+
+    With `asked` the offsets were never read but come from the settings, which changes the error.
+    """
+    found: dict[Place, int] = {}
+    for place, offset in froms.items():
+        first, end = firsts[place], ends[place]
+        if place[0] not in renewed and first <= offset <= max(end, first):
+            continue
+        if not settings.accept_gap:
+            raise (_not_there(settings, place, offset, first, end) if asked else _lost(place, offset, first, end))
+        log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", *place, offset, first)
+        found[place] = first
+    return found
+
+
+def _not_there(settings: KafkaSettings, place: Place, offset: int, first: int, end: int) -> PositionLost:
+    """Return the error for a first start at an offset outside the partition."""
+    specific = settings.startup.mode == "specific-offsets"
+    whose = "scan.startup.specific-offsets contains" if specific else "the consumer group has committed"
+    then = f"set an offset from {first} to {end}" if specific else f"{ACCEPT_GAP} and start with the first record"
+    return PositionLost(
+        f"{whose} an offset that the Kafka partition "
+        + ("no longer has" if offset < first else "does not have yet: it ends before"),
+        topic=place[0],
+        partition=place[1],
+        group=None if specific else settings.group,
+        asked_for=offset,
+        kept=f"{first} to {end}",
+        hint=f"{then}; or start with scan.startup.mode set to earliest-offset, latest-offset or timestamp",
+    )
+
+
+def _lost(place: Place, offset: int, first: int, end: int) -> PositionLost:
+    gone = offset < first
+    return PositionLost(
+        "the Kafka records at the pipeline's last position were deleted"
+        if gone
+        else "the Kafka partition ends before the pipeline's last position",
+        topic=place[0],
+        partition=place[1],
+        stopped_at=offset,
+        kept=f"{first} to {end}",
+        lost=first - offset if gone else None,
+        hint=f"{ACCEPT_GAP}; increase retention.ms to prevent this",
+    )

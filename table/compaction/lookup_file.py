@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.values.buffers import Ints, Words, fixed_values, rows_at
-from penstock.table.values.sort_keys import ColumnLayout, KeyLayout, Keys, comparable_keys, key_layout, sort_keys
+from penstock.table.values.key_layout import ColumnLayout, KeyLayout, key_layout
+from penstock.table.values.sort_keys import Keys, comparable_keys, sort_keys
 from penstock.table.values.types import DataType, parse_atomic, type_text
 
 VERSION = 2

@@ -11,14 +11,12 @@ common layout.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import ConfigError
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.buffers import (
     Bytes,
@@ -31,107 +29,15 @@ from penstock.table.values.buffers import (
     text_parts,
     validity,
 )
+from penstock.table.values.key_layout import TEXTS, WIDTHS, ColumnLayout, KeyLayout, key_layout
 from penstock.table.values.row_codec import is_wide_decimal
 from penstock.table.values.types import BIGINT, AtomicType, DataType
 
 Keys = npt.NDArray[np.int64] | npt.NDArray[np.bytes_]
 
-_WIDTHS = dict.fromkeys(("BIGINT", "DOUBLE", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL"), 8)
-_WIDTHS |= {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "TIME": 4, "FLOAT": 4}
-_TEXTS = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
 _NULL = np.int64(-(2**63))
 # A text column whose byte matrix would be larger than this because of a few long values is sorted by rank instead.
 _WIDE_MATRIX = 256 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnLayout:
-    """The encoding of one column within a key.
-
-    `width` is the length of the longest text, and `uniform` is set when all texts have that length.
-    """
-
-    type: AtomicType
-    descending: bool
-    nullable: bool
-    width: int
-    uniform: bool
-
-    @property
-    def is_text(self) -> bool:
-        return self.type.root in _TEXTS
-
-    @property
-    def length_bytes(self) -> int:
-        # With zero padding alone, "a" and "a\0" would be equal.
-        return 0 if self.uniform or not self.is_text else 2 if self.width < 1 << 16 else 4
-
-    @property
-    def size(self) -> int:
-        return self.nullable + self.width + self.length_bytes
-
-    def joined(self, other: ColumnLayout) -> ColumnLayout:
-        uniform = self.uniform and other.uniform and self.width == other.width
-        nullable, width = self.nullable or other.nullable, max(self.width, other.width)
-        return ColumnLayout(self.type, self.descending, nullable, width, uniform)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyLayout:
-    """The encoding of keys; arrays of keys with the same layout are comparable.
-
-    With `signed_zero`, -0.0 sorts before 0.0; without it the two are equal, as they are in keys.
-    """
-
-    columns: tuple[ColumnLayout, ...]
-    signed_zero: bool = False
-
-    @property
-    def size(self) -> int:
-        return max(1, sum(column.size for column in self.columns))
-
-    @property
-    def one_integer(self) -> bool:
-        """Return whether the key fits into an int64 as a single integer-like column.
-
-        If the column contains nulls, one value of the int64 must be free to represent null.
-        """
-        if len(self.columns) != 1:
-            return False
-        column = self.columns[0]
-        if column.is_text or column.type.root in {"FLOAT", "DOUBLE"} or is_wide_decimal(column.type):
-            return False
-        return not column.nullable or column.width < 8 or column.type.root == "DECIMAL"
-
-    def joined(self, other: KeyLayout) -> KeyLayout:
-        """Return a layout that can represent the keys of both layouts."""
-        pairs = zip(self.columns, other.columns, strict=True)
-        return KeyLayout(tuple(mine.joined(theirs) for mine, theirs in pairs), self.signed_zero)
-
-
-def key_layout(
-    columns: Sequence[pa.Array],
-    types: Sequence[DataType],
-    descending: Sequence[bool] = (),
-    *,
-    signed_zero: bool = False,
-) -> KeyLayout:
-    """Return the narrowest layout for these columns. Joined with the layout of another input, it fits both inputs."""
-    flags = tuple(descending) or (False,) * len(types)
-    parts = zip(columns, types, flags, strict=True)
-    return KeyLayout(tuple(_column_layout(column, type_, flag) for column, type_, flag in parts), signed_zero)
-
-
-def _column_layout(column: pa.Array, type_: DataType, descending: bool) -> ColumnLayout:
-    if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
-        raise ConfigError(f"{type_} has no order: it cannot be a key or a sequence field")
-    nullable = column.null_count > 0
-    if type_.root not in _TEXTS:
-        width = 16 if is_wide_decimal(type_) else _WIDTHS[type_.root]
-        return ColumnLayout(type_, descending, nullable, width, uniform=True)
-    bounds = pc.min_max(pc.binary_length(one_array(column, to_arrow(type_))))
-    low, high = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0
-    return ColumnLayout(type_, descending, nullable, high, uniform=low == high and not nullable)
 
 
 def sort_keys(
@@ -173,7 +79,7 @@ def _narrowed(
     """Replace text columns that contain a value far longer than the others by their ranks over all inputs."""
     columns = [list(column) for column in zip(*inputs, strict=True)]
     for i, type_ in enumerate(types):
-        if isinstance(type_, AtomicType) and type_.root in _TEXTS:
+        if isinstance(type_, AtomicType) and type_.root in TEXTS:
             parts = [one_array(part, to_arrow(type_)) for part in columns[i]]
             if _too_wide(parts):
                 columns[i], types[i] = _ranks(parts), BIGINT
@@ -208,7 +114,7 @@ def _integers(array: pa.Array, column: ColumnLayout) -> Ints:
 def _plain_integers(array: pa.Array, type_: AtomicType) -> Ints:
     if type_.root == "DECIMAL":
         return np.ascontiguousarray(decimal_words(array)[0]).view(np.int64)
-    width = _WIDTHS[type_.root]
+    width = WIDTHS[type_.root]
     return fixed_values(array, f"<i{width}").astype(np.int64, copy=False)
 
 
@@ -268,7 +174,7 @@ def _sortable_bytes(array: pa.Array, type_: AtomicType, signed_zero: bool) -> By
         words = np.empty((len(array), 2), ">u8")
         words[:, 0], words[:, 1] = high.view(np.uint64) ^ np.uint64(1 << 63), low
         return words.view(np.uint8)
-    width = _WIDTHS[type_.root]
+    width = WIDTHS[type_.root]
     if type_.root in {"FLOAT", "DOUBLE"}:
         bits = _float_bits(np.asarray(filled_values(array, f"<f{width}")), signed_zero)
     elif type_.root == "DECIMAL":

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from penstock.errors import ConfigError
 from penstock.table.values import sort_keys as sort_key_module
 from penstock.table.values.internal import from_internal, order_value, order_values
-from penstock.table.values.sort_keys import comparable_keys, key_layout, sort_keys
+from penstock.table.values.key_layout import key_layout
+from penstock.table.values.sort_keys import comparable_keys, sort_keys
 from penstock.table.values.types import BIGINT, INT, STRING, parse_type
 from tests.unit.table.values.samples import ATOMIC_TYPES, values_of
 

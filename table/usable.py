@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import ConfigError
-from penstock.table.buckets.layout import BucketMode, Layout
-from penstock.table.buckets.postponed import ALONE, postponed_layout
+from penstock.table.buckets.layout import ALONE, BucketMode, Layout, postponed_layout
 from penstock.table.files.encoding import encoding_of
 from penstock.table.files.errors import FormatUnknown
 from penstock.table.maintenance.partition_times import PartitionTimes

@@ -14,8 +14,7 @@ from penstock.pipelines.tasks.router import UNASSIGNED
 from penstock.pipelines.tasks.shuffle_rows import unpacked
 from penstock.pipelines.tasks.task_stats import TaskStats
 from penstock.table.buckets.bucket_state import BucketState
-from penstock.table.buckets.layout import BucketMode, Layout
-from penstock.table.buckets.postponed import ALONE, Writer
+from penstock.table.buckets.layout import ALONE, BucketMode, Layout, Writer
 from penstock.table.buckets.route import key_hashes, slices
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.compaction.bucket_compactor import BucketCompactor

@@ -16,7 +16,7 @@ from penstock.pipelines.tasks.router import own_number
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
 from penstock.pipelines.tasks.table_task_writer import INLINE, CompactionTiming, TableTaskWriter
 from penstock.pipelines.tasks.task_stats import TaskStats, no_seconds, timed
-from penstock.table.buckets.postponed import ALONE
+from penstock.table.buckets.layout import ALONE
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.write.memory_budget import WriteBudget
 

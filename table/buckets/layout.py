@@ -1,12 +1,15 @@
 """How a schema version distributes rows over partitions and buckets.
 
 Derived once, and small enough to send to tasks.
+
+The postponed bucket (-2) has a layout of its own: its rows are stored unmerged until a compaction distributes them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.errors import ConfigError
@@ -14,7 +17,16 @@ from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.paths import POSTPONE_BUCKET, TablePaths, external
 from penstock.table.options.buckets import BUCKET, BUCKET_FUNCTION_TYPE, BUCKET_KEY
 from penstock.table.options.checks import check_readable
+from penstock.table.options.files import (
+    DATA_FILE_PREFIX,
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    METADATA_STATS_MODE,
+    METADATA_STATS_MODE_PER_LEVEL,
+)
 from penstock.table.options.partitions import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
+from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.partition_text import partition_path
@@ -116,3 +128,33 @@ def _mode_of(schema: TableSchema, count: int, bucket_keys: tuple[str, ...]) -> B
         raise ConfigError(f"bucket = {count} is not a bucket number", hint="use n > 0, -1 (dynamic) or -2 (postpone)")
     whole = set(schema.partition_keys) <= set(schema.primary_keys)
     return BucketMode.DYNAMIC if whole else BucketMode.CROSS_PARTITION
+
+
+_PER_LEVEL = {FILE_FORMAT_PER_LEVEL.key, FILE_COMPRESSION_PER_LEVEL.key, METADATA_STATS_MODE_PER_LEVEL.key}
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The writer of a file: the job's user, and its number among the writers that share the rows by key."""
+
+    user: str = "penstock"
+    number: int = 0
+
+
+ALONE = Writer()
+
+
+def postponed_layout(layout: Layout, writer: Writer) -> Layout:
+    """Return the layout of a postponed file as Java writes it: Avro without statistics, named after its writer.
+
+    Java compacts the files of one writer number in sequence, and those of different writers in parallel.
+    """
+    options = {key: value for key, value in layout.schema.options.items() if key not in _PER_LEVEL}
+    prefix = TableOptions(options)[DATA_FILE_PREFIX]
+    user = re.sub(r"[^\w.-]", "_", writer.user)
+    options |= {
+        FILE_FORMAT.key: "avro",
+        METADATA_STATS_MODE.key: "none",
+        DATA_FILE_PREFIX.key: f"{prefix}-u-{user}-s-{writer.number}-w-",
+    }
+    return replace(layout, schema=replace(layout.schema, options=options))

@@ -9,7 +9,7 @@ from penstock.errors import CommitConflict, ConfigError, PenstockError
 from penstock.table.commit.attempt import AlreadyCommitted, Check, Identity, OnlyOnce, Retries, commit_snapshot
 from penstock.table.commit.changes import Changes, append_half, compact_half
 from penstock.table.commit.commit_checks import CommitChecks, Contents, Covers
-from penstock.table.compaction.lookup_names import drop_lookups
+from penstock.table.compaction.lookup_store import drop_lookups
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore

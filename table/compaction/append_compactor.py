@@ -9,9 +9,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_files import BucketFiles, Vectors, dropped_vectors, read_vectors, write_vectors
 from penstock.table.buckets.bucket_state import BucketState
-from penstock.table.buckets.bucket_vectors import Vectors, dropped_vectors, read_vectors, write_vectors
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.compaction.append_policy import AppendPolicy, pick_bins, pick_bucket, pick_idle_bins, pick_window
 from penstock.table.compaction.compaction_result import CompactionResult

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_files import BucketFiles, Vectors, dropped_vectors, read_vectors, write_vectors
 from penstock.table.buckets.bucket_state import BucketState
-from penstock.table.buckets.bucket_vectors import Vectors, dropped_vectors, read_vectors, write_vectors
 from penstock.table.compaction.append_compactor import AppendCompactor
 from penstock.table.compaction.compact import CompactionInput, compact
 from penstock.table.compaction.compaction_result import CompactionResult
 from penstock.table.compaction.lookup import Lookup
-from penstock.table.compaction.lookup_names import bucket_mark, columns_mark, lookup_folder
-from penstock.table.compaction.lookup_store import LookupStore
+from penstock.table.compaction.lookup_store import LookupStore, bucket_mark, columns_mark, lookup_folder
 from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.compaction.policy import Pick, Policy, must_wait, pick, pick_all
 from penstock.table.compaction.record_expiry import RecordExpiry

@@ -14,8 +14,7 @@ from penstock.table.compaction.lookup_file import StoredFile
 from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.file_reader import POSITION
-from penstock.table.merge.key_values import KeyRows, KeyValue
-from penstock.table.merge.sorted_runs import KeyedFile, Levels
+from penstock.table.merge.sorted_runs import KeyedFile, KeyRows, KeyValue, Levels
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.values.buffers import Ints, fixed_values

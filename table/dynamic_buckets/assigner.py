@@ -1,24 +1,86 @@
-"""Assignment of dynamic buckets: known key hashes keep their bucket, new ones get a bucket that is not full."""
+"""Assignment of dynamic buckets: known key hashes keep their bucket, new ones get a bucket that is not full.
+
+The hashes of a bucket are in its hash index file: one for every key that was ever assigned to the bucket.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import TableCorrupt
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import key_hashes
-from penstock.table.dynamic_buckets.bucket_allocator import BucketAllocator
-from penstock.table.files.hash_index import decode_hashes, encode_hashes
 from penstock.table.meta.data_file import EMPTY_ROW
 from penstock.table.meta.entries import HASH_INDEX, CommitMessage, FileKind, IndexEntry
 from penstock.table.meta.store import TableStore
-from penstock.table.options.buckets import DYNAMIC_BUCKET_INITIAL_BUCKETS
+from penstock.table.options.buckets import (
+    DYNAMIC_BUCKET_INITIAL_BUCKETS,
+    DYNAMIC_BUCKET_MAX_BUCKETS,
+    DYNAMIC_BUCKET_TARGET_ROW_NUM,
+)
+from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.buffers import Hashes
+
+MOST_BUCKETS = 32767
+
+
+@dataclass(frozen=True, slots=True)
+class BucketAllocator:
+    """The buckets that a writer may fill: up to `target` keys per bucket and `most` buckets per partition.
+
+    Of `writers` parallel writers each opens only buckets whose number modulo `writers` is its own number, so a bucket
+    never has two writers. A writer whose number is beyond `most` shares a bucket with another.
+    """
+
+    target: int
+    most: int
+    writer: int = 0
+    writers: int = 1
+
+    @classmethod
+    def of(cls, schema: TableSchema, writer: int = 0, writers: int = 1) -> BucketAllocator:
+        """Return the limits that a table's options set."""
+        options = schema.typed
+        limit = options[DYNAMIC_BUCKET_MAX_BUCKETS]
+        target = options[DYNAMIC_BUCKET_TARGET_ROW_NUM]
+        return cls(target, MOST_BUCKETS if limit < 0 else limit, writer, writers)
+
+    def buckets(self, counts: Mapping[int, int], rows: int) -> npt.NDArray[np.int32]:
+        """Return a bucket for each of `rows` new keys of a partition whose buckets contain `counts` keys."""
+        chosen = np.empty(rows, np.int32)
+        done = 0
+        for bucket in range(self.writer, self.most, self.writers):
+            room = min(rows - done, self.target - counts.get(bucket, 0))
+            if room > 0:
+                chosen[done : done + room] = bucket
+                done += room
+            if done == rows:
+                return chosen
+        own = [bucket for bucket in counts if bucket % self.writers == self.writer] or [self.writer % self.most]
+        chosen[done:] = np.asarray(own, np.int32)[np.arange(rows - done) % len(own)]
+        return chosen
+
+
+_STORED = np.dtype(">i4")
+
+
+def encode_hashes(hashes: Hashes) -> bytes:
+    """Return the bytes of a hash index file. The order is irrelevant: Java writes the order of a hash set."""
+    return hashes.astype(_STORED).tobytes()
+
+
+def decode_hashes(data: bytes, row_count: int, file: str) -> Hashes:
+    """Return the hashes in the file's order. `row_count` is from the index manifest, `file` is the path for errors."""
+    if len(data) != row_count * _STORED.itemsize:
+        raise TableCorrupt(f"a hash index of {len(data)} bytes cannot contain {row_count} hashes", file=file)
+    return np.frombuffer(data, _STORED).astype(np.int32)
+
 
 Buckets = npt.NDArray[np.int32]
 

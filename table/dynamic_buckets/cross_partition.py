@@ -17,7 +17,7 @@ from penstock.row_kinds import DELETE, RowKinds
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
-from penstock.table.dynamic_buckets.bucket_allocator import BucketAllocator
+from penstock.table.dynamic_buckets.assigner import BucketAllocator
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.dynamic_buckets.index_runs import UNKNOWN, KeyRun, bucket_of, partition_of, places_of
 from penstock.table.dynamic_buckets.key_index import KeyIndex, Overlay

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.table.compaction.lookup_names import drop_table_lookups
+from penstock.table.compaction.lookup_store import drop_table_lookups
 from penstock.table.dynamic_buckets.index_folder import forget_keys
 
 

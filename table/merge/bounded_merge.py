@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.table.merge.key_groups import concat_parts, group_rows
-from penstock.table.merge.key_values import KeyRows
 from penstock.table.merge.merge_rows import merge_rows
+from penstock.table.merge.sorted_runs import KeyRows
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.values.buffers import Ints
 from penstock.table.values.sort_keys import sort_keys

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.row_kinds import DELETE
-from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_files import BucketFiles, read_vectors, write_vectors
 from penstock.table.buckets.bucket_state import TableState
-from penstock.table.buckets.bucket_vectors import read_vectors, write_vectors
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.attempt import Check, Identity, Retries, commit_snapshot
 from penstock.table.commit.changes import Changes

@@ -13,8 +13,7 @@ from penstock.row_kinds import RowKinds
 from penstock.storage.base import store_error
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRules, refuse_folders
-from penstock.table.buckets.layout import BucketMode, Layout
-from penstock.table.buckets.postponed import Writer
+from penstock.table.buckets.layout import BucketMode, Layout, Writer
 from penstock.table.buckets.route import Slice, partitions_of, route, slices
 from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.commit.completion import CompletionResult

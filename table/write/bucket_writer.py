@@ -10,8 +10,7 @@ import pyarrow as pa
 from penstock.row_kinds import RowKinds
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import BucketState, check_total
-from penstock.table.buckets.layout import BucketMode, Layout
-from penstock.table.buckets.postponed import ALONE, Writer, postponed_layout
+from penstock.table.buckets.layout import ALONE, BucketMode, Layout, Writer, postponed_layout
 from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.merge.engines.registry import merge_spec

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import ConfigError
 from penstock.row_kinds import RowKinds
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, cut_by_keys, steps
@@ -17,10 +19,52 @@ from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.options.table_options import TableOptions
-from penstock.table.options.writers import WRITE_BUFFER_SPILLABLE
+from penstock.table.options.writers import SPILL_COMPRESSION, SPILL_COMPRESSION_ZSTD_LEVEL, WRITE_BUFFER_SPILLABLE
 from penstock.table.values.buffers import rows_at
 from penstock.table.write.memory_budget import WriteBudget
-from penstock.table.write.spill import SpilledRun, spill
+
+_CODECS = {"zstd": "zstd", "lz4": "lz4", "none": None, "lzo": "lz4"}
+
+
+@dataclass(frozen=True, slots=True)
+class SpilledRun:
+    """A file of sorted rows on local disk."""
+
+    path: Path
+    size: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches; only one is decompressed at a time."""
+        with pa.OSFile(str(self.path)) as source, pa.ipc.open_stream(source) as stream:
+            yield from stream
+
+    def delete(self) -> None:
+        """Delete the file."""
+        self.path.unlink(missing_ok=True)
+
+
+def spill(path: Path, pieces: Iterable[pa.Table], options: TableOptions) -> SpilledRun:
+    """Write each piece as one batch. If it dies half way, an incomplete file remains in a temporary folder."""
+    writer = None
+    try:
+        for piece in pieces:
+            writer = writer or pa.ipc.new_stream(str(path), piece.schema, options=_encoding(options))
+            for batch in piece.combine_chunks().to_batches():
+                writer.write_batch(batch)
+    finally:
+        if writer is not None:
+            writer.close()
+    return SpilledRun(path, path.stat().st_size)
+
+
+def _encoding(options: TableOptions) -> pa.ipc.IpcWriteOptions:
+    name = options[SPILL_COMPRESSION].strip().lower()
+    if name not in _CODECS:
+        raise ConfigError(f"spill-compression = {name!r} is not known", hint=f"choices are {', '.join(_CODECS)}")
+    level = options[SPILL_COMPRESSION_ZSTD_LEVEL]
+    codec = pa.Codec("zstd", level) if name == "zstd" else _CODECS[name]
+    return pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
+
 
 # Rows are fetched in key order in pieces of this size: a copy of all rows would double the memory.
 _PIECE_ROWS = 65_536

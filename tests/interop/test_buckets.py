@@ -13,7 +13,7 @@ import penstock
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import key_hashes
-from penstock.table.files.hash_index import decode_hashes
+from penstock.table.dynamic_buckets.assigner import decode_hashes
 from penstock.table.handle import Table
 from penstock.table.meta.entries import HASH_INDEX
 from penstock.table.meta.live import index_entries

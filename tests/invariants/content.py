@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from penstock.table.buckets.layout import POSTPONE_BUCKET, BucketMode
 from penstock.table.buckets.route import key_hashes
+from penstock.table.dynamic_buckets.assigner import decode_hashes
 from penstock.table.files.file_reader import FileReader
-from penstock.table.files.hash_index import decode_hashes
 from penstock.table.meta.data_file import ColumnStats, DataFile
 from penstock.table.meta.entries import HASH_INDEX, Bucket, ManifestEntry
 from penstock.table.meta.live import index_entries

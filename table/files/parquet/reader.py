@@ -2,20 +2,74 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.errors import TableCorrupt
 from penstock.table.files.columns import fitting_rows, has_nanoseconds, stored_rows, stored_schema
 from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_hold
 from penstock.table.files.encoding import Encoding
+from penstock.table.files.moments import moments
 from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
-from penstock.table.files.parquet.int96 import decode_moments, has_int96, raw_metadata
-from penstock.table.files.parquet.relayout import relayout
+from penstock.table.files.parquet.relayout import map_leaves, relayout
+from penstock.table.files.parquet.thrift import I32, Struct, ThriftReader, struct_bytes
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import Field
+
+RAW = pa.binary(12)
+_MAGIC = b"PAR1"
+_INT96, _FIXED_BYTES, _WIDTH = 3, 7, 12
+_EPOCH_DAY = 2440588
+_DAY_SECONDS = 86_400
+
+
+def has_int96(metadata: Any, names: Sequence[str]) -> bool:
+    """Return whether any of the named columns contains INT96 values."""
+    schema, wanted = metadata.schema, set(names)
+    columns = (schema.column(place) for place in range(metadata.num_columns))
+    return any(column.physical_type == "INT96" and column.path.split(".", 1)[0] in wanted for column in columns)
+
+
+def raw_metadata(source: Any) -> Any:
+    """Return the footer of a Parquet file with its INT96 columns declared as fixed 12 bytes."""
+    size = source.size()
+    length = int.from_bytes(source.read_at(8, size - 8)[:4], "little")
+    try:
+        footer = ThriftReader(bytes(source.read_at(length, size - 8 - length))).struct()
+    except (ValueError, IndexError) as reason:
+        raise TableCorrupt("the footer of a Parquet file cannot be read") from reason
+    _declare_raw(footer)
+    data = struct_bytes(footer)
+    return pq.read_metadata(io.BytesIO(_MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC))
+
+
+def _declare_raw(footer: Struct) -> None:
+    for element in footer.structs(2):
+        if element.get(1) == _INT96:
+            element.fields[1] = (I32, _FIXED_BYTES)
+            element.fields[2] = (I32, _WIDTH)
+    for group in footer.structs(4):
+        for chunk in group.structs(1):
+            column = chunk.get(3)
+            if isinstance(column, Struct) and column.get(1) == _INT96:
+                column.fields[1] = (I32, _FIXED_BYTES)
+
+
+def decode_moments(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+    """Return raw INT96 values, at any depth, as the timestamps of `target`."""
+    return map_leaves(array, target, lambda leaf, type_: _moments(leaf, type_, column) if leaf.type == RAW else leaf)
+
+
+def _moments(leaf: pa.Array, type_: pa.DataType, column: str) -> pa.Array:
+    raw = np.frombuffer(leaf.buffers()[1], [("nanos", "<i8"), ("day", "<i4")], len(leaf), leaf.offset * _WIDTH)
+    days = raw["day"].astype(np.int64) - _EPOCH_DAY
+    return moments(leaf, days * _DAY_SECONDS, raw["nanos"], type_, column)
+
 
 # Larger compressed row groups are read in pieces: Java writes groups of up to 128 MB.
 _BUFFERED_ABOVE = 16 << 20

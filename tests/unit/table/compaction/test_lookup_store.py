@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.table.compaction.lookup_names import lookup_folder
+from penstock.table.compaction.lookup_store import lookup_folder
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
 from tests.unit.table.tables import ORDERS, new_table, rows

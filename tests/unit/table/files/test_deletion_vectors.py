@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from penstock.errors import TableCorrupt
+from penstock.table.dynamic_buckets.assigner import decode_hashes, encode_hashes
 from penstock.table.files.deletion_vectors import decode_vectors, encode_vectors
-from penstock.table.files.hash_index import decode_hashes, encode_hashes
 from penstock.table.meta.entries import VectorRange
 from tests.golden.cases import Case
 from tests.golden.relations import difference

@@ -24,6 +24,7 @@ from penstock.table.sql.table_grammar import create, drop
 from penstock.table.sql.text import tokens_of
 
 _CHANGES = {"insert", "update", "delete", "merge"}
+_EXPLAINED = {"select", "with", "values", "from", "("}
 # What to write instead of statements of other engines.
 _INSTEAD = {
     "optimize": "CALL sys.compact('db.t')",
@@ -81,12 +82,24 @@ def read_statement(text: str, line: int = 1, column: int = 1) -> Statement:
 def _query(cursor: Cursor) -> SqlQuery:
     if cursor.word() == "with":
         _refuse_change(cursor)
+    if cursor.word() == "explain":
+        _check_explained(cursor)
     if cursor.skip("table"):
         return SqlQuery(f"SELECT * FROM {cursor.rest()}")
     if cursor.word() == "summarize" and cursor.word(1) not in {"select", "with", "from", "values", "("}:
         cursor.skip("summarize")
         return SqlQuery(f"SUMMARIZE SELECT * FROM {cursor.rest()}")
     return SqlQuery(cursor.rest())
+
+
+def _check_explained(cursor: Cursor) -> None:
+    """Refuse EXPLAIN of anything but a query: DuckDB would run it on tables of its own."""
+    mark = cursor.mark
+    cursor.skip("explain")
+    cursor.skip("analyze")
+    if cursor.word() not in _EXPLAINED:
+        cursor.fail(f"EXPLAIN {cursor.word().upper()} is not supported", hint="EXPLAIN the query of the statement")
+    cursor.back_to(mark)
 
 
 def _refuse_change(cursor: Cursor) -> None:

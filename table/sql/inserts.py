@@ -9,6 +9,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
 from penstock.table.operations.write import TableWriter
+from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.sql.context import SqlContext, done
 from penstock.table.sql.statements import CreateTable, Insert
 from penstock.table.sql.text import quoted
@@ -16,7 +17,6 @@ from penstock.table.values.arrow_types import NO_ID, arrow_schema, from_arrow
 from penstock.table.values.types import AtomicType, Field
 
 _OVERWRITE_MODE = "spark.sql.sources.partitionoverwritemode"
-_DYNAMIC = "dynamic-partition-overwrite"
 
 
 def changed_rows(inserted: int = 0, updated: int = 0, deleted: int | None = 0, snapshot: int | None = None) -> pa.Table:
@@ -45,7 +45,7 @@ def _writer(context: SqlContext, table: Table, statement: Insert) -> TableWriter
     options = dict(statement.options)
     mode = context.options.get(_OVERWRITE_MODE)
     if mode is not None:
-        options.setdefault(_DYNAMIC, str(mode.lower() == "dynamic").lower())
+        options.setdefault(DYNAMIC_PARTITION_OVERWRITE.key, str(mode.lower() == "dynamic").lower())
     return table.overwrite(partition or None, options=options)
 
 

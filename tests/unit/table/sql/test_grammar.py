@@ -230,6 +230,8 @@ def test_a_merge_is_read_with_all_clauses() -> None:
         ("SELECT ‘x’", "typographic quote", 1, 8),
         ("SHOW VIEWS", "SHOW needs an object", 1, 6),
         ("CALL d.compact('t')", "procedures are in the database sys", 1, 15),
+        ("EXPLAIN INSERT INTO t SELECT 1", "EXPLAIN INSERT is not supported", 1, 9),
+        ("EXPLAIN ANALYZE CREATE TABLE t AS SELECT 1", "EXPLAIN CREATE is not supported", 1, 17),
         ("DROP FUNCTION f", "DROP FUNCTION is not supported", 1, 6),
     ],
 )

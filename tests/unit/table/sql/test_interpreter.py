@@ -14,6 +14,7 @@ from penstock.errors import CommitConflict, ConfigError, PenstockError
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session import Session
 from tests.invariants import check_invariants
+from tests.locked_catalog import install
 
 ORDERS = """
 CREATE DATABASE shop;
@@ -121,6 +122,34 @@ def test_an_error_of_the_engine_is_found_in_the_users_text(shop: Shop) -> None:
     assert (error.facts["line"], error.facts["column"]) == (3, 3)
     error = shop.refused("UPDATE orders\nSET amount = foo + 1 WHERE id = 1")
     assert (error.facts["line"], error.facts["column"]) == (2, 14)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO orders SELECT CAST(range AS INT), 'x', 1, if(range < 150000, 'a', error('no')) FROM range(200000)",
+        "INSERT OVERWRITE orders SELECT CAST(range AS INT), 'x', 1, "
+        "if(range < 150000, 'a', error('no')) FROM range(200000)",
+        "CREATE TABLE u AS SELECT range AS a, if(range < 150000, 'a', error('no')) AS b FROM range(200000)",
+    ],
+)
+def test_a_statement_that_fails_half_way_leaves_no_file(shop: Shop, statement: str) -> None:
+    def files() -> set[Path]:
+        return {path for path in Path(shop.catalog.warehouse).rglob("*") if path.is_file()}
+
+    before = files()
+    assert "no" in str(shop.refused(statement))
+    assert files() == before
+
+
+def test_another_kind_of_catalog_keeps_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "site", monkeypatch)
+    warehouse, options = f"memory://{tmp_path}", {"metastore": "locked", "place": f"{tmp_path}/places"}
+    found = penstock.sql(f"{ORDERS} ALTER TABLE orders RENAME TO o; SELECT * FROM o", warehouse, options=options)
+    assert found.num_rows == 3
+    assert penstock.sql("SHOW TABLES", warehouse, options=options).to_pylist() == [{"database": "shop", "table": "o"}]
+    penstock.sql("UPDATE shop.o SET status = 'x'; DROP DATABASE shop CASCADE", warehouse, options=options)
+    assert penstock.sql("SHOW DATABASES", warehouse, options=options).num_rows == 0
 
 
 def test_an_overwrite_replaces_written_partitions_one_partition_or_the_table(shop: Shop) -> None:

@@ -104,7 +104,7 @@ def _compact_database(given: Given) -> int:
         snapshots = catalog.table(name).compact(_full(given), only=_selection(given), options=_options(given))
         done[name] = [snapshot.id for snapshot in snapshots]
     said = "\n".join(f"{name}  {f'snapshot {made[-1]}' if made else 'nothing to do'}" for name, made in done.items())
-    return answer(given, {"tables": done}, said or "no table matches the selection the selection")
+    return answer(given, {"tables": done}, said or "no table matches the selection")
 
 
 def _full(given: Given) -> bool:

@@ -172,9 +172,7 @@ def _clone(given: Given) -> int:
         )
         cloned[name] = new
     said = "\n".join(f"{name}  ->  {new}" for name, new in cloned.items())
-    return answer(
-        given, {"tables": cloned, "warehouse": warehouse}, said or "no table matches the selection the selection"
-    )
+    return answer(given, {"tables": cloned, "warehouse": warehouse}, said or "no table matches the selection")
 
 
 def _options(given: Given) -> dict[str, str]:
@@ -202,9 +200,7 @@ def _copy_files(given: Given) -> int:
         copy_table(source.table(name), target, new)
         copied[name] = new
     said = "\n".join(f"{name}  ->  {new}" for name, new in copied.items())
-    return answer(
-        given, {"tables": copied, "warehouse": warehouse}, said or "no table matches the selection the selection"
-    )
+    return answer(given, {"tables": copied, "warehouse": warehouse}, said or "no table matches the selection")
 
 
 def _names(given: Given, source: Catalog) -> list[str]:

@@ -58,10 +58,11 @@ class PipelineMapping:
             return f"{self.database}.{self.table}" if self.naming.takes(database, table) else None
         if table is None or database is None:
             raise DecodeError(
-                "Cannot synchronize record when database name or table name is unknown.",
+                "the record does not name its source database and table",
                 database_name=database,
                 table_name=table,
-                hint="the messages do not tell their source table: kafka-sync-table needs no names",
+                paimon_message="Cannot synchronize record when database name or table name is unknown.",
+                hint="use kafka-sync-table, which writes all records of its topics to one table",
             )
         if not self.naming.takes(database, table):
             return None
@@ -156,9 +157,13 @@ class PipelineMapping:
 def _check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
     if given and set(given) != set(own):
         raise ConfigError(
-            f"Specified {kind} keys [{', '.join(given)}] are not equal to the existed table {kind} keys"
+            f"the table exists with other {kind} keys than the pipeline sets",
+            set_keys=", ".join(given),
+            table_keys=", ".join(own),
+            paimon_message=f"Specified {kind} keys [{', '.join(given)}] are not equal to the existed table {kind} keys"
             f" [{', '.join(own)}]. You should remove the --{kind}-keys argument or re-create the table if the {kind}"
-            " keys are wrong."
+            " keys are wrong.",
+            hint=f"remove --{kind}-keys, or create the table again if its {kind} keys are wrong",
         )
 
 

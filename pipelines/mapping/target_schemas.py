@@ -63,7 +63,7 @@ class TargetSchemas:
             raise kind(
                 "the source has a column with the name of a computed or metadata column",
                 columns=", ".join(sorted(twice)),
-                hint="name the computed one otherwise;  --metadata-column-prefix  stands before names of metadata",
+                hint="rename the computed column; --metadata-column-prefix adds a prefix to metadata columns",
             )
         seen = self._believed(table, current, seen)
         sources = [one.schema for one in seen]
@@ -169,10 +169,12 @@ class TargetSchemas:
         columns = {field.name for source in sources for field in source.fields}
         for name in (rule.masks or {}).keys() - columns:
             raise ConfigError(
-                f"mask on {name!r}, which is no column of {rule.tables.text}",
+                f"a mask names {name!r}, which is not a column of {rule.tables.text}",
                 table=table,
                 columns=", ".join(sorted(columns)),
-                hint=did_you_mean(name, columns, "make the table first where the column comes later", cutoff=0.5),
+                hint=did_you_mean(
+                    name, columns, "create the table first if the source adds the column later", cutoff=0.5
+                ),
             )
 
 
@@ -192,13 +194,13 @@ def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> Sche
     ours = ", ".join(f"{one.name} {type_json(one.type)}" for one in schema.fields)
     theirs = ", ".join(f"{one.name} {one.type}" for one in source.fields)
     return SchemaConflict(
-        f"Incompatible schema found.\nPaimon table is: {table}, fields are: {ours}.\n"
-        f"Source table is: {source.database}.{source.table}, fields are: {theirs}.\n"
-        "If you want to ignore the incompatible tables, please specify --ignore-incompatible to true.",
+        "the table cannot follow the schema of its source table",
         table=table,
-        hint="a source table that was made anew with another key needs a table of its own: --table-mapping names one,"
-        " or drop the old one, and --resnapshot; changes that come without their key are of a server whose"
-        " binlog_row_image is not FULL",
+        paimon_message=f"Incompatible schema found.\nPaimon table is: {table}, fields are: {ours}.\n"
+        f"Source table is: {source.database}.{source.table}, fields are: {theirs}.",
+        hint="--ignore-incompatible leaves such tables out. A source table that was created again with another key"
+        " needs another target table: name one with --table-mapping, or drop the old one and use --resnapshot. Changes"
+        " without their key come from a server whose binlog_row_image is not FULL",
     )
 
 

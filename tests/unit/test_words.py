@@ -87,7 +87,7 @@ MESSAGE_BUDGET = {
     "pipelines/errors.py": 0,
     "pipelines/job": 0,
     "pipelines/ledger": 0,
-    "pipelines/mapping": 5,
+    "pipelines/mapping": 0,
     "pipelines/monitor": 0,
     "pipelines/spark": 0,
     "pipelines/spark_source": 0,

@@ -185,7 +185,7 @@ def test_a_pipeline_whose_tables_are_all_dropped_still_reads_their_drops(server:
     assert sync.ids("t") == [3]
     server.run("DROP TABLE passing.t", "CREATE TABLE passing.t (k INT PRIMARY KEY)", "INSERT INTO passing.t VALUES (4)")
     try:
-        with pytest.raises(SchemaConflict, match="made anew with another key"):
+        with pytest.raises(SchemaConflict, match="created again with another key"):
             sync.run()
     finally:
         server.run("DROP DATABASE passing")

@@ -73,8 +73,8 @@ def test_a_table_whose_key_the_source_lacks_is_incompatible_and_both_sides_are_s
     shop.put("2.json", insert("orders", {"id": 2, "q1": 1}))
     with pytest.raises(SchemaConflict, match="Incompatible schema found") as caught:
         run(shop.spec(sink={"table": "t"}))
-    assert "fields are: id BIGINT, name VARCHAR(20) NOT NULL" in caught.value.message
-    assert "fields are: id bigint, q1 int" in caught.value.message
+    assert "fields are: id BIGINT, name VARCHAR(20) NOT NULL" in str(caught.value)
+    assert "fields are: id bigint, q1 int" in str(caught.value)
 
 
 def test_keys_that_are_not_the_existing_tables_are_refused(shop: Shop) -> None:

@@ -127,3 +127,57 @@ def test_files_outside_of_the_table_are_read_and_not_written(oracle: Oracle, tmp
     assert table.remove_orphan_files(older_than=1 << 60, dry_run=True) == []
     with pytest.raises(ConfigError, match=r"data-file.external-paths = .* cannot be written here"):
         table.writer()
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+def test_java_reads_what_sql_changed(oracle: Oracle, tmp_path: Path, producer: str) -> None:
+    table = made(oracle, tmp_path, **{"changelog-producer": producer})
+    script = """
+        UPDATE t SET v = upper(v) WHERE dt = 'a' AND id < 5;
+        DELETE FROM t WHERE id BETWEEN 5 AND 9 AND dt = 'b';
+        MERGE INTO t USING (SELECT 'a' AS dt, range::INT AS id, 'new' AS v FROM range(18, 22)) AS s
+            ON t.dt = s.dt AND t.id = s.id
+            WHEN MATCHED AND s.id = 18 THEN DELETE
+            WHEN MATCHED THEN UPDATE SET v = s.v
+            WHEN NOT MATCHED THEN INSERT *
+            WHEN NOT MATCHED BY SOURCE AND t.id = 0 THEN UPDATE SET v = 'zero';
+        INSERT OVERWRITE t PARTITION (dt = 'c') SELECT id, v FROM t WHERE dt = 'a' AND id > 15;
+        ALTER TABLE t ADD COLUMN n INT DEFAULT 7 AFTER id
+    """
+    with pytest.raises(ConfigError, match="a default cannot be added"):
+        penstock.sql(script, tmp_path, database="shop")
+    penstock.sql(
+        "ALTER TABLE t ADD COLUMN n INT AFTER id; INSERT INTO t VALUES ('d', 1, 2, 'x')", tmp_path, database="shop"
+    )
+    assert_java_reads(table.refresh(), oracle, 42)
+    changed = penstock.sql(
+        "SELECT id, v FROM t WHERE dt = 'a' AND (id IN (0, 4) OR id > 17) ORDER BY id", tmp_path, database="shop"
+    )
+    expected = {"id": [0, 4, 19, 20, 21], "v": ["zero", "A4", "new", "new", "new"]}
+    assert changed.to_pydict() == expected
+    goes_on_after_alter(table.refresh(), oracle, 42)
+
+
+def goes_on_after_alter(table: Table, oracle: Oracle, rows: int) -> None:
+    """Java writes and compacts a table with one more column."""
+    oracle.write(Path(table.path), [("+I", "a", 100, 1, "java")], compact="full")
+    assert_java_reads(table, oracle, rows + 1)
+    check_invariants(table, oracle=oracle)
+
+
+@pytest.mark.parametrize("clause", ["WITH ('bucket' = '2')", "USING paimon TBLPROPERTIES ('bucket' = '2')"])
+def test_java_reads_a_table_that_sql_created(oracle: Oracle, tmp_path: Path, clause: str) -> None:
+    by = " PARTITIONED BY (dt)"
+    parts = f"{by} {clause}" if clause.startswith("WITH") else clause.replace("paimon", f"paimon{by}")
+    script = f"""
+        CREATE DATABASE shop; USE shop;
+        CREATE TABLE t (dt STRING, id BIGINT, at TIMESTAMP_LTZ(3), price DECIMAL(10, 2) DEFAULT 1.50 COMMENT 'net',
+            tags ARRAY<STRING>, size ROW<w INT, h INT>, PRIMARY KEY (dt, id) NOT ENFORCED) COMMENT 'all' {parts};
+        INSERT INTO t (dt, id, at, tags, size) VALUES ('a', 1, '2026-01-31 12:00:00.123', ['x'], {{'w': 1, 'h': 2}});
+        UPDATE t SET price = price * 2;
+        CREATE TABLE copied WITH ('primary-key' = 'id', 'bucket' = '1') AS SELECT id, price, tags FROM t
+    """
+    penstock.sql(script, tmp_path)
+    catalog = penstock.Catalog(tmp_path)
+    for name in ("shop.t", "shop.copied"):
+        assert_java_reads(catalog.table(name), oracle, 1)

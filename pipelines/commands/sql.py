@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from penstock.pipelines.config.flags import Flag
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_CREATE_CATALOG = re.compile(r"\bcreate\s+catalog\b", re.IGNORECASE)
 _OUTPUTS = ("table", "json", "csv", "arrow")
 _FLAGS = (
     *READING,
@@ -42,7 +44,9 @@ def command(name: str, words: list[str]) -> int:
         raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(_OUTPUTS)}")
     from penstock.table.sql.interpreter import Interpreter
 
-    with Interpreter(catalog_of(given), text(given, "database")) as interpreter:
+    named = {"warehouse", "catalog-conf", "pipeline"} & given.keys()
+    opens = not named and _CREATE_CATALOG.search(script) is not None
+    with Interpreter(None if opens else catalog_of(given), text(given, "database")) as interpreter:
         rows = None
         for number_of_statement, rows in enumerate(interpreter.run(script)):
             if output != "arrow":  # a stream contains one table: that of the last statement

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from penstock.errors import did_you_mean
 from penstock.table.sql.alter_grammar import alter
+from penstock.table.sql.catalog_grammar import drop
 from penstock.table.sql.cursor import Cursor, TextPlace, places_of
 from penstock.table.sql.listing_grammar import read_describe, read_show
 from penstock.table.sql.row_grammar import delete, insert, merge, update
@@ -20,7 +21,7 @@ from penstock.table.sql.statements import (
     TruncateTable,
     Use,
 )
-from penstock.table.sql.table_grammar import create, drop
+from penstock.table.sql.table_grammar import create
 from penstock.table.sql.text import tokens_of
 
 _CHANGES = {"insert", "update", "delete", "merge"}
@@ -117,11 +118,15 @@ def _refuse_change(cursor: Cursor) -> None:
 def _use(cursor: Cursor) -> Use:
     cursor.expect("use")
     if cursor.skip("catalog"):
-        cursor.fail("there is one catalog", hint="name the warehouse with --warehouse or warehouse=...")
+        catalog = cursor.name()
+        cursor.end()
+        return Use(None, catalog)
     cursor.skip_any("database", "schema")
-    name = cursor.name()
+    names = cursor.names()
     cursor.end()
-    return Use(name)
+    if len(names) > 2:
+        cursor.fail("a database is expected", hint="USE catalog.database")
+    return Use(names[-1], names[0] if len(names) == 2 else None)
 
 
 def _set(cursor: Cursor) -> SessionOption:

@@ -17,15 +17,16 @@ from penstock.table.sql.listings import describe, show
 from penstock.table.sql.merges import merge
 from penstock.table.sql.procedures import call
 from penstock.table.sql.row_changes import delete, update
-from penstock.table.sql.session import Session
 from penstock.table.sql.statements import (
     AlterTable,
     Analyze,
     Call,
+    CreateCatalog,
     CreateDatabase,
     CreateTable,
     Delete,
     Describe,
+    DropCatalog,
     DropDatabase,
     DropPartitions,
     DropTable,
@@ -42,6 +43,7 @@ from penstock.table.sql.statements import (
     View,
 )
 
+_FIRST = "default_catalog"
 # Session options that SQL acts on, in small letters, with the values that are possible.
 _OPTIONS = {
     "spark.sql.sources.partitionoverwritemode": ("static", "dynamic"),
@@ -57,14 +59,18 @@ class Interpreter:
     tables at one snapshot, and writes in one commit.
     """
 
-    def __init__(self, catalog: Catalog, database: str | None = None) -> None:
-        self._context = SqlContext(catalog, Session(catalog, database), database)
+    def __init__(self, catalog: Catalog | None = None, database: str | None = None) -> None:
+        """Begin on a catalog, or without one, for a script that opens it by CREATE CATALOG."""
+        self._context = SqlContext()
+        if catalog is not None:
+            self._context.open(_FIRST, catalog, database)
+            self._context.use_catalog(_FIRST)
 
     def __enter__(self) -> Interpreter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._context.session.__exit__()
+        self._context.close()
 
     def run(self, script: str) -> Iterator[pa.Table]:
         """Run the statements of a script, and yield the result of each one.
@@ -82,7 +88,8 @@ class Interpreter:
 
     def _run(self, part: ScriptPart) -> pa.Table:
         statement = read_statement(part.text, part.place.line, part.place.column)
-        self._context.session.begin(part)
+        if self._context.has_catalog:
+            self._context.session.begin(part)
         return self._result(statement)
 
     def _result(self, statement: Statement) -> pa.Table:
@@ -108,7 +115,7 @@ class Interpreter:
             case Describe():
                 return describe(context, statement)
             case Use():
-                return self._use(statement.database)
+                return self._use(statement)
             case SessionOption():
                 return self._set(statement)
             case Analyze():
@@ -119,6 +126,12 @@ class Interpreter:
     def _defined(self, statement: Statement) -> pa.Table:
         context = self._context
         match statement:
+            case CreateCatalog():
+                return self._create_catalog(statement)
+            case DropCatalog():
+                if not (statement.if_exists and statement.name not in context.opened):
+                    context.drop_catalog(statement.name)
+                return done()
             case CreateDatabase():
                 return definitions.create_database(context, statement)
             case DropDatabase():
@@ -139,13 +152,31 @@ class Interpreter:
                 return definitions.truncate_table(context, statement)
         raise AssertionError(statement)
 
-    def _use(self, database: str) -> pa.Table:
-        databases = self._context.catalog.databases()
-        if database not in databases:
-            raise ConfigError(f"there is no database {database!r}", databases=", ".join(databases))
-        self._context.database = database
-        self._context.session.use(database)
+    def _create_catalog(self, statement: CreateCatalog) -> pa.Table:
+        if statement.name in self._context.opened:
+            if statement.if_not_exists:
+                return done()
+            raise ConfigError(f"the catalog {statement.name!r} exists already", hint="DROP CATALOG, or another name")
+        options = dict(statement.options)
+        database = options.pop("default-database", "default")
+        catalog = Catalog(options.pop("warehouse"), options)
+        catalog.create_database(database, ignore_if_exists=True)  # as Paimon's catalogs of Flink and Spark do
+        self._context.open(statement.name, catalog, database)
         return done()
+
+    def _use(self, statement: Use) -> pa.Table:
+        context = self._context
+        catalog, database = statement.catalog, statement.database
+        if catalog is None and database in context.opened and not self._has_database(database):
+            catalog, database = database, None  # `USE c` names a catalog in Spark
+        current = context.current if catalog is None else context.known(catalog)
+        if database is not None:
+            current.use(database)
+        context.use_catalog(current.name)
+        return done()
+
+    def _has_database(self, name: str) -> bool:
+        return self._context.has_catalog and self._context.catalog.backend.has_database(name)
 
     def _set(self, option: SessionOption) -> pa.Table:
         if option.key is None:
@@ -171,17 +202,18 @@ class Interpreter:
 
 def sql(
     script: str,
-    warehouse: str | PathLike[str],
+    warehouse: str | PathLike[str] | None = None,
     *,
     options: Mapping[str, str] | None = None,
     database: str | None = None,
 ) -> pa.Table:
     """Run SQL statements on the tables of a warehouse, and return the rows of the last one.
 
-    `options` are those of the catalog; `database` is the database of names without one. A statement that returns no
-    rows returns a table with its result: the number of changed rows and the snapshot, or OK.
+    Without `warehouse`, a script opens one by CREATE CATALOG. `options` are those of the catalog; `database` is the
+    database of names without one. A statement that returns no rows returns a table with its result: the number of
+    changed rows and the snapshot, or OK.
     """
-    with Interpreter(Catalog(warehouse, options), database) as interpreter:
+    with Interpreter(None if warehouse is None else Catalog(warehouse, options), database) as interpreter:
         result = None
         for table in interpreter.run(script):
             result = table

@@ -40,11 +40,18 @@ def read_show(cursor: Cursor) -> Show:
 
 def _show_names(what: str) -> Callable[[Cursor], Show]:
     def read(cursor: Cursor) -> Show:
-        database = cursor.names() if what != "databases" and cursor.skip_any("in", "from") else None
+        database = cursor.names() if what == "tables" and cursor.skip_any("in", "from") else None
         like = cursor.string() if cursor.skip("like") or cursor.kind() == "string" else None
         return Show(what, database, like)
 
     return read
+
+
+def _show_current(cursor: Cursor) -> Show:
+    what = cursor.skip_any("catalog", "database")
+    if what is None:
+        cursor.fail("SHOW CURRENT needs CATALOG or DATABASE")
+    return Show(f"current {what}")
 
 
 def _show_create(cursor: Cursor) -> Show:
@@ -65,8 +72,10 @@ def _show_of_table(what: str) -> Callable[[Cursor], Show]:
     return read
 
 
-_SHOW_HINT = "SHOW DATABASES, TABLES, CREATE TABLE, PARTITIONS, COLUMNS, TBLPROPERTIES or PROCEDURES"
+_SHOW_HINT = "SHOW CATALOGS, DATABASES, TABLES, CREATE TABLE, PARTITIONS, COLUMNS, TBLPROPERTIES or PROCEDURES"
 _SHOWN: Mapping[str, Callable[[Cursor], Show]] = {
+    "catalogs": _show_names("catalogs"),
+    "current": _show_current,
     "databases": _show_names("databases"),
     "schemas": _show_names("databases"),
     "tables": _show_names("tables"),

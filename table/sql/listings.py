@@ -25,6 +25,12 @@ def show(context: SqlContext, statement: Show) -> pa.Table:
     """Run SHOW."""
     names = statement.name or ()
     match statement.what:
+        case "catalogs":
+            return one_column("catalog", _like(context.opened, statement.like))
+        case "current catalog":
+            return one_column("catalog", [context.current.name])
+        case "current database":
+            return one_column("database", [context.database] if context.database else [])
         case "databases":
             return one_column("database", _like(context.catalog.databases(), statement.like))
         case "tables":

@@ -38,9 +38,9 @@ class Session:
     A table's rows are those of its newest snapshot when it is first mentioned; views persist until the session ends.
     """
 
-    def __init__(self, catalog: Catalog, database: str | None = None) -> None:
+    def __init__(self, catalog: Catalog, database: str | None = None, catalog_name: str | None = None) -> None:
         """Open a session; `database` is the default database of names without one."""
-        self._catalog, self._database = catalog, database
+        self._catalog, self._database, self._catalog_name = catalog, database, catalog_name
         self._duckdb = duckdb_module()
         self._connection = self._duckdb.connect()
         self._connection.execute("SET TimeZone = 'UTC'")
@@ -59,6 +59,10 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the session, with its views."""
         self._connection.close()
 
     def query(self, sql: str) -> pa.Table:
@@ -160,6 +164,8 @@ class Session:
 
     def _place(self, names: Sequence[str]) -> tuple[str, str] | None:
         """Return (database, table) when such a table exists; the table's name includes its `$` parts."""
+        if len(names) == 3 and names[0] == self._catalog_name:
+            names = names[1:]
         if len(names) == 1 and self._database is not None:
             database, table = self._database, names[0]
         elif len(names) == 2:

@@ -196,7 +196,7 @@ class Analyze:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW: databases, tables, create, partitions, columns, tblproperties or procedures."""
+    """SHOW: catalogs, the current one, databases, tables, create, partitions, columns, tblproperties or procedures."""
 
     what: str
     name: Names | None = None
@@ -213,10 +213,28 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """USE: the database of names without one."""
+class CreateCatalog:
+    """CREATE CATALOG, for the rest of the script."""
 
-    database: str
+    name: str
+    if_not_exists: bool
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DropCatalog:
+    """DROP CATALOG."""
+
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """USE: the database of names without one, in this catalog or in another."""
+
+    database: str | None
+    catalog: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +248,8 @@ class SessionOption:
 Statement: TypeAlias = (
     SqlQuery
     | View
+    | CreateCatalog
+    | DropCatalog
     | CreateDatabase
     | DropDatabase
     | CreateTable

@@ -1,16 +1,14 @@
-"""The grammar of CREATE and DROP, in the dialects of Flink and Spark."""
+"""The grammar of CREATE, in the dialects of Flink and Spark."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.table.sql.catalog_grammar import OURS, create_catalog, create_database, own_options
 from penstock.table.sql.column_grammar import read_column
 from penstock.table.sql.cursor import Cursor
-from penstock.table.sql.statements import CreateDatabase, CreateTable, DropDatabase, DropTable, Names, Statement, View
-from penstock.table.sql.text import quoted
+from penstock.table.sql.statements import CreateTable, Names, Statement, View
 from penstock.table.values.types import Field
-
-_OURS = {"paimon", "penstock"}
 
 
 @dataclass(slots=True)
@@ -37,7 +35,7 @@ def create(cursor: Cursor) -> Statement:
     temporary = cursor.skip_any("temporary", "temp") is not None
     match cursor.word():
         case "database" | "schema" if not replaced:
-            return _create_database(cursor)
+            return create_database(cursor)
         case "table" if not temporary:
             return _create_table(cursor)
         case "view" if temporary:
@@ -51,47 +49,8 @@ def create(cursor: Cursor) -> Statement:
         case "table":
             cursor.fail("temporary tables are not supported", hint="CREATE TEMPORARY VIEW v AS SELECT ...")
         case "catalog":
-            cursor.fail("catalogs are not created by SQL", hint="name the warehouse with --warehouse or warehouse=...")
+            return create_catalog(cursor)
     raise cursor.error(f"CREATE {cursor.word().upper()} is not supported", "CREATE DATABASE, TABLE or TEMPORARY VIEW")
-
-
-def drop(cursor: Cursor) -> Statement:
-    """Read DROP."""
-    cursor.expect("drop")
-    cursor.skip_any("temporary", "temp")
-    what = cursor.skip_any("database", "schema", "table", "view")
-    if what is None:
-        cursor.fail(f"DROP {cursor.word().upper()} is not supported", hint="DROP DATABASE, TABLE or VIEW")
-    if_exists = cursor.skip("if", "exists")
-    if what == "view":
-        view = cursor.name()
-        cursor.end()
-        return View(view, f"DROP VIEW {'IF EXISTS ' if if_exists else ''}{quoted(view)}", dropped=True)
-    if what == "table":
-        name = cursor.names()
-        cursor.skip("purge")
-        cursor.end()
-        return DropTable(name, if_exists)
-    database = cursor.name()
-    cascade = cursor.skip_any("cascade", "restrict") == "cascade"
-    cursor.end()
-    return DropDatabase(database, if_exists, cascade)
-
-
-def _create_database(cursor: Cursor) -> CreateDatabase:
-    cursor.skip_any("database", "schema")
-    if_not_exists = cursor.skip("if", "not", "exists")
-    name = cursor.name()
-    properties: dict[str, str] = {}
-    while not cursor.at_end:
-        if cursor.skip("comment"):
-            properties["comment"] = cursor.string()
-        elif cursor.skip("with") or cursor.skip_any("dbproperties") or cursor.skip("properties"):
-            cursor.skip_any("dbproperties")
-            properties |= cursor.options()
-        else:
-            cursor.fail("COMMENT or WITH is expected", hint="the catalog chooses the location of a database")
-    return CreateDatabase(name, if_not_exists, properties)
 
 
 def _create_table(cursor: Cursor) -> CreateTable:
@@ -166,10 +125,10 @@ def _clause(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
             _partitions(cursor, parts, spark)
         case "with" | "tblproperties" | "options":
             cursor.skip_any("with", "tblproperties", "options")
-            parts.options |= _own_options(cursor, cursor.options())
+            parts.options |= own_options(cursor, cursor.options())
         case "using":
             cursor.skip("using")
-            if cursor.word() not in _OURS:
+            if cursor.word() not in OURS:
                 cursor.fail(f"{cursor.word()!r} tables are not created here", hint="USING paimon, or leave it out")
             cursor.name()
         case "location":
@@ -189,15 +148,6 @@ def _clause(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
                 cursor.fail("a query is expected")
         case _:
             cursor.fail("COMMENT, PARTITIONED BY, WITH, TBLPROPERTIES, LIKE or AS is expected")
-
-
-def _own_options(cursor: Cursor, options: dict[str, str]) -> dict[str, str]:
-    """Return the options without those that name Paimon as the connector."""
-    for key in ("connector", "type"):
-        kind = options.pop(key, "paimon")
-        if kind not in _OURS:
-            cursor.fail(f"{key} {kind!r} is not supported", hint="leave it out: all tables are Paimon tables")
-    return options
 
 
 def _partitions(cursor: Cursor, parts: _TableParts, spark: bool) -> None:

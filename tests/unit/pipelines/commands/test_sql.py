@@ -47,6 +47,14 @@ def test_the_rows_of_the_last_statement_are_an_arrow_stream(warehouse: str, monk
     assert pa.ipc.open_stream(out.buffer.getvalue()).read_all().to_pydict() == {"id": [1, 2]}  # type: ignore[attr-defined]  # BytesIO
 
 
+def test_a_script_that_opens_a_catalog_needs_no_warehouse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = f"CREATE CATALOG c WITH ('type' = 'paimon', 'warehouse' = '{tmp_path}/w'); USE CATALOG c; SHOW DATABASES"
+    assert main(["sql", script, "--output", "csv"]) == 0
+    assert capsys.readouterr().out.endswith("database\ndefault\n")
+    assert main(["sql", "SHOW DATABASES"]) == 2
+    assert "no warehouse is given" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -429,6 +429,42 @@ def test_databases_are_created_and_dropped_with_their_tables(shop: Shop) -> None
     assert shop.rows("SHOW DATABASES") == []
 
 
+def test_a_script_opens_its_catalogs(tmp_path: Path) -> None:
+    script = f"""
+        CREATE CATALOG one WITH ('type' = 'paimon', 'warehouse' = '{tmp_path}/one');
+        CREATE CATALOG two WITH ('type' = 'paimon', 'warehouse' = 'file://{tmp_path}/two', 'default-database' = 'd');
+        USE CATALOG one;
+        CREATE TABLE t (a INT);
+        INSERT INTO one.default.t VALUES (1);
+        CREATE TEMPORARY VIEW v AS SELECT a FROM one.default.t;
+        USE two.d;
+        CREATE TABLE t (a STRING);
+        USE one;
+        SELECT v.a FROM one.default.t, v
+    """
+    assert penstock.sql(script).to_pylist() == [{"a": 1}]
+    assert penstock.sql("SHOW TABLES", tmp_path / "two").to_pylist() == [{"database": "d", "table": "t"}]
+    with Interpreter(penstock.Catalog(tmp_path / "one")) as interpreter:
+        opened = f"CREATE CATALOG two WITH ('warehouse' = '{tmp_path}/two'); SHOW CATALOGS"
+        assert list(interpreter.run(opened))[-1]["catalog"].to_pylist() == ["default_catalog", "two"]
+        for wrong, message in (
+            ("INSERT INTO two.d.t VALUES ('x')", "is not a table of the current catalog"),
+            ("USE CATALOG three", "there is no catalog 'three'"),
+            ("DROP CATALOG default_catalog", "is in use"),
+            ("USE two.nowhere", "there is no database 'nowhere'"),
+            (opened, "exists already"),
+        ):
+            with pytest.raises(ConfigError, match=message):
+                list(interpreter.run(wrong))
+        assert list(interpreter.run("DROP CATALOG two; SHOW CURRENT CATALOG"))[-1].num_rows == 1
+
+
+def test_a_script_without_a_catalog_names_the_way_out() -> None:
+    with pytest.raises(ConfigError, match="no catalog is in use") as caught:
+        penstock.sql("SELECT 1")
+    assert "CREATE CATALOG" in str(caught.value)
+
+
 def test_options_of_other_engines_are_reported_as_without_effect(shop: Shop) -> None:
     assert shop.rows("SET 'parallelism.default' = '2'") == [("parallelism.default has no effect here",)]
     assert shop.rows("SET 'execution.runtime-mode' = 'batch'; RESET") == [("OK",)]

@@ -146,8 +146,8 @@ EFFECTS: dict[str, dict[str, str]] = {
     },
     "sink: catalog": {
         "warehouse": "folder or URL of the warehouse",
-        "metastore": "the kind of [catalog](catalogs.md): `filesystem`, `jdbc`, or one that an installed package adds",
-        "case-sensitive": "`false` converts names to lower case; always `false` with `jdbc`",
+        "metastore": "the kind of [catalog](catalogs.md): `filesystem`, `hive`, `jdbc`, or one of an installed package",
+        "case-sensitive": "`false` converts names to lower case; always `false` with `hive` and `jdbc`",
         "options": "options of the catalog and of its file system or object store; secrets by reference",
     },
     "sink: compaction": {

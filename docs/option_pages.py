@@ -26,7 +26,7 @@ def table_options() -> str:
 
 def catalog_options() -> str:
     refused = [
-        ("metastore", "`filesystem` and `jdbc` ([catalogs](catalogs.md)); others if a package adds them"),
+        ("metastore", "`filesystem`, `hive` and `jdbc` ([catalogs](catalogs.md)); others if a package adds them"),
         ("table.type", "dropping a table deletes its folder: `managed` is accepted, `external` refused"),
     ]
     rows = [*refused, *((name, f"no effect: {note}") for name, note in WITHOUT_EFFECT.items())]

@@ -54,6 +54,12 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     raise ConfigError(f"no storage client supports {scheme}://", path=url, hint=f"choices are {_KNOWN}")
 
 
+def is_object_store(url: str) -> bool:
+    """Return whether a URL refers to an object store, on which Java locks a table for each commit by default."""
+    scheme, separator, _ = url.partition("://")
+    return bool(separator) and scheme.lower() not in {"file", "hdfs", "viewfs"}
+
+
 def _local(options: Mapping[str, str]) -> LocalStorage:
     sync = resolve(options.get("local.sync", "true")).lower()
     if sync not in {"true", "false"}:

@@ -26,6 +26,7 @@ TOOLS = {
     "java": ("java", "javac", "mvn"),
     "kafka": ("java", "mvn"),
     "hdfs": ("java", "mvn"),
+    "hive": ("java",),
     "mysql": ("apt-get", "dpkg-deb"),
     "browser": ("chromium",),
     "docker": ("docker",),

@@ -7,7 +7,7 @@ from typing import NoReturn
 from penstock.errors import ConfigError
 
 _HIVE = (
-    "it converts Hive tables to Paimon tables, and Penstock cannot read a Hive metastore",
+    "it converts Hive tables to Paimon tables, and Penstock does not read tables of Hive",
     'read the Hive table with Spark and write it with  df.write.format("penstock")',
 )
 _POSTGRES = (
@@ -32,7 +32,7 @@ REASONS = {
     "pulsar-sync-table": _PULSAR,
     "pulsar-sync-database": _PULSAR,
     "repair": (
-        "it repairs a metastore, and a file system warehouse has no metastore: its folders are the catalog",
+        "it adds the folders of a warehouse to a metastore, which Penstock does not support: create the tables there",
         None,
     ),
     "migrate-table": _HIVE,

@@ -14,7 +14,7 @@ from penstock.errors import ConfigError
 from penstock.storage.base import Storage
 from penstock.storage.catalog_options import split_options
 from penstock.storage.environment import Environment
-from penstock.storage.open import open_storage
+from penstock.storage.open import is_object_store, open_storage
 from penstock.table.catalog.base import split_name
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.jdbc_database import DuplicateRow, JdbcDatabase, Session
@@ -253,13 +253,8 @@ def open_jdbc(warehouse: str, options: Mapping[str, str], ambient: Environment) 
         parse_duration(said["lock-check-max-sleep"]),
         parse_integer(said["lock-key-max-length"]),
     )
-    locked = parse_boolean(said.get("lock.enabled", str(_is_object_store(warehouse))))
+    locked = parse_boolean(said.get("lock.enabled", str(is_object_store(warehouse))))
     used = locks if locked else None
     return JdbcCatalog(
         storage, root, ambient, database=database, key=said["catalog-key"], locks=used, warehouse=warehouse
     )
-
-
-def _is_object_store(warehouse: str) -> bool:
-    scheme, separator, _ = warehouse.partition("://")
-    return bool(separator) and scheme.lower() not in {"file", "hdfs", "viewfs"}

@@ -26,10 +26,11 @@ DEFAULT = "filesystem"
 # A kind is imported when it is used: its client may be an optional dependency.
 _OWN = {
     DEFAULT: ("penstock.table.catalog.file_catalog", "open_warehouse"),
+    "hive": ("penstock.table.catalog.hive_catalog", "open_hive"),
     "jdbc": ("penstock.table.catalog.jdbc_catalog", "open_jdbc"),
 }
 # Kinds in which names are lower case, whatever the option `case-sensitive`.
-LOWER_CASE = frozenset({"jdbc"})
+LOWER_CASE = frozenset({"hive", "jdbc"})
 
 
 class OpenCatalog(Protocol):

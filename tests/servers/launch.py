@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Kind = Literal["kafka", "mysql", "mariadb", "mariadb-11.8", "postgres", "hdfs", "yarn"]
+Kind = Literal["kafka", "mysql", "mariadb", "mariadb-11.8", "postgres", "hdfs", "yarn", "hive"]
 HERE = Path(__file__).resolve().parent
 
 

@@ -43,11 +43,11 @@ def make_orders(folder: Path) -> None:
 def test_a_metastore_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     make_orders(tmp_path)
     about = WORDS.get(command, ["--database", "shop", "--table", "orders"])
-    conf = ["--warehouse", str(tmp_path), "--catalog-conf", "metastore=hive", "--catalog-conf", "uri=thrift://h:9083"]
+    conf = ["--warehouse", str(tmp_path), "--catalog-conf", "metastore=rest", "--catalog-conf", "uri=http://h:9083"]
     code = main([command, *about, *conf, *NEEDED.get(command, [])])
     said = capsys.readouterr().err
     assert code == 2, said
-    assert "metastore = hive is not supported" in said
+    assert "metastore = rest is not supported" in said
 
 
 def test_a_target_catalog_with_a_metastore_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,13 +59,13 @@ def test_a_target_catalog_with_a_metastore_is_refused(tmp_path: Path, capsys: py
 
 def test_every_door_of_the_python_api_refuses_a_metastore(tmp_path: Path) -> None:
     make_orders(tmp_path)
-    path, hive = str(tmp_path / "shop.db" / "orders"), {"metastore": "hive"}
+    path, rest = str(tmp_path / "shop.db" / "orders"), {"metastore": "rest"}
     for opened in (
-        lambda: penstock.Catalog(str(tmp_path), hive),
-        lambda: penstock.open_table(path, hive),
-        lambda: penstock.create_table(f"{path}2", [("id", "INT")], hive),
+        lambda: penstock.Catalog(str(tmp_path), rest),
+        lambda: penstock.open_table(path, rest),
+        lambda: penstock.create_table(f"{path}2", [("id", "INT")], rest),
     ):
-        with pytest.raises(penstock.ConfigError, match="metastore = hive is not supported"):
+        with pytest.raises(penstock.ConfigError, match="metastore = rest is not supported"):
             opened()
 
 

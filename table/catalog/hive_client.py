@@ -1,0 +1,162 @@
+"""Requests to a Hive metastore. Only this module and `hive_objects` import the Thrift classes, which are optional."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.errors import ConfigError, StoreError
+
+try:
+    from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
+    from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+    from thrift.Thrift import TApplicationException, TException
+    from thrift.transport.TSocket import TSocket
+    from thrift.transport.TTransport import TBufferedTransport, TTransportException
+except ImportError as error:
+    raise ConfigError(
+        "the client of Hive metastores is not installed", hint="on all machines of the job:  pip install pymetastore"
+    ) from error
+
+_PORT = 9083
+_TIMEOUT_MILLIS = 60_000
+_SLICE = 300
+
+
+class NameMissing(ConfigError):
+    """A database or table that the metastore does not have."""
+
+
+class NameExists(ConfigError):
+    """A database or table that the metastore has already."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiveMetastore:
+    """A metastore by the addresses of its servers, which are tried in order.
+
+    Each request, or session of requests, has a connection of its own. So this class is safe in threads, and it is
+    pickled without an open connection.
+    """
+
+    servers: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, uri: str) -> HiveMetastore:
+        """Parse `thrift://host:port`, or several of them separated by commas."""
+        servers = []
+        for one in uri.split(","):
+            try:
+                parts = urlsplit(one.strip())
+                host, port = parts.hostname, parts.port or _PORT
+            except ValueError:
+                parts, host, port = urlsplit(""), None, 0
+            if parts.scheme != "thrift" or not host or parts.path.strip("/"):
+                hint = "write thrift://host:9083; several addresses are separated by commas"
+                raise ConfigError(
+                    f"uri = {one.strip()} is not the address of a Hive metastore", option="uri", hint=hint
+                )
+            servers.append((host, port))
+        return cls(tuple(servers))
+
+    def __str__(self) -> str:
+        return ",".join(f"thrift://{host}:{port}" for host, port in self.servers)
+
+    @contextmanager
+    def session(self) -> Iterator[Any]:
+        """Connect and return the client. Errors of its requests become those of this module.
+
+        StoreError if the metastore cannot be reached or does not answer: a request may have taken effect.
+        """
+        transport = self._connected()
+        try:
+            yield ThriftHiveMetastore.Client(TBinaryProtocol(transport))
+        except (ttypes.NoSuchObjectException, ttypes.UnknownDBException, ttypes.UnknownTableException) as error:
+            raise NameMissing(f"the metastore has no such name: {error.message}", metastore=str(self)) from error
+        except ttypes.AlreadyExistsException as error:
+            raise NameExists(f"the metastore has this name already: {error.message}", metastore=str(self)) from error
+        except (TTransportException, OSError) as error:
+            raise _unreachable(str(self), error) from error
+        except TApplicationException as error:
+            raise ConfigError(
+                f"the metastore does not support a request: {error}",
+                metastore=str(self),
+                hint="supported are Hive metastores from 2.3",
+            ) from error
+        except TException as error:
+            text = getattr(error, "message", None) or str(error)
+            raise ConfigError(f"the metastore refused a request: {text}", metastore=str(self)) from error
+        finally:
+            transport.close()
+
+    def _connected(self) -> Any:
+        failure: Exception | None = None
+        for host, port in self.servers:
+            socket_ = TSocket(host, port)
+            socket_.setTimeout(_TIMEOUT_MILLIS)
+            transport = TBufferedTransport(socket_)
+            try:
+                transport.open()
+                return transport
+            except (TTransportException, OSError) as error:
+                failure = error
+        raise _unreachable(str(self), failure) from failure
+
+    def table(self, database: str, table: str) -> Any:
+        """Return a table of any type. NameMissing if it does not exist."""
+        with self.session() as client:
+            return client.get_table_req(ttypes.GetTableRequest(dbName=database, tblName=table)).table
+
+    def tables(self, database: str) -> list[Any]:
+        """Return all tables of a database, of any type."""
+        with self.session() as client:
+            names = client.get_all_tables(database)
+            found: list[Any] = []
+            for start in range(0, len(names), _SLICE):
+                request = ttypes.GetTablesRequest(dbName=database, tblNames=names[start : start + _SLICE])
+                found += client.get_table_objects_by_name_req(request).tables
+            return found
+
+    def create(self, described: Any) -> None:
+        """Create a table. NameExists if its name is in use."""
+        context = ttypes.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
+        with self.session() as client:
+            client.create_table_with_environment_context(described, context)
+
+    def alter(self, database: str, table: str, described: Any) -> None:
+        """Replace the description of a table; columns of its partitions follow."""
+        context = ttypes.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true", "CASCADE": "true"})
+        with self.session() as client:
+            client.alter_table_with_environment_context(database, table, described, context)
+
+    def request_lock(self, database: str, table: str) -> tuple[int, bool]:
+        """Request the exclusive lock of a table. Return its id, and whether it was obtained at once."""
+        component = ttypes.LockComponent(
+            type=ttypes.LockType.EXCLUSIVE, level=ttypes.LockLevel.TABLE, dbname=database, tablename=table
+        )
+        request = ttypes.LockRequest(component=[component], user="penstock", hostname=socket.gethostname())
+        return self._lock(lambda client: client.lock(request))
+
+    def check_lock(self, lock: int) -> bool:
+        """Return whether a lock has been obtained that was requested before."""
+        return self._lock(lambda client: client.check_lock(ttypes.CheckLockRequest(lockid=lock)))[1]
+
+    def _lock(self, ask: Callable[[Any], Any]) -> tuple[int, bool]:
+        with self.session() as client:
+            answer = ask(client)
+            return int(answer.lockid), answer.state == ttypes.LockState.ACQUIRED
+
+    def unlock(self, lock: int) -> None:
+        """Release a lock, or withdraw a request for it."""
+        with self.session() as client:
+            client.unlock(ttypes.UnlockRequest(lockid=lock))
+
+
+def _unreachable(servers: str, reason: object) -> StoreError:
+    return StoreError(
+        f"the Hive metastore does not answer: {reason}", metastore=servers, hint="check that the metastore is running"
+    )

@@ -1,0 +1,144 @@
+"""Commits to tables of a Hive metastore: under a lock of the metastore, and with columns that it shows to others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+from penstock.errors import CommitConflict, ConfigError, StoreError
+from penstock.storage.environment import Environment
+from penstock.table.catalog.base import split_name
+from penstock.table.catalog.hive_client import HiveMetastore
+from penstock.table.catalog.hive_objects import update
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import FileCommits, TableStore
+from penstock.table.schema.changes import Check, SchemaChange
+from penstock.table.schema.table_schema import TableSchema
+
+log = logging.getLogger(__name__)
+
+_FIRST_SLEEP_MILLIS = 50
+_PARTITION_OPTIONS = ("metastore.partitioned-table", "metastore.tag-to-partition")
+
+
+@dataclass(frozen=True, slots=True)
+class HiveLocks:
+    """The exclusive locks of tables in a metastore, which Java's writers request too."""
+
+    metastore: HiveMetastore
+    acquire_millis: int
+    max_sleep_millis: int
+
+    @contextmanager
+    def held(self, table: str, environment: Environment) -> Iterator[None]:
+        """Hold the lock of a table; CommitConflict when it is not obtained in time.
+
+        The metastore removes the lock of a process that died after its own timeout (`hive.txn.timeout`).
+        """
+        lock = self._acquire(table, environment)
+        try:
+            yield
+        finally:
+            self._release(table, lock)
+
+    def _acquire(self, table: str, environment: Environment) -> int:
+        deadline, sleep = environment.now_millis() + self.acquire_millis, _FIRST_SLEEP_MILLIS
+        try:
+            lock, obtained = self.metastore.request_lock(*split_name(table))
+            while not obtained:
+                if environment.now_millis() >= deadline:
+                    self._release(table, lock)
+                    raise CommitConflict(
+                        f"the table is locked by another writer: waited for {self.acquire_millis} ms",
+                        table=table,
+                        metastore=str(self.metastore),
+                        hint="try again later",
+                    )
+                environment.sleep(sleep * (0.5 + environment.jitter()) / 1000)
+                sleep = min(sleep * 2, self.max_sleep_millis)
+                obtained = self.metastore.check_lock(lock)
+        except (ConfigError, StoreError) as error:
+            raise CommitConflict(
+                f"the lock of the table cannot be requested: {error.message}",
+                table=table,
+                metastore=str(self.metastore),
+                hint="a metastore without tables for locks refuses them: create these tables, or set "
+                "lock.enabled = false for all writers if the store creates files only if they do not exist",
+            ) from error
+        return lock
+
+    def _release(self, table: str, lock: int) -> None:
+        """Release the lock. A failure is logged only: the commit is done, and the lock expires."""
+        try:
+            self.metastore.unlock(lock)
+        except (ConfigError, StoreError) as error:
+            log.warning("event=lock_not_released table=%s reason=%s", table, error.message)
+
+
+@dataclass(frozen=True, slots=True)
+class HiveCommits(FileCommits):
+    """Commits by files. The metastore receives the columns and options of each new schema version."""
+
+    metastore: HiveMetastore
+    locks: HiveLocks | None = None
+
+    def commit_snapshot(self, store: TableStore, snapshot: Snapshot) -> bool:
+        """Create the snapshot's file."""
+        with self.locks.held(store.name, store.ambient) if self.locks else nullcontext():
+            return FileCommits.commit_snapshot(self, store, snapshot)
+
+    def evolve_schema(self, store: TableStore, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
+        """Create the file of the next schema version, and describe it in the metastore, which knows no branches.
+
+        If the metastore did not answer, the version exists: the next change of the schema corrects the metastore.
+        """
+
+        def check_all(schema: TableSchema) -> None:
+            check(schema)
+            check_describable(schema)
+
+        with self.locks.held(store.name, store.ambient) if self.locks else nullcontext():
+            previous = store.schema()
+            evolved = FileCommits.evolve_schema(self, store, changes, check_all)
+            if store.paths.branch is None:
+                self._describe(store, previous, evolved)
+            return evolved
+
+    def _describe(self, store: TableStore, previous: TableSchema, evolved: TableSchema) -> None:
+        database, table = split_name(store.name)
+        try:
+            described = self.metastore.table(database, table)
+            if update(described, evolved, previous):
+                self.metastore.alter(database, table, described)
+        except ConfigError as refusal:
+            if evolved.id != previous.id:
+                store.storage.delete(store.schemas.path(evolved.id))
+            raise ConfigError(
+                f"the schema change is not possible in the metastore: {refusal.message}",
+                table=store.name,
+                metastore=str(self.metastore),
+                hint="type changes need hive.metastore.disallow.incompatible.col.type.changes = false there",
+            ) from refusal
+
+
+def check_describable(schema: TableSchema) -> None:
+    """Raise ConfigError for a schema that cannot be described in a metastore."""
+    for name in schema.names:
+        if name != name.lower():
+            raise ConfigError(
+                f"column {name!r} cannot be in a Hive metastore: its names are lower case",
+                hint=f"use {name.lower()!r}; a pipeline into a Hive metastore converts names",
+            )
+    for key in partition_options(schema):
+        raise ConfigError(
+            f"{key} is not supported: partitions are not added to the metastore",
+            option=key,
+            hint="remove the option: readers find partitions in the metadata of the table",
+        )
+
+
+def partition_options(schema: TableSchema) -> list[str]:
+    """Return the options of a table that promise partitions in the metastore."""
+    return [key for key in _PARTITION_OPTIONS if schema.options.get(key, "false").strip().lower() != "false"]

@@ -1,0 +1,123 @@
+"""The descriptions of tables and databases in a Hive metastore, as Java Paimon's HiveCatalog writes them."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from typing import Any
+
+from pymetastore.hive_metastore import ttypes
+
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
+
+INPUT_FORMAT = "org.apache.paimon.hive.mapred.PaimonInputFormat"
+_OUTPUT_FORMAT = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
+_SERDE = "org.apache.paimon.hive.PaimonSerDe"
+_HANDLER = "org.apache.paimon.hive.PaimonStorageHandler"
+_LONGEST = {"CHAR": 255, "VARCHAR": 65535}
+_SIMPLE = {"TIME": "string", "BINARY": "binary", "VARBINARY": "binary", "TIMESTAMP": "timestamp"}
+_SIMPLE |= {"TIMESTAMP_LTZ": "timestamp", "VARIANT": "struct<value:binary,metadata:binary>"}
+_DERIVED = frozenset({"partition", "primary-key", "bucket-key", "comment"})
+
+
+def hive_type(type_: DataType) -> str:
+    """Return the Hive type in which Java shows a column."""
+    match type_:
+        case AtomicType("DECIMAL"):
+            return f"decimal({type_.precision},{type_.scale})"
+        case AtomicType("CHAR" | "VARCHAR" as root):
+            return f"{root.lower()}({type_.length})" if type_.length <= _LONGEST[root] else "string"
+        case AtomicType(root):
+            return _SIMPLE.get(root, root.lower())
+        case ArrayType(element):
+            return f"array<{hive_type(element)}>"
+        case MultisetType(element):
+            return f"map<{hive_type(element)},int>"
+        case MapType(key, value):
+            return f"map<{hive_type(key)},{hive_type(value)}>"
+        case RowType(fields):
+            return f"struct<{','.join(f'{one.name}:{hive_type(one.type)}' for one in fields)}>"
+
+
+def new_table(database: str, table: str, location: str, schema: TableSchema) -> Any:
+    """Return the description of a managed table."""
+    now = int(time.time())  # for people: nothing depends on it
+    storage = ttypes.StorageDescriptor(
+        cols=_columns(schema),
+        location=location,
+        inputFormat=INPUT_FORMAT,
+        outputFormat=_OUTPUT_FORMAT,
+        compressed=False,
+        numBuckets=0,
+        serdeInfo=ttypes.SerDeInfo(serializationLib=_SERDE, parameters={}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+    )
+    return ttypes.Table(
+        tableName=table,
+        dbName=database,
+        owner=getpass.getuser(),
+        createTime=now,
+        lastAccessTime=now,
+        retention=2147483647,
+        sd=storage,
+        partitionKeys=[],
+        parameters=_parameters(schema),
+        tableType="MANAGED_TABLE",
+    )
+
+
+def update(described: Any, schema: TableSchema, previous: TableSchema) -> bool:
+    """Change the description of a table to that of its schema, and return whether it differed.
+
+    Parameters that other programs added are kept; those of options that the previous version had are not.
+    """
+    own = _DERIVED | previous.options.keys()
+    kept = {key: text for key, text in (described.parameters or {}).items() if key not in own}
+    before = (described.sd.cols, dict(described.parameters or {}))
+    keys = {key.name for key in described.partitionKeys or ()}
+    described.sd.cols = [column for column in _columns(schema) if column.name not in keys]
+    described.parameters = kept | _parameters(schema)
+    return bool(before != (described.sd.cols, described.parameters))
+
+
+def _columns(schema: TableSchema) -> list[Any]:
+    return [_column(field) for field in schema.fields]
+
+
+def _column(field: Field) -> Any:
+    return ttypes.FieldSchema(name=field.name, type=hive_type(field.type), comment=field.description)
+
+
+def _parameters(schema: TableSchema) -> dict[str, str]:
+    parameters = schema.options | {"table_type": "PAIMON", "storage_handler": _HANDLER}
+    if schema.partition_keys:
+        parameters["partition"] = ",".join(schema.partition_keys)
+    if schema.primary_keys:
+        parameters["primary-key"] = ",".join(schema.primary_keys)
+        parameters.setdefault("bucket-key", ",".join(schema.trimmed_primary_keys))
+    if schema.comment:
+        parameters["comment"] = schema.comment
+    return parameters
+
+
+def is_paimon(described: Any) -> bool:
+    """Return whether a table is one of Paimon; Java examines the input format as well."""
+    return bool(described.sd and described.sd.inputFormat == INPUT_FORMAT)
+
+
+def is_external(described: Any) -> bool:
+    """Return whether dropping the table keeps its files. Hive 4 turns managed tables into external ones."""
+    parameters = described.parameters or {}
+    if parameters.get("TRANSLATED_TO_EXTERNAL", "").upper() == "TRUE":
+        return False
+    return bool(described.tableType == "EXTERNAL_TABLE" or parameters.get("EXTERNAL", "").upper() == "TRUE")
+
+
+def new_database(name: str, location: str, properties: dict[str, str]) -> Any:
+    """Return the description of a database; the property `comment` is its description."""
+    parameters = dict(properties)
+    comment = parameters.pop("comment", None)
+    return ttypes.Database(name=name, description=comment, locationUri=location, parameters=parameters)

@@ -1,0 +1,278 @@
+"""A Hive catalog on a real metastore: names, descriptions, locks, pipelines and commands."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import CommitConflict, ConfigError, StoreError
+from penstock.pipelines.commands.main import main
+from penstock.storage.environment import Environment
+from penstock.storage.local import LocalStorage
+from penstock.table.catalog.hive_catalog import HiveCatalog
+from penstock.table.catalog.hive_client import HiveMetastore
+from penstock.table.catalog.hive_commits import HiveLocks
+from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.handle import Table
+from penstock.table.meta.store import TableMissing
+from tests.here import run
+from tests.invariants import check_invariants
+from tests.locked_catalog import OverwritingStorage
+from tests.shop import Shop, insert
+
+pytestmark = [pytest.mark.hive, pytest.mark.slow]
+ROOT = Path(__file__).resolve().parents[3]
+COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
+ROW_TYPE = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("v", pa.string())])
+
+
+def options(metastore: str, **more: str) -> dict[str, str]:
+    return {"metastore": "hive", "uri": metastore, "lock.enabled": "true", **more}
+
+
+@pytest.fixture
+def lake(metastore: str, tmp_path: Path) -> Iterator[penstock.Catalog]:
+    catalog = penstock.Catalog(f"{tmp_path}/warehouse", options(metastore))
+    yield catalog
+    for database in catalog.databases():
+        if database != "default":
+            catalog.drop_database(database, cascade=True)
+
+
+def described(metastore: str, name: str) -> Any:
+    return HiveMetastore.of(metastore).table(*name.split("."))
+
+
+def orders(lake: penstock.Catalog, name: str = "shop.orders", **more: str) -> Table:
+    lake.create_database(name.split(".", maxsplit=1)[0], ignore_if_exists=True)
+    return lake.create_table(name, COLUMNS, primary_keys=["id"], options={"bucket": "1", **more})
+
+
+def put(table: Table, *ids: int) -> None:
+    with table.writer() as writer:
+        writer.write(pa.table({"id": list(ids), "v": [str(one) for one in ids]}, schema=ROW_TYPE))
+        writer.commit()
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
+
+
+def test_databases_have_properties_and_a_place(lake: penstock.Catalog, tmp_path: Path) -> None:
+    assert not lake.backend.exists()
+    lake.create_database("shop", properties={"comment": "sales", "team": "a"})
+    where = f"file:{tmp_path}/warehouse/shop.db"
+    assert lake.database_properties("shop") == {"comment": "sales", "team": "a", "location": where}
+    lake.create_database("far", properties={"location": f"{tmp_path}/elsewhere"})
+    assert orders(lake, "far.orders").path == f"{tmp_path}/elsewhere/orders"
+    assert lake.databases() == ["default", "far", "shop"]
+    with pytest.raises(ConfigError, match="exists already"):
+        lake.create_database("shop")
+    with pytest.raises(ConfigError, match="is not empty"):
+        lake.drop_database("far")
+
+
+def test_tables_are_created_listed_renamed_and_dropped(lake: penstock.Catalog) -> None:
+    put(orders(lake), 1)
+    with pytest.raises(ConfigError, match="exists already"):
+        orders(lake)
+    lake.create_database("ods")
+    lake.rename_table("shop.orders", "ods.sales")
+    assert (lake.tables("shop"), lake.tables("ods")) == ([], ["sales"])
+    table = lake.table("ods.sales")
+    assert (ids(table), table.path.rpartition("/warehouse/")[2]) == ([1], "ods.db/sales")
+    put(table, 2)
+    check_invariants(table)
+    lake.drop_table("ods.sales")
+    assert not Path(table.path).exists()
+    with pytest.raises(TableMissing):
+        lake.table("ods.sales")
+
+
+def test_a_table_is_described_as_java_does(lake: penstock.Catalog, metastore: str) -> None:
+    orders(lake, **{"file.format": "parquet"})
+    found = described(metastore, "shop.orders")
+    expected = {"bucket": "1", "file.format": "parquet", "primary-key": "id", "bucket-key": "id"}
+    expected |= {"table_type": "PAIMON", "storage_handler": "org.apache.paimon.hive.PaimonStorageHandler"}
+    assert expected.items() <= found.parameters.items()
+    assert set(found.parameters) - set(expected) <= {"transient_lastDdlTime", "numFiles", "totalSize"}
+    assert (found.tableType, found.retention, found.partitionKeys) == ("MANAGED_TABLE", 2147483647, [])
+    assert [(one.name, one.type) for one in found.sd.cols] == [("id", "int"), ("v", "string")]
+    assert found.sd.inputFormat == "org.apache.paimon.hive.mapred.PaimonInputFormat"
+    assert found.sd.outputFormat == "org.apache.paimon.hive.mapred.PaimonOutputFormat"
+    assert found.sd.serdeInfo.serializationLib == "org.apache.paimon.hive.PaimonSerDe"
+    assert found.sd.location == f"file:{lake.table('shop.orders').path}"
+
+
+def test_schema_changes_reach_the_metastore(lake: penstock.Catalog, metastore: str) -> None:
+    orders(lake)
+    found = described(metastore, "shop.orders")
+    found.parameters["from.elsewhere"] = "kept"
+    HiveMetastore.of(metastore).alter("shop", "orders", found)
+    lake.alter_table(
+        "shop.orders", [penstock.AddColumn("n", "BIGINT"), penstock.SetOption("num-sorted-run.stop-trigger", "9")]
+    )
+    found = described(metastore, "shop.orders")
+    assert [one.name for one in found.sd.cols] == ["id", "v", "n"]
+    assert (found.parameters["num-sorted-run.stop-trigger"], found.parameters["from.elsewhere"]) == ("9", "kept")
+    lake.alter_table("shop.orders", [penstock.ResetOption("num-sorted-run.stop-trigger")])
+    assert "num-sorted-run.stop-trigger" not in described(metastore, "shop.orders").parameters
+    with pytest.raises(ConfigError, match="its names are lower case"):
+        lake.alter_table("shop.orders", [penstock.AddColumn("Upper", "INT")])
+    assert lake.table("shop.orders").schema.names == ["id", "v", "n"]
+
+
+def test_a_change_that_the_metastore_refuses_is_undone(lake: penstock.Catalog) -> None:
+    lake.create_database("shop")
+    lake.create_table("shop.events", [("id", "INT"), ("v", "STRING")])
+    with pytest.raises(ConfigError, match="is not possible in the metastore") as caught:
+        lake.alter_table("shop.events", [penstock.UpdateColumnType("v", "INT")])
+    assert "disallow.incompatible" in str(caught.value.hint)
+    assert [str(one.type) for one in lake.table("shop.events").schema] == ["int32", "string"]
+
+
+def test_tables_of_others_are_neither_listed_nor_dropped(lake: penstock.Catalog, metastore: str) -> None:
+    orders(lake)
+    other = described(metastore, "shop.orders")
+    other.tableName, other.sd.location = "plain", other.sd.location.replace("orders", "plain")
+    other.sd.inputFormat, other.parameters = "org.apache.hadoop.mapred.TextInputFormat", {}
+    HiveMetastore.of(metastore).create(other)
+    try:
+        assert lake.tables("shop") == ["orders"]
+        assert not lake.table_exists("shop.plain")
+        with pytest.raises(TableMissing, match="is not a Paimon table"):
+            lake.table("shop.plain")
+        with pytest.raises(TableMissing, match="is not a Paimon table"):
+            lake.create_table("shop.plain", COLUMNS)
+    finally:
+        with HiveMetastore.of(metastore).session() as client:
+            client.drop_table("shop", "plain", False)
+
+
+def test_files_of_an_external_table_are_kept(lake: penstock.Catalog, metastore: str) -> None:
+    table = orders(lake)
+    put(table, 1)
+    found = described(metastore, "shop.orders")
+    found.tableType, found.parameters["EXTERNAL"] = "EXTERNAL_TABLE", "TRUE"
+    HiveMetastore.of(metastore).alter("shop", "orders", found)
+    lake.drop_table("shop.orders")
+    assert lake.tables("shop") == []
+    assert ids(penstock.open_table(table.path)) == [1]
+    with pytest.raises(ConfigError, match="contains a table that the metastore does not have"):
+        lake.create_table("shop.orders", [("other", "INT")])
+
+
+def test_creating_a_table_completes_what_a_dead_process_began(lake: penstock.Catalog, metastore: str) -> None:
+    table = orders(lake)
+    with HiveMetastore.of(metastore).session() as client:
+        client.drop_table("shop", "orders", False)
+    assert lake.tables("shop") == []
+    assert orders(lake).path == table.path
+    assert lake.tables("shop") == ["orders"]
+
+
+def test_names_with_upper_case_and_partitions_are_refused(lake: penstock.Catalog) -> None:
+    lake.create_database("shop")
+    for name, columns, more, said in (
+        ("shop.Orders", COLUMNS, {}, "its names are lower case"),
+        ("shop.orders", [("Id", "INT")], {}, "its names are lower case"),
+        ("shop.orders", COLUMNS, {"metastore.partitioned-table": "true"}, "partitions are not added"),
+        ("shop.orders", COLUMNS, {"metastore.tag-to-partition": "dt"}, "partitions are not added"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            lake.create_table(name, columns, options=more)
+    with pytest.raises(ConfigError, match="its names are lower case"):
+        lake.create_database("Shop")
+    assert lake.tables("shop") == []
+
+
+def test_a_commit_waits_for_the_lock_and_fails_without_it(
+    lake: penstock.Catalog, metastore: str, tmp_path: Path
+) -> None:
+    orders(lake)
+    short = penstock.Catalog(f"{tmp_path}/warehouse", options(metastore, **{"lock-acquire-timeout": "500 ms"}))
+    table = short.table("shop.orders")
+    with HiveLocks(HiveMetastore.of(metastore), 10_000, 50).held("shop.orders", Environment()):
+        with pytest.raises(CommitConflict, match="locked by another writer"):
+            put(table, 1)
+        with pytest.raises(CommitConflict, match="locked by another writer"):
+            short.alter_table("shop.orders", [penstock.AddColumn("n", "INT")])
+    assert not list(Path(table.path).rglob("manifest-*"))
+    put(table, 2)
+    assert ids(table) == [2]
+    check_invariants(table)
+
+
+def append_from(folder: str, metastore: str, first: str) -> None:
+    """Commit in a separate process, on a store that overwrites files."""
+    store = overwriting(metastore, Path(folder)).store("shop.events")
+    for number in range(int(first), int(first) + 10):
+        put(Table(store), number)
+
+
+def overwriting(metastore: str, folder: Path) -> penstock.Catalog:
+    """Return a catalog on a store like those on which Java relies on the lock."""
+    locks = HiveLocks(HiveMetastore.of(metastore), 60_000, 100)
+    backend = HiveCatalog(f"{folder}/warehouse", {}, Environment(), HiveMetastore.of(metastore), locks)
+    backend._place = lambda location: (OverwritingStorage(sync=False), location.removeprefix("file:"))  # type: ignore[method-assign]
+    return penstock.Catalog(f"{folder}/warehouse", backend=backend)
+
+
+def test_two_processes_lose_no_commit_on_a_store_that_overwrites(
+    lake: penstock.Catalog, metastore: str, tmp_path: Path
+) -> None:
+    lake.create_database("shop")
+    lake.create_table("shop.events", COLUMNS, options={"bucket": "-1", "commit.max-retries": "100"})
+    code = f"import sys; from {__name__} import append_from; append_from(*sys.argv[1:])"
+    words = [sys.executable, "-c", code, str(tmp_path), metastore]
+    writers = [subprocess.Popen([*words, first], cwd=ROOT) for first in ("0", "100")]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
+    table = lake.table("shop.events")
+    assert ids(table) == [first + number for first in (0, 100) for number in range(10)]
+    check_invariants(table)
+
+
+def test_tasks_open_the_same_tables(lake: penstock.Catalog, metastore: str, tmp_path: Path) -> None:
+    put(orders(lake), 1)
+    settings = pickle.loads(pickle.dumps(CatalogSettings.of(f"{tmp_path}/warehouse", options(metastore))))
+    store = settings.store("shop.orders")
+    assert ids(Table(pickle.loads(pickle.dumps(store)))) == [1]
+    assert isinstance(store.storage, LocalStorage)
+
+
+def test_a_pipeline_and_commands_use_the_metastore(
+    metastore: str, lake: penstock.Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = Shop(tmp_path)
+    sink = {"warehouse": f"{tmp_path}/warehouse", "metastore": "hive", "options": {"uri": metastore}}
+    shop.put("1.json", insert("Orders", {"id": 1, "Name": "a"}))
+    run(shop.spec(sink={"catalog": sink}))
+    shop.put("2.json", insert("Orders", {"id": 2, "Name": "b", "Q": 7}))
+    run(shop.spec(sink={"catalog": sink}))
+    assert [one.name for one in described(metastore, "ods.orders").sd.cols] == ["id", "name", "q"]
+    where = ["--warehouse", f"{tmp_path}/warehouse", "--catalog-conf", "metastore=hive"]
+    where += ["--catalog-conf", f"uri={metastore}"]
+    assert main(["tables", *where, "--json"]) == 0
+    assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
+    assert main(["compact", *where, "--database", "ods", "--table", "orders"]) == 0
+    assert ids(lake.table("ods.orders")) == [1, 2]
+
+
+def test_a_metastore_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    catalog = penstock.Catalog(str(tmp_path), options("thrift://127.0.0.1:1"))
+    with pytest.raises(StoreError, match="the Hive metastore does not answer") as caught:
+        catalog.databases()
+    assert caught.value.facts["metastore"] == "thrift://127.0.0.1:1"
+
+
+def test_the_next_server_is_used_when_one_does_not_answer(metastore: str, tmp_path: Path) -> None:
+    assert "default" in penstock.Catalog(str(tmp_path), options(f"thrift://127.0.0.1:1,{metastore}")).databases()

@@ -1,0 +1,92 @@
+"""Descriptions of tables in a Hive metastore."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from penstock.table.catalog.hive_objects import hive_type, is_external, is_paimon, new_table, update
+from penstock.table.schema.new_schema import create_schema
+from penstock.table.values.types import parse_type
+
+TYPES = [
+    ("BOOLEAN", "boolean"),
+    ("TINYINT", "tinyint"),
+    ("SMALLINT", "smallint"),
+    ("INT NOT NULL", "int"),
+    ("BIGINT", "bigint"),
+    ("FLOAT", "float"),
+    ("DOUBLE", "double"),
+    ("DECIMAL(10, 2)", "decimal(10,2)"),
+    ("CHAR(255)", "char(255)"),
+    ("CHAR(256)", "string"),
+    ("VARCHAR(65535)", "varchar(65535)"),
+    ("VARCHAR(65536)", "string"),
+    ("STRING", "string"),
+    ("BINARY(5)", "binary"),
+    ("VARBINARY(5)", "binary"),
+    ("BYTES", "binary"),
+    ("DATE", "date"),
+    ("TIME(3)", "string"),
+    ("TIMESTAMP(6)", "timestamp"),
+    ("TIMESTAMP(6) WITH LOCAL TIME ZONE", "timestamp"),
+    ("VARIANT", "struct<value:binary,metadata:binary>"),
+]
+
+
+@pytest.mark.parametrize(("paimon", "hive"), TYPES)
+def test_types_are_those_of_java(paimon: str, hive: str) -> None:
+    assert hive_type(parse_type(paimon)) == hive
+    assert hive_type(parse_type({"type": "ARRAY", "element": paimon})) == f"array<{hive}>"
+    assert hive_type(parse_type({"type": "MAP", "key": "STRING", "value": paimon})) == f"map<string,{hive}>"
+    assert hive_type(parse_type({"type": "MULTISET", "element": paimon})) == f"map<{hive},int>"
+    row = {"type": "ROW", "fields": [{"id": 1, "name": "f", "type": paimon}, {"id": 2, "name": "g", "type": "INT"}]}
+    assert hive_type(parse_type(row)) == f"struct<f:{hive},g:int>"
+
+
+def test_keys_are_parameters_and_partition_columns_are_columns() -> None:
+    columns = [("dt", "STRING"), ("id", "INT"), ("v", "STRING")]
+    schema = create_schema(columns, ["dt", "id"], ["dt"], {"bucket": "2"}, "sales", now=1)
+    table = new_table("shop", "orders", "file:/lake/shop.db/orders", schema)
+    assert table.parameters == {
+        "bucket": "2",
+        "partition": "dt",
+        "primary-key": "dt,id",
+        "bucket-key": "id",
+        "comment": "sales",
+        "table_type": "PAIMON",
+        "storage_handler": "org.apache.paimon.hive.PaimonStorageHandler",
+    }
+    assert [one.name for one in table.sd.cols] == ["dt", "id", "v"]
+    assert is_paimon(table)
+    assert not is_external(table)
+
+
+def test_parameters_of_others_are_kept_and_removed_options_are_not() -> None:
+    before = create_schema([("id", "INT")], options={"bucket": "-1", "write-only": "true"}, comment="old", now=1)
+    after = create_schema([("id", "INT"), ("v", "INT")], options={"bucket": "-1"}, now=1)
+    table = new_table("shop", "orders", "file:/orders", before)
+    table.parameters["theirs"] = "1"
+    assert update(table, after, before)
+    assert table.parameters["theirs"] == "1"
+    assert not {"write-only", "comment"} & table.parameters.keys()
+    assert [one.name for one in table.sd.cols] == ["id", "v"]
+    assert not update(table, after, after)
+
+
+def test_partition_columns_that_java_described_stay_where_they_are() -> None:
+    schema = create_schema([("dt", "STRING"), ("id", "INT")], (), ["dt"], {"bucket": "-1"}, now=1)
+    table = new_table("shop", "orders", "file:/orders", schema)
+    table.partitionKeys, table.sd.cols = [table.sd.cols[0]], table.sd.cols[1:]
+    expected = copy.deepcopy(table)
+    assert not update(table, schema, schema)
+    assert table == expected
+
+
+def test_a_table_that_hive_4_translated_is_still_managed() -> None:
+    table = new_table("shop", "orders", "file:/orders", create_schema([("id", "INT")], options={"bucket": "-1"}, now=1))
+    table.tableType, table.parameters["EXTERNAL"] = "EXTERNAL_TABLE", "TRUE"
+    assert is_external(table)
+    table.parameters["TRANSLATED_TO_EXTERNAL"] = "TRUE"
+    assert not is_external(table)

@@ -23,7 +23,10 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     place = place_like(statement, str(reason)) or statement.place
     # DuckDB shows the line of the statement that it received, which is not the user's.
     message = str(reason).partition("\n\nLINE ")[0]
-    return ConfigError(f"the SQL cannot be parsed: {message}", line=place.line, column=place.column)
+    named = _NAMED.search(message)
+    quoted = named is not None and f'"{named[1]}"' in statement.text
+    hint = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else None
+    return ConfigError(f"the SQL cannot be parsed: {message}", line=place.line, column=place.column, hint=hint)
 
 
 def missing_table(catalog: Catalog, name: str, sql: str) -> TableMissing:

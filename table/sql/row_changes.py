@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
@@ -38,6 +40,7 @@ class RowChanges:
     """
 
     table: Table
+    refuses_older: bool = False
     counts: dict[int, int] = field(default_factory=lambda: dict.fromkeys((INSERT, UPDATE_AFTER, DELETE), 0))
 
     def write(self, writer: TableWriter, batch: pa.RecordBatch) -> None:
@@ -48,7 +51,10 @@ class RowChanges:
         old = pa.RecordBatch.from_arrays(batch.columns[1 : 1 + width], names=names)
         new = pa.RecordBatch.from_arrays(batch.columns[1 + width :], names=names)
         changed = kinds == UPDATE_AFTER
-        self._refuse_nulls(old.filter(pa.array(changed)), new.filter(pa.array(changed)))
+        before, after = old.filter(pa.array(changed)), new.filter(pa.array(changed))
+        self._refuse_nulls(before, after)
+        if self.refuses_older:
+            self._refuse_older(before, after)
         if changed.any() and self.table.definition.typed[CHANGELOG_PRODUCER].copies_input:
             self._write(writer, old, changed, UPDATE_BEFORE)
         for rows, kind in ((old, DELETE), (new, UPDATE_AFTER), (new, INSERT)):
@@ -65,24 +71,49 @@ class RowChanges:
         if not merge_engine(self.table.definition.typed).null_means_unchanged:
             return
         for name in old.schema.names:
-            if new.column(name).null_count > old.column(name).null_count:
+            if pc.any(pc.and_(pc.is_null(new.column(name)), pc.is_valid(old.column(name)))).as_py():
                 raise ConfigError(
                     f"the column {name!r} cannot be set to null: in a partial-update table null keeps the old value",
                     table=self.table.name,
                     hint="delete the row and insert it again, if the table allows deletes",
                 )
 
+    def _refuse_older(self, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
+        """Refuse new rows that the table would ignore, because their sequence field is lower than that of the old."""
+        spec = merge_spec(self.table.definition)
+        older, same = np.zeros(old.num_rows, np.bool_), np.ones(old.num_rows, np.bool_)
+        for name in spec.sequence_fields:
+            a, b = old.column(name), new.column(name)
+            lower = pc.greater(b, a) if spec.descending else pc.less(b, a)
+            lost = pc.and_(pc.is_null(b), pc.is_valid(a))
+            older |= same & _mask(pc.or_(pc.fill_null(lower, fill_value=False), lost))
+            same &= _mask(pc.fill_null(pc.equal(a, b), fill_value=False)) | _mask(pc.and_(pc.is_null(a), pc.is_null(b)))
+        if older.any():
+            raise ConfigError(
+                "the update would be ignored: it makes rows older by the sequence field of the table",
+                table=self.table.name,
+                sequence_field=", ".join(spec.sequence_fields),
+                key={name: new.column(name)[int(older.argmax())].as_py() for name in self.table.primary_keys},
+                hint="DELETE the row and INSERT it again, or set a value that is not older",
+            )
+
     def result(self, snapshot: int | None) -> pa.Table:
         """Return the result of the statement."""
         return changed_rows(self.counts[INSERT], self.counts[UPDATE_AFTER], self.counts[DELETE], snapshot)
 
 
-def write_changes(context: SqlContext, table: Table, writer: TableWriter, sql: str) -> pa.Table:
+def _mask(values: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def write_changes(
+    context: SqlContext, table: Table, writer: TableWriter, sql: str, *, refuses_older: bool = False
+) -> pa.Table:
     """Write the changes that a query returns, in one commit.
 
     The writer was opened before anything of the query was read, so that its commit finds the rows of other jobs.
     """
-    changes = RowChanges(table)
+    changes = RowChanges(table, refuses_older)
     for batch in context.session.batches(sql):
         changes.write(writer, batch)
     snapshots = writer.commit() if any(changes.counts.values()) else []
@@ -105,7 +136,7 @@ def update(context: SqlContext, statement: Update) -> pa.Table:
     target = target_text(context, statement.name)
     with table.writer() as writer:
         query = f"SELECT {UPDATE_AFTER}, {old}, {new} FROM {target} AS {alias}{where}"
-        return write_changes(context, table, writer, query)
+        return write_changes(context, table, writer, query, refuses_older=True)
 
 
 def new_values(context: SqlContext, table: Table, alias: str, assignments: Assignments) -> list[str]:

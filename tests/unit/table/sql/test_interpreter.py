@@ -235,6 +235,36 @@ def test_partial_updates_cannot_set_null(shop: Shop) -> None:
     shop.run("INSERT INTO t VALUES (1, 1), (2, NULL); UPDATE t SET v = v + 1")
     assert shop.rows("SELECT * FROM t ORDER BY id") == [(1, 2), (2, None)]
     assert "cannot be set to null" in str(shop.refused("UPDATE t SET v = NULL"))
+    assert "cannot be set to null" in str(shop.refused("UPDATE t SET v = CASE WHEN id = 2 THEN 5 END"))
+
+
+@pytest.mark.parametrize(
+    ("order", "seq", "refused"),
+    [
+        ("ascending", "seq - 1", True),
+        ("ascending", "NULL", True),
+        ("ascending", "seq", False),
+        ("ascending", "seq + 1", False),
+        ("descending", "seq + 1", True),
+        ("descending", "seq - 1", False),
+    ],
+)
+def test_an_update_that_the_sequence_field_would_ignore_is_refused(
+    shop: Shop, order: str, seq: str, refused: bool
+) -> None:
+    options = f"'sequence.field' = 'seq', 'sequence.field.sort-order' = '{order}'"
+    shop.run(f"CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v INT, seq INT) WITH ({options})")
+    shop.run("INSERT INTO t VALUES (1, 1, 10)")
+    update = f"UPDATE t SET v = 2, seq = {seq}"
+    if refused:
+        assert "the update would be ignored" in str(shop.refused(update))
+    else:
+        shop.run(update)
+    assert shop.rows("SELECT v FROM t") == [(1 if refused else 2,)]
+
+
+def test_texts_in_double_quotes_are_explained(shop: Shop) -> None:
+    assert "texts are in single quotes" in str(shop.refused('SELECT * FROM orders WHERE status = "new"'))
 
 
 def test_a_merge_runs_the_first_clause_that_applies(shop: Shop) -> None:

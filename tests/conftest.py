@@ -27,6 +27,7 @@ TOOLS = {
     "kafka": ("java", "mvn"),
     "hdfs": ("java", "mvn"),
     "hive": ("java",),
+    "postgres": ("apt-get",),
     "mysql": ("apt-get", "dpkg-deb"),
     "browser": ("chromium",),
     "docker": ("docker",),

@@ -1,4 +1,4 @@
-"""The databases that JDBC URLs refer to, as Python's drivers connect to them: SQLite, MySQL and MariaDB."""
+"""The databases that JDBC URLs refer to, as Python's drivers connect to them: SQLite, MySQL, MariaDB and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.errors import ConfigError, StoreError, nearest
 from penstock.references import resolve
 
 _URL = re.compile(r"jdbc:(?P<kind>[a-z]+):(?P<place>[^?]*)(?:\?(?P<parameters>.*))?", re.DOTALL)
-_FORMS = "jdbc:sqlite:/path/to/names.sqlite, jdbc:mysql://host:3306/database or jdbc:mariadb://host:3306/database"
+_FORMS = "jdbc:sqlite:/path/to/names.sqlite, jdbc:mysql://host:3306/database or jdbc:postgresql://host:5432/database"
 _TIMEOUT_SECONDS = 30
 
 
@@ -65,7 +65,7 @@ class JdbcDatabase:
     def session(self) -> Iterator[Session]:
         """Connect for a few statements, each of which is committed by itself. StoreError when one fails."""
         driver = _DRIVERS[self.kind]
-        module = import_module(driver.module)
+        module = _driver_module(driver.module)
         try:
             with closing(driver.connect(module, self.place, {k: resolve(v) for k, v in self.properties})) as connection:
                 yield Session(connection, module, driver.placeholder)
@@ -123,6 +123,16 @@ class _Driver:
     seconds_since: str
 
 
+def _driver_module(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ConfigError(
+            "the client of PostgreSQL is not installed",
+            hint="on all machines of the job:  pip install psycopg psycopg-binary",
+        ) from error
+
+
 def _sqlite_path(place: str) -> str:
     path = re.sub(r"^file:(//)?", "", place)
     if not path.startswith("/"):
@@ -159,6 +169,13 @@ def _connect_mysql(module: Any, place: str, properties: Mapping[str, str]) -> An
     return module.connect(_server(place), properties)
 
 
+def _connect_postgresql(module: Any, place: str, properties: Mapping[str, str]) -> Any:
+    server = _server(place)
+    # The time of a lock has no time zone: all sessions must use the same one.
+    fixed = {"autocommit": True, "connect_timeout": _TIMEOUT_SECONDS, "options": "-c timezone=UTC"}
+    return module.connect(**properties, **fixed, dbname=server.pop("database"), **server)
+
+
 _MYSQL = _Driver(
     "penstock.table.catalog.jdbc_mysql",
     _connect_mysql,
@@ -178,4 +195,12 @@ _DRIVERS = {
     ),
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
+    "postgresql": _Driver(
+        "psycopg",
+        _connect_postgresql,
+        _server,
+        frozenset({"user", "password", "sslmode", "sslrootcert"}),
+        "%s",
+        "EXTRACT(EPOCH FROM AGE(NOW(), acquired_at))",
+    ),
 }

@@ -28,7 +28,7 @@ def test_a_url_may_contain_properties() -> None:
     [
         ("sqlite:/names.db", "is not the URL of a supported database"),
         ("jdbc:oracle:thin:@host", "is not the URL of a supported database"),
-        ("jdbc:postgresql://host/names", "jdbc:postgresql://host/names is not the URL of a supported database"),
+        ("jdbc:postgresql://host/names?sslMode=require", "have no property 'sslMode'"),
         ("jdbc:sqlite:names.db", "absolute path"),
         ("jdbc:sqlite::memory:", "absolute path"),
         ("jdbc:mysql://host", "names no host and database"),

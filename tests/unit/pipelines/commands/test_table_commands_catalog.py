@@ -1,9 +1,10 @@
-"""`--catalog-conf` of the commands on tables: a catalog that is no folder is refused by each of them."""
+"""`--catalog-conf` of the commands on tables: kinds of catalogs that work, and those that each command refuses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -86,3 +87,27 @@ def test_options_of_a_catalog_without_effect_are_logged_once(tmp_path: Path, cap
         "catalog option has no effect option=lock.enabled"
         ' instead="commits need no lock: a snapshot file is created only if it does not exist"'
     ]
+
+
+@pytest.mark.parametrize("command", sorted(TABLE_COMMANDS.keys() - REFUSED.keys()))
+def test_a_command_does_with_a_jdbc_catalog_what_it_does_with_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    words = [command, *WORDS.get(command, ["--database", "shop", "--table", "orders"]), *NEEDED.get(command, [])]
+    outcomes = []
+    for kind in ("filesystem", "jdbc"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        conf = {"metastore": kind} | ({"uri": f"jdbc:sqlite:{folder}/names.sqlite"} if kind == "jdbc" else {})
+        catalog = penstock.Catalog(str(folder / "lake"), conf)
+        catalog.create_database("shop")
+        columns, key, options = [("dt", "STRING"), ("id", "INT")], ["dt", "id"], {"bucket": "1"}
+        table = catalog.create_table("shop.orders", columns, key, ["dt"], options)
+        with table.writer() as writer:
+            writer.write(pa.table({"dt": ["a"], "id": pa.array([1], pa.int32())}))
+            writer.commit()
+        pairs = [word for name, value in conf.items() for word in ("--catalog-conf", f"{name}={value}")]
+        code = main([*words, "--warehouse", str(folder / "lake"), *pairs])
+        error = capsys.readouterr().err.replace(str(folder), "")
+        outcomes.append((code, [line for line in error.splitlines() if "catalog option has no effect" not in line]))
+    assert outcomes[0] == outcomes[1]

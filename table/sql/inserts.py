@@ -11,7 +11,8 @@ from penstock.table.handle import Table
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.sql.context import SqlContext, done
-from penstock.table.sql.statements import CreateTable, Insert
+from penstock.table.sql.row_statements import Insert
+from penstock.table.sql.statements import CreateTable
 from penstock.table.sql.text import quoted
 from penstock.table.values.arrow_types import NO_ID, arrow_schema, from_arrow
 from penstock.table.values.types import AtomicType, Field

@@ -17,6 +17,7 @@ from penstock.table.sql.listings import describe, show
 from penstock.table.sql.merges import merge
 from penstock.table.sql.procedures import call
 from penstock.table.sql.row_changes import delete, update
+from penstock.table.sql.row_statements import Delete, Insert, Merge, Update
 from penstock.table.sql.statements import (
     AlterTable,
     Analyze,
@@ -24,21 +25,17 @@ from penstock.table.sql.statements import (
     CreateCatalog,
     CreateDatabase,
     CreateTable,
-    Delete,
     Describe,
     DropCatalog,
     DropDatabase,
     DropPartitions,
     DropTable,
-    Insert,
-    Merge,
     RenameTable,
     SessionOption,
     Show,
     SqlQuery,
     Statement,
     TruncateTable,
-    Update,
     Use,
     View,
 )

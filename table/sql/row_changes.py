@@ -21,7 +21,7 @@ from penstock.table.operations.write import TableWriter
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import cast_text, changed_rows, own_name
-from penstock.table.sql.statements import Assignments, Delete, Update
+from penstock.table.sql.row_statements import Assignments, Delete, Update
 from penstock.table.sql.text import SqlToken, quoted, tokens_of
 from penstock.table.values.arrow_types import arrow_schema
 

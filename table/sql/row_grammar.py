@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.table.sql.cursor import Cursor
-from penstock.table.sql.statements import Assignments, Delete, Insert, Merge, MergeClause, Update
+from penstock.table.sql.row_statements import Assignments, Delete, Insert, Merge, MergeClause, Update
 
 _QUERY_WORDS = {"select", "with", "values", "from", "table", "("}
 

@@ -6,14 +6,12 @@ Queries, conditions and values are kept as the user's text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.table.schema.changes import SchemaChange
+from penstock.table.sql.row_statements import Delete, Insert, Merge, Names, Update
 from penstock.table.values.types import DataType, Field
-
-Names: TypeAlias = tuple[str, ...]
-Assignments: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,64 +115,6 @@ class TruncateTable:
     """TRUNCATE TABLE."""
 
     name: Names
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """INSERT INTO or INSERT OVERWRITE. A value of `partition` is the text of an expression, or None for a column."""
-
-    name: Names
-    query: str
-    overwrite: bool = False
-    columns: tuple[str, ...] | None = None
-    partition: Mapping[str, str | None] = field(default_factory=dict)
-    by_name: bool = False
-    options: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """UPDATE."""
-
-    name: Names
-    alias: str | None
-    assignments: Assignments
-    where: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """DELETE FROM."""
-
-    name: Names
-    alias: str | None
-    where: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class MergeClause:
-    """A WHEN clause of MERGE INTO.
-
-    `rows` are "matched", "not matched" or "not matched by source"; `action` is "update", "delete" or "insert". Without
-    assignments an update or insert sets all columns from the source (`*`).
-    """
-
-    rows: str
-    action: str
-    condition: str | None
-    assignments: Assignments | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """MERGE INTO. `source` is the text of a table or of a query in brackets."""
-
-    name: Names
-    alias: str | None
-    source: str
-    source_alias: str
-    on: str
-    clauses: tuple[MergeClause, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from penstock.table.sql.catalog_grammar import OURS, create_catalog, create_database, own_options
 from penstock.table.sql.column_grammar import read_column
 from penstock.table.sql.cursor import Cursor
-from penstock.table.sql.statements import CreateTable, Names, Statement, View
+from penstock.table.sql.row_statements import Names
+from penstock.table.sql.statements import CreateTable, Statement, View
 from penstock.table.values.types import Field
 
 

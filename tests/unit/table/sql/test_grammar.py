@@ -20,28 +20,24 @@ from penstock.table.schema.changes import (
 )
 from penstock.table.schema.type_text import written
 from penstock.table.sql.grammar import read_statement, script_parts
+from penstock.table.sql.row_statements import Delete, Insert, Merge, MergeClause, Update
 from penstock.table.sql.statements import (
     AlterTable,
     Call,
     CreateCatalog,
     CreateDatabase,
     CreateTable,
-    Delete,
     Describe,
     DropCatalog,
     DropDatabase,
     DropPartitions,
     DropTable,
-    Insert,
-    Merge,
-    MergeClause,
     RenameTable,
     SessionOption,
     Show,
     SqlQuery,
     Statement,
     TruncateTable,
-    Update,
     Use,
     View,
 )

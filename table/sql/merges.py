@@ -13,9 +13,10 @@ from penstock.table.handle import Table
 from penstock.table.operations.delete import check_deletable
 from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import cast_text, own_name
-from penstock.table.sql.row_changes import check_updatable, target_text, write_changes
+from penstock.table.sql.row_changes import target_text, write_changes
 from penstock.table.sql.row_statements import Assignments, Merge, MergeClause
 from penstock.table.sql.text import quoted, tokens_of
+from penstock.table.sql.update_rules import check_updatable
 from penstock.table.values.arrow_types import arrow_schema
 
 _KINDS = {"update": UPDATE_AFTER, "delete": DELETE, "insert": INSERT}

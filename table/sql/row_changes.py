@@ -14,8 +14,7 @@ from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.table.catalog.base import split_name
 from penstock.table.handle import Table
-from penstock.table.merge.engines.registry import ENGINES, merge_engine, merge_spec
-from penstock.table.merge.spec import MergeEngine
+from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
@@ -23,12 +22,8 @@ from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import cast_text, changed_rows, own_name
 from penstock.table.sql.row_statements import Assignments, Delete, Update
 from penstock.table.sql.text import SqlToken, quoted, tokens_of
+from penstock.table.sql.update_rules import check_newest_rows, check_updatable
 from penstock.table.values.arrow_types import arrow_schema
-
-
-def _can_update(engine: MergeEngine) -> bool:
-    """Return whether a new row replaces the old one, or the values of it that are not null."""
-    return engine.newest_wins or engine.null_means_unchanged
 
 
 @dataclass(slots=True)
@@ -155,37 +150,6 @@ def new_values(context: SqlContext, table: Table, alias: str, assignments: Assig
     ]
 
 
-def check_updatable(table: Table, verb: str, assigned: Sequence[str]) -> None:
-    """Raise ConfigError unless rows of the table can be updated: the rules of Paimon."""
-    if not table.primary_keys:
-        raise ConfigError(
-            f"{verb} needs a table with a primary key",
-            table=table.name,
-            hint="INSERT OVERWRITE t SELECT ... with the changed values; DELETE works without a key",
-        )
-    engine = merge_engine(table.definition.typed)
-    if not _can_update(engine):
-        possible = " and ".join(name for name, other in ENGINES.items() if _can_update(other))
-        raise ConfigError(
-            f"{verb} is not possible with the merge engine {engine.name}",
-            table=table.name,
-            hint=f"it is with {possible}; INSERT INTO merges a row with the existing one",
-        )
-    if merge_spec(table.definition).rowkind_field:
-        raise ConfigError(
-            f"{verb} is not possible: the table reads the kind of a row from one of its columns",
-            table=table.name,
-            hint="INSERT INTO the table rows with the kind that they should have",
-        )
-    keys = [name for name in assigned if own_name(table, name) in table.primary_keys]
-    if keys:
-        raise ConfigError(
-            f"{keys[0]!r} is a part of the key and cannot be changed",
-            table=table.name,
-            hint="DELETE the row, and INSERT it with the new key",
-        )
-
-
 def delete(context: SqlContext, statement: Delete) -> pa.Table:
     """Run DELETE FROM. Without a condition the table is truncated."""
     table = context.table(statement.name)
@@ -199,6 +163,7 @@ def delete(context: SqlContext, statement: Delete) -> pa.Table:
     if not table.primary_keys:
         return _delete_appended(table, statement, statement.where)
     check_deletable(table.definition, table.name)
+    check_newest_rows(table, "DELETE")
     alias = quoted(statement.alias or statement.name[-1])
     columns = ", ".join(f"{alias}.{quoted(one.name)}" for one in table.definition.fields)
     target = target_text(context, statement.name)

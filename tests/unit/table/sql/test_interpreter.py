@@ -263,6 +263,25 @@ def test_an_update_that_the_sequence_field_would_ignore_is_refused(
     assert shop.rows("SELECT v FROM t") == [(1 if refused else 2,)]
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("scan.snapshot-id", "1"), ("scan.fallback-branch", "b"), ("incremental-between", "0,1"), ("scan.tag-name", "t")],
+)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE orders SET status = 'x'",
+        "DELETE FROM orders WHERE id = 1",
+        "MERGE INTO orders o USING (SELECT 1 AS id) s ON o.id = s.id WHEN MATCHED THEN UPDATE SET status = 'x'",
+    ],
+)
+def test_changes_are_made_to_the_newest_rows_only(shop: Shop, option: str, value: str, statement: str) -> None:
+    shop.run("CALL sys.create_tag('orders', 't'); CALL sys.create_branch('orders', 'b', 't')")
+    shop.run(f"INSERT INTO orders VALUES (1, 'second', 1, 'a'); ALTER TABLE orders SET ('{option}' = '{value}')")
+    assert option in str(shop.refused(statement))
+    shop.run(f"ALTER TABLE orders RESET ('{option}'); {statement}")
+
+
 def test_texts_in_double_quotes_are_explained(shop: Shop) -> None:
     assert "texts are in single quotes" in str(shop.refused('SELECT * FROM orders WHERE status = "new"'))
 

@@ -17,6 +17,7 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.operations.delete import check_deletable
 from penstock.table.sql.session import Session
 from penstock.table.sql.text import SqlToken, duck_text, quoted, tokens_of
+from penstock.table.sql.update_rules import check_newest_rows
 
 ACTIONS = (
     "matched-upsert",
@@ -104,6 +105,7 @@ def delete_by_query(catalog: Catalog, target: str, where: str, source_sql: Seque
     if not table.primary_keys:
         raise ConfigError("rows can be deleted by a query only in a table with a primary key", table=table.name)
     check_deletable(table.definition, table.name)
+    check_newest_rows(table, "DELETE")
     with table.writer() as writer, Session(catalog, database) as session:
         for statement in source_sql:
             session.run(statement)
@@ -121,6 +123,7 @@ def _check(table: Table, clauses: Sequence[Clause]) -> None:
         raise ConfigError("only a table with a primary key can be merged into", table=table.name)
     if not clauses:
         raise ConfigError("the merge has no actions", hint=f"name one of {', '.join(ACTIONS)}")
+    check_newest_rows(table, "a merge")
     if any(clause.kind == DELETE for clause in clauses):
         check_deletable(table.definition, table.name)
     for group in ("matched", "not-matched-by-source"):

@@ -17,7 +17,7 @@ from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.operations import delete as deleting
 from penstock.table.operations.overwrite import OverwriteWriter
-from penstock.table.sql.merge_into import Clause, merge_into
+from penstock.table.sql.merge_into import Clause, delete_by_query, merge_into
 from penstock.table.sql.session import Session
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
@@ -337,6 +337,19 @@ def test_sql_reads_tables_system_tables_and_the_past(shop: penstock.Catalog, sql
     add(table, (5, "five", None))
     with Session(shop, "shop") as session:
         assert session.query(sql)["v"].to_pylist() == expected
+
+
+def test_rows_of_another_state_are_not_written_back(shop: penstock.Catalog) -> None:
+    """The table has an option that makes its reads return an old snapshot."""
+    add(shop.table("shop.t"), (1, "newest", None))
+    shop.alter_table("shop.t", [penstock.SetOption("scan.snapshot-id", "1")])
+    upsert = Clause("matched-upsert", "price = 7")
+    with pytest.raises(ConfigError, match="changes the newest rows"):
+        merge_into(shop, "shop.t", "shop.s", "t.id = s.id", [upsert])
+    with pytest.raises(ConfigError, match="changes the newest rows"):
+        delete_by_query(shop, "shop.t", "id IN (SELECT id FROM shop.s)")
+    shop.alter_table("shop.t", [penstock.ResetOption("scan.snapshot-id")])
+    assert (1, "newest", None) in content(shop.table("shop.t"))
 
 
 def test_sql_that_is_wrong_is_told_in_duckdbs_words(shop: penstock.Catalog) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.plan import plan_state
 from penstock.table.read.scan import Scan
+from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 
@@ -66,7 +67,9 @@ def _delete_by_keys(store: TableStore, condition: RowFilter, user: str) -> list[
     # The writer reads the table state before the scan does, so that the commit detects rows other jobs write later.
     with TableWriter.open(store, user) as writer:
         found = False
-        for batch in Scan.of(store, where=condition.given, falls_back=False).to_batches():
+        # Options of the table may make reads return an old snapshot. The newest rows are deleted.
+        newest = replace(Scan.of(store, where=condition.given, falls_back=False), travel=Travel(), between=None)
+        for batch in newest.to_batches():
             writer.write(batch, np.full(batch.num_rows, DELETE, np.int8))
             found = True
         return writer.commit() if found else []

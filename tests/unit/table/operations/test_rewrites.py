@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.operations import delete as deleting
 from penstock.table.operations.overwrite import OverwriteWriter
+from penstock.table.read.scan import Scan
+from penstock.table.read.time_travel import Travel
 from penstock.table.sql.merge_into import Clause, delete_by_query, merge_into
 from penstock.table.sql.session import Session
 from tests.invariants import check_invariants
@@ -47,6 +50,18 @@ def test_rows_are_deleted_by_an_expression_or_by_sql(tmp_path: Path, where: pc.E
     assert content(table) == [(1, "a", None), (3, "c", None)]
     assert table.delete(where) == []
     check_invariants(table)
+
+
+@pytest.mark.parametrize(("option", "value"), [("scan.snapshot-id", "1"), ("incremental-between", "0,1")])
+def test_rows_of_the_newest_snapshot_are_deleted(tmp_path: Path, option: str, value: str) -> None:
+    """The table has an option that makes its reads return an old snapshot."""
+    table = new_table(tmp_path, options={option: value})
+    add(table, (1, "old", None), (2, "b", None))
+    add(table, (1, "new", None))
+    assert table.delete("name = 'old'") == []
+    assert len(table.delete("name = 'new'")) == 1
+    newest = replace(Scan.of(table.store), travel=Travel(), between=None)
+    assert newest.to_arrow()["id"].to_pylist() == [2]
 
 
 def test_null_conditions_delete_nothing(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def check_checkpoint(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
             f"{needed.fix}; or use a checkpoint on a local disk:  --checkpoint /var/lib/penstock/NAME",
             0 if submitted else 2,
         )
-    folder = CheckpointFolder(location, spec.sink.catalog.options)
+    folder = CheckpointFolder(location, spec.sink.catalog.store_options)
     progress = folder.progress()
     if folder.exists:
         folder.probe()

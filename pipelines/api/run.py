@@ -70,7 +70,7 @@ def run_here(
 
     job = ready(spec)  # reports errors in the description before a JVM is started
     check_checkpoint_store(spec, settings or {})
-    folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options)
+    folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
     check_writable(folder)
     refuse_second_driver(folder)
     found = session or active_session()
@@ -162,7 +162,7 @@ def watched(spec: PipelineSpec, running: JobRun) -> Iterator[RunMonitor]:
     job, connector = running.job, connector_of(spec.source)
     watch = RunMonitor(
         name=job.name,
-        folder=CheckpointFolder(spec.checkpoint, spec.sink.catalog.options),
+        folder=CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options),
         warehouse=job.warehouse,
         running=running,
         source=job.source,

@@ -82,7 +82,7 @@ def begun(spec: PipelineSpec, place: str) -> PipelineSpec:
     """The pipeline as it begins at `place`. A checkpoint that has begun already knows better, so that is refused."""
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 
-    if CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().planned is not None:
+    if CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).progress().planned is not None:
         raise ConfigError(
             "the checkpoint has a position already; --from is for new checkpoints",
             checkpoint=spec.checkpoint,

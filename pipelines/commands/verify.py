@@ -88,7 +88,7 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
         if source is None:
             hint = "servers whose tables can be read, such as MySQL, can be compared"
             raise ConfigError(f"a source of type {spec.source.type} has no rows to compare with", hint=hint)
-        checkpoint = CheckpointFolder(spec.checkpoint, catalog.options)
+        checkpoint = CheckpointFolder(spec.checkpoint, catalog.store_options)
         reached = checkpoint.progress().offsets
         verification = Verification(
             spec.pipeline.name,

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from penstock.errors import ConfigError
 from penstock.pipelines.config.rules import EventType
 from penstock.settings import Names, Seconds, Strict, Text, told_in_place
+from penstock.storage.catalog_options import is_catalog_option
 from penstock.table.catalog.registry import DEFAULT, LOWER_CASE, metastores
 
 
@@ -29,6 +30,11 @@ class CatalogConfig(Strict):
     metastore: str = DEFAULT
     case_sensitive: bool = True
     options: Text = Field(default_factory=dict)
+
+    @property
+    def store_options(self) -> Text:
+        """Return the options for stores beside the catalog, such as that of the checkpoint."""
+        return {name: value for name, value in self.options.items() if not is_catalog_option(name)}
 
     @field_validator("metastore", mode="before")
     @classmethod

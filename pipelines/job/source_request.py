@@ -27,7 +27,7 @@ def request_of(spec: PipelineSpec) -> SourceRequest:
     """Return what the pipeline asks of its source, whichever it is."""
     pipeline, selection, sink = spec.pipeline, spec.selection, spec.sink
     mapping = TypeMapping.of(sink.type_mapping)
-    checkpoint = CheckpointFolder(spec.checkpoint, sink.catalog.options)
+    checkpoint = CheckpointFolder(spec.checkpoint, sink.catalog.store_options)
     return SourceRequest(
         state=checkpoint.source_state(spec.source.type),
         snapshot_requests=checkpoint.snapshot_requests,

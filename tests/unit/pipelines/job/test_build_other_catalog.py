@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.pipelines.api.check_places import check_checkpoint
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.mapping.target_tables import settings_of
+from penstock.storage import catalog_options
 from penstock.table.handle import Table
 from tests.here import run
 from tests.invariants import check_invariants
@@ -122,3 +124,12 @@ def test_the_login_of_a_jdbc_catalog_is_not_shown(shop: Shop) -> None:
     shown = repr(shop.spec(sink={"catalog": {"warehouse": "/lake", "metastore": "jdbc", "options": options}}))
     assert "host/names" in shown
     assert "hunter" not in shown
+
+
+def test_a_checkpoint_does_not_receive_the_options_of_the_catalog(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    catalog_options._warn.cache_clear()
+    options = {"uri": f"jdbc:sqlite:{shop.folder}/names.sqlite", "lock.enabled": "true", "local.sync": "false"}
+    given = shop.spec(sink={"catalog": {"warehouse": f"{shop.folder}/lake", "metastore": "jdbc", "options": options}})
+    assert given.sink.catalog.store_options == {"local.sync": "false"}
+    assert list(check_checkpoint(given))
+    assert "catalog option has no effect" not in caplog.text

@@ -13,7 +13,7 @@ from penstock.ingest.mysql.byte_view import SPARE, Bools, Bytes, Int64s, at_ever
 # From this mean length on, a view array that Arrow copies is faster than a gather of single bytes (measured per cell:
 # 52 against 145 ns at 4 to 10 bytes, 860 against 80 ns at 100).
 _LONG = 16
-_INLINE = 12
+_INLINE, _WORD = 12, 8
 
 
 def validity(null: Bools) -> pa.Buffer | None:
@@ -61,8 +61,9 @@ def _views(kind: pa.DataType, data: Bytes, start: Int64s, length: Int64s, null: 
 
 
 def _short_content(data: Bytes, start: Int64s, length: Int64s) -> Bytes:
-    # A short cell at the very end would be read beyond the spare bytes, so such reads are shifted back.
-    last = len(data) - _INLINE
+    # A short cell at the very end would be read beyond the buffer, so such reads are shifted back. They are made in
+    # words of eight bytes.
+    last = max(len(data) - 2 * _WORD, 0)
     begin = np.minimum(start, last)
     content = gathered(data, begin, _INLINE)
     for place in np.flatnonzero(begin < start):

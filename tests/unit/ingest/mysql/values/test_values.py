@@ -196,3 +196,11 @@ def test_slices_of_any_length_come_out_whole(values: list[bytes | None]) -> None
     start = np.cumsum(length) - length
     null = np.array([value is None for value in values])
     assert slices(pa.binary(), spare(content), start, length, null).to_pylist() == values
+
+
+@pytest.mark.parametrize("length", range(13))
+def test_a_short_text_at_the_very_end_beside_long_ones(length: int) -> None:
+    long, short = b"x" * 100, b"y" * length
+    start, size = np.array([0, 100]), np.array([100, length])
+    found = slices(pa.string(), spare(long + short), start, size, np.zeros(2, np.bool_))
+    assert found.to_pylist() == [long.decode(), short.decode()]

@@ -45,7 +45,8 @@ class SourceField:
 class SourceSchema:
     """The columns and keys of one source table as the producer declares them.
 
-    `dialect` is the language of the type texts: mysql, debezium, avro, aliyun, or text if no types are declared.
+    `dialect` is the language of the type texts: mysql, postgres, debezium, avro, aliyun, or text if no types are
+    declared.
     `comment` is the table's comment, None if the source has none. If `comments_follow` is false, comments apply only to
     new tables and columns: those of existing tables and columns stay as they are.
     """

@@ -11,6 +11,7 @@ from penstock.formats.debezium.connect import ConnectType
 from penstock.schema_evolution.types.debezium import avro_type, debezium_type
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.mysql import knows, mysql_type
+from penstock.schema_evolution.types.postgres import postgres_type
 from penstock.table.values.types import STRING, AtomicType, DataType, parse_type, type_json
 
 _DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
@@ -18,6 +19,7 @@ _DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
     "aliyun": mysql_type,
     "debezium": debezium_type,
     "avro": avro_type,
+    "postgres": postgres_type,
 }
 
 

@@ -81,7 +81,7 @@ FLOORS = {
         {"source", "fetched_chunk", "carried_errors"},
         {"decoded_source", "spark_stream"},
         {"connector"},
-        {"kafka", "files", "mysql"},
+        {"kafka", "files", "mysql", "postgres"},
         {"connectors"},
     ],
     "ingest/mysql": [
@@ -97,6 +97,16 @@ FLOORS = {
         {"planner"},
         {"source"},
         {"comparison"},
+        {"connector"},
+    ],
+    "ingest/postgres": [
+        {"lsn", "errors", "types", "config"},
+        {"relation", "values"},
+        {"server"},
+        {"snapshot"},
+        {"log", "offsets", "settings"},
+        {"planner", "read_range"},
+        {"source"},
         {"connector"},
     ],
     "schema_evolution": [

@@ -1,0 +1,1 @@
+"""The PostgreSQL source: snapshot and logical decoding to Arrow."""

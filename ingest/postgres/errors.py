@@ -1,0 +1,72 @@
+"""The errors of a PostgreSQL source; the hint of each says how to resolve it.
+
+SourceError
+  SourceNotReady            several of the conditions below are unmet at once
+  WalLevelError, MissingGrant, NoFreeSlot, PublicationMissing, TableNotPublished
+  IdentityTooWeak           the replica identity of a table lacks what its target needs
+  SlotBusy                  another reader uses the slot (retryable)
+  ConnectionLost            the network or the server failed (retryable)
+  UnexpectedMessage         the server sent a message that contradicts the protocol
+PositionLost
+  SlotMissing, SlotLost, SlotAhead, ServerChanged
+"""
+
+from __future__ import annotations
+
+from penstock.errors import PositionLost, SourceError
+
+
+class SourceNotReady(SourceError):
+    pass
+
+
+class WalLevelError(SourceError):
+    pass
+
+
+class MissingGrant(SourceError):
+    pass
+
+
+class NoFreeSlot(SourceError):
+    pass
+
+
+class PublicationMissing(SourceError):
+    pass
+
+
+class TableNotPublished(SourceError):
+    pass
+
+
+class IdentityTooWeak(SourceError):
+    pass
+
+
+class SlotBusy(SourceError):
+    pass
+
+
+class ConnectionLost(SourceError):
+    pass
+
+
+class UnexpectedMessage(SourceError):
+    pass
+
+
+class SlotMissing(PositionLost):
+    pass
+
+
+class SlotLost(PositionLost):
+    pass
+
+
+class SlotAhead(PositionLost):
+    pass
+
+
+class ServerChanged(PositionLost):
+    pass

@@ -1,0 +1,1 @@
+"""The log: messages of the plugin pgoutput, and their decoding."""

@@ -1,0 +1,243 @@
+"""Decoding of log messages to change batches: whole columns of all rows of a table at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.formats.change import ChangeBatch, ImagePolicy, ImageRule, Truncation
+from penstock.ingest.mysql.byte_view import ranges
+from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
+from penstock.ingest.postgres.log import messages as log_messages
+from penstock.ingest.postgres.log.messages import EPOCH_MS, MessageBlock, parse_relation, parse_truncate
+from penstock.ingest.postgres.log.tuples import Images, images_at, joined, take_from_old
+from penstock.ingest.postgres.relation import FULL
+from penstock.ingest.postgres.values.binary import binary_column
+from penstock.ingest.postgres.values.text import text_column
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.postgres.relation import LoggedRelation, Relation
+    from penstock.ingest.postgres.values.cells import Cells
+
+_KEY, _OLD, _NEW = b"KON"
+_ROWS = np.zeros(256, np.bool_)
+_ROWS[[log_messages.INSERT, log_messages.UPDATE, log_messages.DELETE]] = True
+
+Unchanged = dict[str, "Bools"]  # column -> rows whose value the log does not contain
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRows:
+    """Rows of one table. Values in `unchanged` are null until they are looked up."""
+
+    batch: ChangeBatch
+    relation: Relation
+    unchanged: Unchanged
+
+
+class LogDecoder:
+    """A decoder of consecutive blocks of one range of the log.
+
+    `describe` returns the table of a Relation message, None if the table is not captured. Rows are numbered from the
+    start of the range, so that reading the range again numbers them in the same way.
+    """
+
+    def __init__(
+        self, describe: Callable[[LoggedRelation], Relation | None], images: ImagePolicy, oddities: Counter[str]
+    ) -> None:
+        self._describe = describe
+        self._images = images
+        self._oddities = oddities
+        self._relations: dict[int, Relation | None] = {}
+        self._logged: dict[int, LoggedRelation] = {}
+        self.rows = 0  # of all tables so far
+        self._commit_ms = -1
+
+    def decode(self, block: MessageBlock) -> tuple[list[DecodedRows], list[Truncation]]:
+        """Return the changes of a block."""
+        rows = np.flatnonzero(_ROWS[block.tag])
+        number = np.cumsum(_ROWS[block.tag]) + (self.rows - 1)
+        self.rows += len(rows)
+        times = self._commit_times(block)
+        oids = block.unsigned(rows, 1)
+        found: list[DecodedRows] = []
+        truncations: list[Truncation] = []
+        first = 0
+        # Between two messages of these kinds, all tables have the same columns.
+        rare = (block.tag == log_messages.RELATION) | (block.tag == log_messages.TRUNCATE)
+        for edge in [*np.flatnonzero(rare).tolist(), len(block)]:
+            if edge < len(block) and not self._changes(block, edge, truncations, number):
+                continue
+            part = (rows >= first) & (rows < edge)
+            for oid in np.unique(oids[part]).tolist():
+                relation = self._relation(oid)
+                if relation is not None:
+                    found.append(self._table(block, rows[part & (oids == oid)], relation, number, times))
+            first = edge
+            if edge < len(block):
+                self._remember(block, edge)
+        return found, truncations
+
+    def _changes(self, block: MessageBlock, edge: int, truncations: list[Truncation], number: Int64s) -> bool:
+        """Return whether a message gives a table new columns; add the tables that it empties."""
+        body = block.body(edge)
+        if block.tag[edge] == log_messages.TRUNCATE:
+            for oid in parse_truncate(body):
+                relation = self._relation(oid)
+                if relation is not None:
+                    truncations.append(Truncation(int(number[edge]) + 1, relation.schema, relation.table))
+            return False
+        logged = parse_relation(body)
+        if logged.oid not in self._logged:
+            self._add(logged)
+            return False
+        return self._logged[logged.oid] != logged
+
+    def _remember(self, block: MessageBlock, edge: int) -> None:
+        self._add(parse_relation(block.body(edge)))
+
+    def _add(self, logged: LoggedRelation) -> None:
+        self._logged[logged.oid] = logged
+        self._relations[logged.oid] = self._describe(logged)
+
+    def _relation(self, oid: int) -> Relation | None:
+        if oid not in self._relations:
+            raise UnexpectedMessage("the log contains a row of a table that it has not described", oid=oid)
+        return self._relations[oid]
+
+    def _commit_times(self, block: MessageBlock) -> Int64s:
+        """Return the time of the transaction of each message, in milliseconds since 1970."""
+        begins = np.flatnonzero(block.tag == log_messages.BEGIN)
+        times = np.concatenate([[self._commit_ms], block.longs(begins, 9) // 1000 + EPOCH_MS])
+        self._commit_ms = int(times[-1])
+        found: Int64s = times[np.cumsum(block.tag == log_messages.BEGIN)]
+        return found
+
+    def _table(
+        self, block: MessageBlock, rows: Int64s, relation: Relation, number: Int64s, times: Int64s
+    ) -> DecodedRows:
+        rule = self._images.rule(relation.schema, relation.table, relation.key)
+        tag, marker = block.tag[rows], block.data[block.start[rows] + 5]
+        _check_identity(relation, tag, marker, rule)
+        has_old = marker != _NEW
+        old = _images(block.data, block.start[rows[has_old]] + 6, relation)
+        new_at = block.start[rows] + 6
+        new_at[has_old] = old.end + 1
+        has_new = tag != log_messages.DELETE
+        new = _images(block.data, new_at[has_new], relation)
+        # Old and new images in the order of their messages, the old one first.
+        message = np.concatenate([np.flatnonzero(has_old), np.flatnonzero(has_new)])
+        is_new = np.repeat([False, True], [len(old), len(new)])
+        order = np.lexsort((is_new, message))
+        images, message, is_new = joined(old, new, order), message[order], is_new[order]
+        kinds = np.where(tag[message] == log_messages.DELETE, DELETE, INSERT).astype(np.int8)
+        keep = self._updates(images, message, is_new, tag, marker, kinds, relation, rule)
+        chosen = np.flatnonzero(keep)
+        arrays = [
+            self._column(cells.chosen(chosen), relation, place, binary=images.binary)
+            for place, cells in enumerate(images.cells)
+        ]
+        batch = ChangeBatch(
+            pa.RecordBatch.from_arrays(arrays, names=[one.name for one in relation.columns]),
+            kinds[chosen],
+            number[rows[message[chosen]]],
+            is_new[chosen].astype(np.int32),
+            relation.source_schema,
+            times[rows[message[chosen]]],
+        )
+        unchanged = {
+            column.name: mask[chosen]
+            for column, mask in zip(relation.columns, images.unchanged, strict=True)
+            if mask[chosen].any()
+        }
+        return DecodedRows(batch, relation, unchanged)
+
+    @staticmethod
+    def _updates(
+        images: Images,
+        message: Int64s,
+        is_new: Bools,
+        tag: Bytes,
+        marker: Bytes,
+        kinds: np.ndarray[tuple[int], np.dtype[np.int8]],
+        relation: Relation,
+        rule: ImageRule,
+    ) -> Bools:
+        """Set the kinds of the images of updates; return which images become rows."""
+        keep = np.ones(len(images), np.bool_)
+        update = tag[message] == log_messages.UPDATE
+        kinds[update & (marker[message] == _NEW)] = UPDATE_AFTER
+        # A key that changed: the old row goes, the new one comes.
+        kinds[update & (marker[message] == _KEY) & ~is_new] = DELETE
+        before = np.flatnonzero(update & (marker[message] == _OLD) & ~is_new)
+        if not len(before):
+            return keep
+        after = before + 1
+        take_from_old(images, after, before)
+        moved = np.zeros(len(before), np.bool_)
+        for place, column in enumerate(relation.columns):
+            if column.name in rule.watch:
+                moved |= _differ(images.cells[place], before, after)
+        kinds[before] = np.where(moved, DELETE, UPDATE_BEFORE)
+        kinds[after] = np.where(moved, INSERT, UPDATE_AFTER)
+        if rule.before_images != "all":
+            keep[before[~moved]] = False
+        return keep
+
+    def _column(self, cells: Cells, relation: Relation, place: int, *, binary: bool) -> pa.Array:
+        kind = relation.columns[place].type
+        if not binary:
+            return text_column(cells, kind, self._oddities)
+        return binary_column(cells, kind, self._oddities)
+
+
+def _images(data: Bytes, at: Int64s, relation: Relation) -> Images:
+    try:
+        return images_at(data, at, len(relation.columns))
+    except UnexpectedMessage as error:
+        error.facts["table"] = relation.qualified
+        raise
+
+
+def _differ(cells: Cells, before: Int64s, after: Int64s) -> Bools:
+    """Return whether the bytes of these pairs of cells differ."""
+    start, length, null = cells.start, cells.length, cells.null
+    differ: Bools = (null[before] != null[after]) | (length[before] != length[after]) & ~null[before]
+    same_size = np.flatnonzero(~differ & ~null[before] & (length[before] > 0))
+    if len(same_size):
+        size = length[before[same_size]]
+        old, offsets = ranges(cells.data, start[before[same_size]], size)
+        new, _ = ranges(cells.data, start[after[same_size]], size)
+        differ[same_size] = np.add.reduceat(old != new, offsets[:-1], dtype=np.int64) > 0
+    return differ
+
+
+def _check_identity(relation: Relation, tag: Bytes, marker: Bytes, rule: ImageRule) -> None:
+    """Raise IdentityTooWeak if updates or deletes lack values that the target table needs."""
+    if relation.identity == FULL or not (tag != log_messages.INSERT).any():
+        return
+    fix = f'ALTER TABLE "{relation.schema}"."{relation.table}" REPLICA IDENTITY'
+    identity = {column.name for column in relation.columns if column.in_identity}
+    missing = [name for name in relation.key if name not in identity]
+    if missing and (marker == _KEY).any():
+        raise IdentityTooWeak(
+            "deletes and changed keys in the log lack columns of the primary key",
+            table=relation.qualified,
+            columns=", ".join(missing),
+            hint=f"{fix} DEFAULT;  or FULL; then read the table again",
+        )
+    watched = [one.name for one in relation.columns if one.name in rule.watch and not one.in_identity]
+    if (watched or rule.before_images == "all") and (tag == log_messages.UPDATE).any():
+        raise IdentityTooWeak(
+            "updates in the log lack the old row, which the target table needs",
+            table=relation.qualified,
+            columns=", ".join(watched) or "all",
+            hint=f"{fix} FULL;  then read the table again",
+        )

@@ -1,0 +1,131 @@
+"""Columns from cells in PostgreSQL's binary format, as in COPY and in a binary log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.ingest.mysql.byte_view import at_every_byte, big_endian_at, gathered
+from penstock.ingest.mysql.values.arrays import booleans, fixed, slices, texts
+from penstock.ingest.postgres.types import TEXTS, PgType
+from penstock.ingest.postgres.values.bits import bit_fields
+from penstock.ingest.postgres.values.cells import ARRAY_SHAPE, INFINITY, OUT_OF_DAY, Cells, nulled
+from penstock.ingest.postgres.values.numerics import numerics
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.byte_view import Int64s
+
+_DAY_US = 86_400_000_000
+_EPOCH_DAYS = 10_957  # from 1970-01-01 to 2000-01-01
+_EPOCH_US = _EPOCH_DAYS * _DAY_US
+_NUMBERS = {"int2": (">i2", pa.int16()), "int4": (">i4", pa.int32()), "int8": (">i8", pa.int64())}
+_FLOATS = {"float4": (">f4", pa.float32()), "float8": (">f8", pa.float64())}
+_FIXED = _NUMBERS | _FLOATS
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_UUID = [place for place in range(36) if place not in {8, 13, 18, 23}]
+_ARRAY_HEADER, _DIMENSION = 12, 8
+
+
+def binary_column(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
+    """Return the column; values that Arrow or Paimon cannot represent become null and are counted."""
+    cells = cells.safe()
+    if kind.element is not None:
+        return _arrays(cells, kind.element, oddities)
+    if kind.name in _FIXED:
+        layout, arrow = _FIXED[kind.name]
+        return fixed(arrow, _read(cells, layout).astype(arrow.to_pandas_dtype()), cells.null)
+    if kind.name in TEXTS:
+        return slices(pa.string(), cells.data, cells.start, cells.length, cells.null)
+    return _BUILDERS[kind.name](cells, kind, oddities)
+
+
+def _read(cells: Cells, layout: str) -> Int64s:
+    values: Int64s = at_every_byte(cells.data, layout)[cells.start]
+    return values
+
+
+def _bools(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
+    return booleans(cells.data[cells.start] == 1, cells.null)
+
+
+def _bytes(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
+    return slices(pa.binary(), cells.data, cells.start, cells.length, cells.null)
+
+
+def _jsonb(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
+    inner = cells.shifted(1)  # the version
+    return slices(pa.string(), inner.data, inner.start, inner.length, inner.null)
+
+
+def _dates(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
+    days = _read(cells, ">i4").astype(np.int64)
+    limits = np.iinfo(np.int32)
+    null = nulled(cells.null, (days == limits.max) | (days == limits.min), INFINITY, oddities)
+    return fixed(pa.date32(), np.where(null, 0, days + _EPOCH_DAYS).astype(np.int32), null)
+
+
+def _times(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
+    micros = _read(cells, ">i8").astype(np.int64)
+    null = nulled(cells.null, micros >= _DAY_US, OUT_OF_DAY, oddities)
+    return fixed(pa.time64("us"), np.where(null, 0, micros), null)
+
+
+def _timestamps(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
+    micros = _read(cells, ">i8").astype(np.int64)
+    limits = np.iinfo(np.int64)
+    # The last years that the server knows are beyond what 64 bits since 1970 can represent.
+    odd = (micros == limits.min) | (micros > limits.max - _EPOCH_US)
+    null = nulled(cells.null, odd, INFINITY, oddities)
+    arrow = pa.timestamp("us", "UTC" if kind.name == "timestamptz" else None)
+    return fixed(arrow, np.where(null, 0, micros) + np.where(null, 0, _EPOCH_US), null)
+
+
+def _uuids(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
+    raw = gathered(cells.data, cells.start, 16)
+    matrix = np.full((len(cells), 36), ord("-"), np.uint8)
+    nibbles = np.stack([raw >> 4, raw & 15], axis=2).reshape(len(cells), 32)
+    matrix[:, _UUID] = _HEX[nibbles]
+    return texts(matrix, np.ones(matrix.shape, np.bool_), cells.null)
+
+
+def _arrays(cells: Cells, element: PgType, oddities: Counter[str]) -> pa.Array:
+    """Return lists. Each array is a lane, and one step finds one element of every lane."""
+    dimensions = np.where(cells.null, 0, _read(cells, ">i4")).astype(np.int64)
+    null = nulled(cells.null, dimensions > 1, ARRAY_SHAPE, oddities)
+    count = np.zeros(len(cells), np.int64)
+    filled = np.flatnonzero(~null & (dimensions == 1))
+    count[filled] = at_every_byte(cells.data, ">i4")[cells.start[filled] + _ARRAY_HEADER]
+    offsets = np.zeros(len(cells) + 1, np.int64)
+    np.cumsum(count, out=offsets[1:])
+    start, length = np.zeros(offsets[-1], np.int64), np.zeros(offsets[-1], np.int64)
+    at = cells.start + _ARRAY_HEADER + _DIMENSION
+    for step in range(int(count.max(initial=0))):
+        lane = np.flatnonzero(count > step)
+        size = big_endian_at(cells.data, at[lane], 4).astype(np.uint32).view(np.int32).astype(np.int64)
+        place = offsets[lane] + step
+        start[place], length[place] = at[lane] + 4, size
+        at[lane] += 4 + np.maximum(size, 0)
+    values = binary_column(Cells(cells.data, start, np.maximum(length, 0), length < 0), element, oddities)
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+    if not null.any():
+        return lists
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, mask=pa.array(null))
+
+
+_BUILDERS: dict[str, Callable[[Cells, PgType, Counter[str]], pa.Array]] = {
+    "bool": _bools,
+    "bytea": _bytes,
+    "jsonb": _jsonb,
+    "date": _dates,
+    "time": _times,
+    "timestamp": _timestamps,
+    "timestamptz": _timestamps,
+    "uuid": _uuids,
+    "numeric": numerics,
+    "bit": bit_fields,
+    "varbit": bit_fields,
+}

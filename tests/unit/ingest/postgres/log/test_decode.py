@@ -1,0 +1,173 @@
+"""Changes from log messages: kinds, order, old images, unchanged values, new columns, whole columns at once."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from penstock.formats.change import DecodeOptions
+from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
+from penstock.ingest.postgres.log.decode import DecodedRows, LogDecoder
+from penstock.ingest.postgres.log.messages import MessageBlock
+from penstock.ingest.postgres.relation import Column, LoggedRelation, Relation
+from penstock.ingest.postgres.types import PgType
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from tests.unit.ingest.postgres.pgoutput import (
+    UNCHANGED,
+    begin,
+    commit,
+    delete,
+    insert,
+    relation,
+    truncate,
+    update,
+)
+
+TYPES = {23: PgType("int4"), 25: PgType("text")}
+COLUMNS = [("id", 23), ("v", 25)]
+KEY_CHANGES = DecodeOptions(before_images="key-changes")
+Image = tuple[int, dict[str, object]]
+
+
+def described(logged: LoggedRelation) -> Relation | None:
+    if logged.table == "other":
+        return None
+    columns = tuple(Column(one.name, TYPES[one.oid], one.in_identity) for one in logged.columns)
+    return Relation(logged.oid, logged.schema, logged.table, columns, ("id",), logged.identity)
+
+
+def decoder(options: DecodeOptions = KEY_CHANGES) -> LogDecoder:
+    return LogDecoder(described, options, Counter())
+
+
+def decoded(*messages: bytes, options: DecodeOptions = KEY_CHANGES) -> list[DecodedRows]:
+    return decoder(options).decode(MessageBlock.of(messages))[0]
+
+
+def images(found: DecodedRows) -> list[Image]:
+    return list(zip(found.batch.kinds.tolist(), found.batch.rows.to_pylist(), strict=True))
+
+
+def test_rows_have_kinds_numbers_and_the_time_of_their_transaction() -> None:
+    (found,) = decoded(
+        begin(100, millis=1_700_000_000_123),
+        relation(1, "t", COLUMNS),
+        insert(1, ["1", "a"]),
+        update(1, ["1", "b"]),
+        commit(100),
+        begin(200, millis=1_700_000_001_000),
+        update(1, ["2", "b"], key=["1", None]),
+        delete(1, key=["2", None]),
+        commit(200),
+    )
+    assert images(found) == [
+        (INSERT, {"id": 1, "v": "a"}),
+        (UPDATE_AFTER, {"id": 1, "v": "b"}),
+        (DELETE, {"id": 1, "v": None}),
+        (INSERT, {"id": 2, "v": "b"}),
+        (DELETE, {"id": 2, "v": None}),
+    ]
+    assert found.batch.positions.tolist() == [0, 1, 2, 2, 3]
+    assert found.batch.subs.tolist() == [1, 1, 0, 1, 0]
+    assert found.batch.event_times.tolist() == [1_700_000_000_123] * 2 + [1_700_000_001_000] * 3
+    assert (found.batch.schema.database, found.batch.schema.table) == ("public", "t")
+
+
+def test_binary_values_are_decoded() -> None:
+    (found,) = decoded(begin(1), relation(1, "t", COLUMNS), insert(1, [struct.pack(">i", -5), "ä".encode()]))
+    assert images(found) == [(INSERT, {"id": -5, "v": "ä"})]
+
+
+def test_full_identity_yields_the_images_that_the_target_needs() -> None:
+    messages = (
+        begin(1),
+        relation(1, "t", COLUMNS, keys=("id", "v"), identity="f"),
+        update(1, ["1", "b"], old=["1", "a"]),
+        update(1, ["2", "b"], old=["1", "b"]),
+        delete(1, old=["2", "b"]),
+    )
+    moved = [(DELETE, {"id": 1, "v": "b"}), (INSERT, {"id": 2, "v": "b"}), (DELETE, {"id": 2, "v": "b"})]
+    watching = replace(KEY_CHANGES, watch_columns=frozenset({"id"}))
+    (found,) = decoded(*messages, options=watching)
+    assert images(found) == [(UPDATE_AFTER, {"id": 1, "v": "b"}), *moved]
+    (found,) = decoded(*messages, options=replace(watching, before_images="all"))
+    assert images(found) == [
+        (UPDATE_BEFORE, {"id": 1, "v": "a"}),
+        (UPDATE_AFTER, {"id": 1, "v": "b"}),
+        *moved,
+    ]
+
+
+def test_unchanged_values_come_from_the_old_image_or_are_marked() -> None:
+    (found,) = decoded(
+        begin(1),
+        relation(1, "t", COLUMNS, identity="f"),
+        update(1, ["1", UNCHANGED], old=["1", "long"]),
+    )
+    assert images(found) == [(UPDATE_AFTER, {"id": 1, "v": "long"})]
+    assert found.unchanged == {}
+    (found,) = decoded(begin(1), relation(1, "t", COLUMNS), insert(1, ["1", "x"]), update(1, ["1", UNCHANGED]))
+    assert images(found)[1] == (UPDATE_AFTER, {"id": 1, "v": None})
+    assert {name: mask.tolist() for name, mask in found.unchanged.items()} == {"v": [False, True]}
+
+
+def test_columns_change_between_rows_of_one_transaction() -> None:
+    first, second = decoded(
+        begin(1),
+        relation(1, "t", COLUMNS),
+        insert(1, ["1", "a"]),
+        relation(1, "t", [*COLUMNS, ("more", 23)]),
+        insert(1, ["2", "b", "3"]),
+    )
+    assert images(first) == [(INSERT, {"id": 1, "v": "a"})]
+    assert images(second) == [(INSERT, {"id": 2, "v": "b", "more": 3})]
+
+
+def test_a_table_that_is_described_again_without_a_change_stays_one_batch() -> None:
+    found = decoded(
+        begin(1), relation(1, "t", COLUMNS), insert(1, ["1", "a"]), relation(1, "t", COLUMNS), insert(1, ["2", "b"])
+    )
+    assert [len(one.batch) for one in found] == [2]
+
+
+def test_rows_are_numbered_across_blocks_and_tables() -> None:
+    both = decoder()
+    head = [begin(1, millis=5), relation(1, "t", COLUMNS), relation(2, "other", COLUMNS), insert(2, ["1", "a"])]
+    assert both.decode(MessageBlock.of(head))[0] == []
+    (found,) = both.decode(MessageBlock.of([insert(1, ["1", "a"])]))[0]
+    assert (found.batch.positions.tolist(), found.batch.event_times.tolist(), both.rows) == ([1], [5], 2)
+
+
+def test_truncated_tables_are_reported() -> None:
+    _, truncations = decoder().decode(
+        MessageBlock.of([begin(1), relation(1, "t", COLUMNS), relation(2, "other", COLUMNS), truncate(1, 2)])
+    )
+    assert [(one.database, one.table) for one in truncations] == [("public", "t")]
+
+
+def test_old_rows_that_are_needed_and_missing_are_an_error() -> None:
+    head = (begin(1), relation(1, "t", COLUMNS))
+    with pytest.raises(IdentityTooWeak, match="lack the old row") as caught:
+        decoded(*head, update(1, ["1", "b"]), options=DecodeOptions(before_images="all"))
+    assert 'ALTER TABLE "public"."t" REPLICA IDENTITY FULL' in str(caught.value)
+    with pytest.raises(IdentityTooWeak, match="lack the old row"):
+        decoded(*head, update(1, ["1", "b"]), options=replace(KEY_CHANGES, watch_columns=frozenset({"v"})))
+    with pytest.raises(IdentityTooWeak, match="lack columns of the primary key"):
+        decoded(begin(1), relation(1, "t", COLUMNS, keys=("v",), identity="i"), delete(1, key=[None, "a"]))
+    inserts = decoded(*head, insert(1, ["1", "b"]), options=DecodeOptions(before_images="all"))
+    assert len(inserts) == 1
+
+
+def test_damaged_messages_are_errors() -> None:
+    head = (begin(1), relation(1, "t", COLUMNS))
+    with pytest.raises(UnexpectedMessage, match="number of columns"):
+        decoded(*head, insert(1, ["1"]))
+    with pytest.raises(UnexpectedMessage, match="not described"):
+        decoded(begin(1), insert(9, ["1", "a"]))
+    with pytest.raises(UnexpectedMessage, match="unknown kind"):
+        decoded(*head, bytes(25) + b"Z")
+    with pytest.raises(UnexpectedMessage, match="unknown format"):
+        decoded(*head, insert(1, ["1", b"binary beside text"]))

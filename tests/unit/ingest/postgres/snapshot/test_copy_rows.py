@@ -1,0 +1,44 @@
+"""Rows of COPY: the file header with or without a first row, nulls, and rows that do not fit."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from penstock.ingest.postgres.errors import UnexpectedMessage
+from penstock.ingest.postgres.snapshot.copy_rows import cells_of, rows_of
+
+HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+
+
+def row(*values: bytes | None) -> bytes:
+    cells = (struct.pack(">i", -1) if one is None else struct.pack(">i", len(one)) + one for one in values)
+    return struct.pack(">h", len(values)) + b"".join(cells)
+
+
+@pytest.mark.parametrize(
+    "messages", [[HEADER, row(b"ab", None), b"\xff\xff"], [HEADER + row(b"ab", None), b"\xff\xff"]]
+)
+def test_header_and_trailer_are_no_rows(messages: list[bytes]) -> None:
+    assert rows_of(messages) == [row(b"ab", None)]
+    assert rows_of([HEADER]) == rows_of([b"\xff\xff"]) == rows_of([]) == []
+
+
+def test_cells_are_found_column_by_column() -> None:
+    first, second = cells_of([row(b"ab", None), row(b"", b"xyz")], 2)
+    assert [
+        first.data[start : start + size].tobytes() for start, size in zip(first.start, first.length, strict=True)
+    ] == [
+        b"ab",
+        b"",
+    ]
+    assert second.null.tolist() == [True, False]
+    assert second.length.tolist() == [0, 3]
+
+
+def test_rows_with_other_columns_are_errors() -> None:
+    with pytest.raises(UnexpectedMessage, match="another number of columns"):
+        list(cells_of([row(b"a")], 2))
+    with pytest.raises(UnexpectedMessage, match="longer than its last column"):
+        list(cells_of([row(b"a") + b"!"], 1))

@@ -15,6 +15,7 @@ CONNECTORS: Extensions[Connector[Any]] = Extensions(
         "kafka": "penstock.ingest.kafka.connector:CONNECTOR",
         "files": "penstock.ingest.files.connector:CONNECTOR",
         "mysql": "penstock.ingest.mysql.connector:CONNECTOR",
+        "postgres": "penstock.ingest.postgres.connector:CONNECTOR",
     },
 )
 

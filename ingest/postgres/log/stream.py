@@ -1,0 +1,125 @@
+"""The messages of a slot between two positions, as they arrive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.ingest.postgres.errors import ConnectionLost
+from penstock.ingest.postgres.log.messages import BEGIN, COMMIT, DATA, ENVELOPE, KEEPALIVE
+from penstock.ingest.postgres.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.connection import PgConnection
+
+_BLOCK_BYTES, _BLOCK_MESSAGES = 4 << 20, 100_000
+_QUIET_S = 0.02  # after which the server is asked how far it has read
+_STATUS_S = 10.0  # between two reports of our position
+_BOUNDS = frozenset({BEGIN, COMMIT})
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """The transactions whose commit record begins in [start, end)."""
+
+    slot: str
+    publications: tuple[str, ...]
+    start: int
+    end: int
+    binary: bool
+
+
+def start_statement(part: LogRange) -> str:
+    """Return the statement that starts the stream at the beginning of the range."""
+    names = ",".join('"' + name.replace('"', '""') + '"' for name in part.publications).replace("'", "''")
+    options = f"proto_version '1', publication_names '{names}'"
+    if part.binary:
+        options += ", binary 'true'"
+    return f'START_REPLICATION SLOT "{part.slot}" LOGICAL {lsn_text(part.start)} ({options})'
+
+
+def streamed(connection: PgConnection, part: LogRange) -> Iterator[list[bytes]]:
+    """Yield the messages of whole transactions in blocks; a block may end within a transaction.
+
+    Nothing is confirmed but the start of the range, so that it can be read again.
+    """
+    connection.start_stream(start_statement(part))
+    stream = _Stream(connection, part)
+    while not stream.done:
+        stream.receive()
+        if stream.size >= _BLOCK_BYTES or len(stream.kept) >= _BLOCK_MESSAGES or stream.done:
+            if stream.kept:
+                yield stream.kept
+            stream.kept, stream.size = [], 0
+
+
+class _Stream:
+    def __init__(self, connection: PgConnection, part: LogRange) -> None:
+        self.connection, self.part = connection, part
+        self.kept: list[bytes] = []
+        self.size = 0
+        self.done = False
+        self._in_transaction = False
+        self._reported = time.monotonic()
+
+    def receive(self) -> None:
+        """Receive what has arrived; ask the server how far it has read if nothing does."""
+        some: list[bytes] = []
+        is_open = self.connection.received(some, _QUIET_S)
+        if not some and is_open:
+            self._report(asks=True)
+            if not self.connection.received(some, 1.0):
+                is_open = False
+        self._take(some)
+        if time.monotonic() - self._reported > _STATUS_S:
+            self._report(asks=False)
+        if not is_open and not self.done:
+            raise ConnectionLost(
+                "the server ended the stream of the replication slot",
+                retryable=True,
+                slot=self.part.slot,
+                wanted=lsn_text(self.part.end),
+            )
+
+    def _take(self, some: list[bytes]) -> None:
+        """Keep the messages up to the end of the range; only those that bound transactions are looked at."""
+        first = 0
+        bounds = [place for place, one in enumerate(some) if one[0] != DATA or one[ENVELOPE] in _BOUNDS]
+        for place in bounds:
+            message = some[place]
+            if message[0] == DATA and not self._goes_on(message):
+                self.kept += some[first:place]
+                self.done = True
+                break
+            if message[0] == KEEPALIVE:
+                self.kept += some[first:place]
+                first = place + 1
+                self._heed(message)
+                if self.done:
+                    break
+        else:
+            self.kept += some[first:]
+        self.size += sum(map(len, some))
+
+    def _goes_on(self, message: bytes) -> bool:
+        """Return whether a message that begins or ends a transaction belongs to the range."""
+        begins = message[ENVELOPE] == BEGIN
+        if begins and int.from_bytes(message[ENVELOPE + 1 : ENVELOPE + 9], "big") >= self.part.end:
+            return False
+        self._in_transaction = begins
+        return True
+
+    def _heed(self, message: bytes) -> None:
+        # Within a transaction, the position may be that of a record after rows that are still to be sent.
+        if not self._in_transaction and int.from_bytes(message[1:9], "big") >= self.part.end:
+            self.done = True
+        elif message[17]:
+            self._report(asks=False)
+
+    def _report(self, *, asks: bool) -> None:
+        place = self.part.start.to_bytes(8, "big")
+        micros = int((time.time() - 946_684_800) * 1_000_000).to_bytes(8, "big", signed=True)
+        self.connection.send(b"r" + place * 3 + micros + bytes([asks]))
+        self._reported = time.monotonic()

@@ -1,0 +1,163 @@
+"""Values stored out of line that an update did not touch: the log does not contain them.
+
+They are taken from the last image of the same row in the same block, else from the row that the server has now. That
+row may be newer; the changes in between follow in the log. If the row is gone, its delete follows too, and the update
+is left out: a null would be a wrong value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.ingest.postgres.relation import Relation
+from penstock.ingest.postgres.server.catalog import qualified, quoted, relations
+from penstock.ingest.postgres.server.visibility import wait_for_standbys
+from penstock.ingest.postgres.snapshot.copy_rows import cells_of, rows_of
+from penstock.ingest.postgres.types import PgType
+from penstock.ingest.postgres.values.binary import binary_column
+from penstock.ingest.postgres.values.text import text_column
+from penstock.row_kinds import DELETE
+
+if TYPE_CHECKING:
+    from penstock.formats.change import ChangeBatch
+    from penstock.ingest.mysql.byte_view import Bools, Int64s
+    from penstock.ingest.postgres.log.decode import DecodedRows
+    from penstock.ingest.postgres.server.connection import PgConnection
+
+ROW_GONE, COLUMN_GONE = "unchanged-value-of-deleted-row", "unchanged-value-of-dropped-column"
+_KEYS_AT_ONCE = 1000
+_NUMBER = PgType("int8")
+
+
+def completed(connection: PgConnection, found: DecodedRows, oddities: Counter[str]) -> ChangeBatch:
+    """Return the rows with all values; rows whose values are gone are left out and counted."""
+    batch = found.batch
+    if not found.unchanged:
+        return batch
+    missing = dict(found.unchanged)
+    rows = _from_block(batch, found.relation, missing)
+    wanted = np.zeros(len(batch), np.bool_)
+    for mask in missing.values():
+        wanted |= mask
+    if not wanted.any():
+        return replace(batch, rows=rows)
+    rows, gone = _from_server(connection, rows, found.relation, missing, np.flatnonzero(wanted), oddities)
+    whole = replace(batch, rows=rows)
+    if not len(gone):
+        return whole
+    oddities[ROW_GONE] += len(gone)
+    keep = np.ones(len(batch), np.bool_)
+    keep[gone] = False
+    return whole.filter(keep)
+
+
+def _from_block(batch: ChangeBatch, relation: Relation, missing: dict[str, Bools]) -> pa.RecordBatch:
+    """Fill values from the last earlier image of the same key; removes the filled rows from `missing`."""
+    keys = _key_numbers(batch.rows.select(list(relation.key)))
+    order = np.argsort(keys, kind="stable")
+    first = np.ones(len(order), np.bool_)
+    first[1:] = keys[order][1:] != keys[order][:-1]
+    place = np.arange(len(order))
+    begin = np.maximum.accumulate(np.where(first, place, 0))
+    # A delete ends the life of a row; key columns are all that it contains.
+    ends = np.isin(batch.kinds[order], [DELETE])
+    columns = list(batch.rows.columns)
+    for number, column in enumerate(relation.columns):
+        mask = missing.get(column.name)
+        if mask is None:
+            continue
+        lacks = mask[order]
+        source = np.maximum.accumulate(np.where(lacks, -1, place))
+        usable = lacks & (source >= begin)
+        usable[usable] &= ~ends[source[usable]]
+        to, donor = order[usable], order[source[usable]]
+        index = np.arange(len(order))
+        index[to] = donor
+        columns[number] = columns[number].take(pa.array(index))
+        left = mask.copy()
+        left[to] = False
+        missing[column.name] = left
+    return pa.RecordBatch.from_arrays(columns, names=batch.rows.schema.names)
+
+
+def _key_numbers(keys: pa.RecordBatch) -> Int64s:
+    """Return a number for every distinct key."""
+    codes = [column.dictionary_encode("encode").indices.to_numpy(zero_copy_only=False) for column in keys.columns]
+    _, numbers = np.unique(np.stack(codes, axis=1).astype(np.int64), axis=0, return_inverse=True)
+    found: Int64s = numbers.reshape(-1).astype(np.int64)
+    return found
+
+
+def _from_server(
+    connection: PgConnection,
+    rows: pa.RecordBatch,
+    relation: Relation,
+    missing: dict[str, Bools],
+    wanted: Int64s,
+    oddities: Counter[str],
+) -> tuple[pa.RecordBatch, Int64s]:
+    """Fill values from the rows that the server has now; also returns the rows that it does not have any more."""
+    wait_for_standbys(connection)
+    now = relations(connection, [relation.oid]).get(relation.oid)
+    if now is None or not set(relation.key) <= {one.name for one in now.columns}:
+        return rows, wanted
+    there = {one.name: one for one in now.columns}
+    names = [name for name, mask in missing.items() if mask.any()]
+    for name in names:
+        if name not in there:
+            oddities[COLUMN_GONE] += int(missing[name].sum())
+    selected = [one for one in relation.columns if one.name in names and one.name in there]
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    keys = [_literals(connection, columns[name].take(pa.array(wanted))) for name in relation.key]
+    types = [str(_sql_type(connection, now, name)) for name in relation.key]
+    seen = np.zeros(len(wanted), np.bool_)
+    for first in range(0, len(wanted), _KEYS_AT_ONCE):
+        some = range(first, min(first + _KEYS_AT_ONCE, len(wanted)))
+        lines = (
+            f"({place}, {', '.join(f'{key[place]}::{kind}' for key, kind in zip(keys, types, strict=True))})"
+            for place in some
+        )
+        names_of_keys = ", ".join(f"k{number}" for number in range(len(keys)))
+        match = " AND ".join(f"t.{quoted(name)} = k.k{number}" for number, name in enumerate(relation.key))
+        values = ", ".join(f"t.{quoted(one.name)}{'' if one.type.is_binary else '::text'}" for one in selected)
+        select_ = (
+            f"SELECT k.n::int8{', ' if values else ''}{values} FROM (VALUES {', '.join(lines)}) k(n, {names_of_keys}) "
+            f"JOIN {qualified(now.name)} t ON {match}"
+        )
+        messages = [message for block in connection.copied(select_) for message in block]
+        found = list(cells_of(rows_of(messages), len(selected) + 1))
+        places = binary_column(found[0], _NUMBER, oddities).to_numpy(zero_copy_only=False).astype(np.int64)
+        seen[places] = True
+        for one, cells in zip(selected, found[1:], strict=True):
+            column = (binary_column if one.type.is_binary else text_column)(cells, one.type, oddities)
+            mask = missing[one.name]
+            to = wanted[places]
+            chosen = mask[to]
+            columns[one.name] = _placed(columns[one.name], to[chosen], column.filter(pa.array(chosen)))
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=rows.schema.names), wanted[~seen]
+
+
+def _placed(column: pa.Array, to: Int64s, values: pa.Array) -> pa.Array:
+    """Return the column with values in these places."""
+    index = np.arange(len(column))
+    index[to] = len(column) + np.arange(len(values))
+    return pa.concat_arrays([column, values.cast(column.type)]).take(pa.array(index))
+
+
+def _literals(connection: PgConnection, column: pa.Array) -> list[str]:
+    if pa.types.is_binary(column.type):
+        return [f"'\\x{value.hex()}'" for value in column.to_pylist()]
+    return [connection.literal(text) for text in pc.cast(column, pa.string()).to_pylist()]
+
+
+def _sql_type(connection: PgConnection, relation: Relation, name: str) -> str | None:
+    return connection.value(
+        f"SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = {relation.oid} "
+        f"AND attname = {connection.literal(name)}"
+    )

@@ -1,0 +1,108 @@
+"""The end of a batch: one JSON object from which a restart on any machine can resume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.server.catalog import TableName
+from penstock.ingest.postgres.snapshot.chunks import KeyChunk
+from penstock.ingest.source import Barrier, Offsets
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PgBatch:
+    """The content between the previous end and this one: it is never planned twice.
+
+    `start` is where its part of the log begins; the part ends at the position of the offsets.
+    """
+
+    start: int = 0
+    chunks: tuple[KeyChunk, ...] = ()
+    barriers: tuple[Barrier, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PgProgress:
+    """The state of a PostgreSQL source at the end of a batch.
+
+    `known` are the captured tables, `waiting` those whose snapshot has not begun, `rest` what is left of the one that
+    is being cut into chunks. Chunks may be read once no transaction older than `visible_from` runs. `settle` is the
+    position after which the tables read last equal the source at one moment.
+    """
+
+    server: str
+    database: str
+    slot: str
+    log: int
+    known: tuple[TableName, ...] = ()
+    waiting: tuple[TableName, ...] = ()
+    rest: KeyChunk | None = None
+    visible_from: int = 0
+    settle: int = 0
+    reread: str = ""  # the last request to read tables again that was carried out
+    signals: tuple[str, ...] = ()
+    batch: PgBatch = field(default_factory=PgBatch)
+
+    @property
+    def reads_tables(self) -> bool:
+        return bool(self.waiting or self.rest)
+
+    def reading(self, names: Sequence[TableName]) -> PgProgress:
+        """Return this state with the rows of these tables still to be read, even if some were read before."""
+        rest = None if self.rest is not None and self.rest.name in names else self.rest
+        return replace(self, waiting=tuple(dict.fromkeys([*self.waiting, *names])), rest=rest)
+
+    def to_json(self) -> Offsets:
+        """Return the state as offsets; parts with default values are omitted."""
+        batch: dict[str, Any] = {
+            "from": lsn_text(self.batch.start),
+            "chunks": [one.to_json() for one in self.batch.chunks],
+            "barriers": [[one.kind, one.database, one.table] for one in self.batch.barriers],
+        }
+        made: Offsets = {
+            "v": VERSION,
+            "server": {"system": self.server, "database": self.database},
+            "slot": self.slot,
+            "phase": "snapshot" if self.reads_tables else "stream",
+            "log": lsn_text(self.log),
+            "known": [list(name) for name in self.known],
+            "waiting": [list(name) for name in self.waiting],
+            "rest": self.rest.to_json() if self.rest is not None else None,
+            "visible_from": self.visible_from,
+            "settle": lsn_text(self.settle) if self.settle else None,
+            "reread": self.reread,
+            "signals": list(self.signals),
+            "batch": {name: part for name, part in batch.items() if part},
+        }
+        return {name: part for name, part in made.items() if part}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> PgProgress:
+        batch = value.get("batch", {})
+        return cls(
+            str(value["server"]["system"]),
+            str(value["server"]["database"]),
+            str(value["slot"]),
+            parse_lsn(value["log"]),
+            _names(value.get("known", ())),
+            _names(value.get("waiting", ())),
+            KeyChunk.from_json(value["rest"]) if "rest" in value else None,
+            int(value.get("visible_from", 0)),
+            parse_lsn(value.get("settle", "0/0")),
+            str(value.get("reread", "")),
+            tuple(value.get("signals", ())),
+            PgBatch(
+                parse_lsn(batch.get("from", "0/0")),
+                tuple(KeyChunk.from_json(one) for one in batch.get("chunks", ())),
+                tuple(Barrier(kind, schema, table) for kind, schema, table in batch.get("barriers", ())),
+            ),
+        )
+
+
+def _names(values: Sequence[Sequence[str]]) -> tuple[TableName, ...]:
+    return tuple((schema, table) for schema, table in values)

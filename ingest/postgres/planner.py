@@ -1,0 +1,284 @@
+"""The plan of the next batch: chunks of tables still to be read, and the log from the end of the last batch.
+
+Within a batch, snapshot rows are ordered before rows of the log, but they are read after the batch was planned. The log
+that follows may therefore set a row back to an older state for a moment; once the log has passed the time of the read,
+the table is right.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError, PositionLost, SchemaConflict, SourceError
+from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
+from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.offsets import PgBatch, PgProgress
+from penstock.ingest.postgres.server.catalog import TableFacts, TableName, list_tables
+from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.slot import create_slot, require_slot, slot_facts, sound_position
+from penstock.ingest.postgres.server.visibility import wait_for_standbys
+from penstock.ingest.postgres.snapshot.chunks import KeyChunk, cut_chunk, first_chunk
+from penstock.ingest.source import Barrier, Limit
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.settings import PgSettings
+
+log = logging.getLogger(__name__)
+
+_BYTES_A_CHANGE = 200  # an estimate, for limits given in rows
+_MOST_CHUNKS = 400  # per batch, because the bounds of chunks are stored in its offsets
+_LOOKS, _PAUSE_S = 10, 0.1  # for a position that is flushed
+_LONGEST_WAIT_S = 600.0  # for transactions that run since before a table was published
+
+
+@dataclass(slots=True)
+class PgPlanner:
+    """The planner of batches. Lives in the planner process as long as a query runs; offsets contain all it needs."""
+
+    settings: PgSettings
+    at_barrier: bool = False
+    _position: int = field(default=0, repr=False)  # seen before, and flushed by now
+
+    def begin(self) -> PgProgress:
+        """Return the start of a pipeline without a checkpoint, with its slot created."""
+        with connected(self.settings.server) as connection:
+            return self._begin(connection)
+
+    def _begin(self, connection: PgConnection) -> PgProgress:
+        settings = self.settings
+        names = tuple(one.name for one in self.captured(connection))
+        self.publish(connection, names)
+        found = slot_facts(connection, settings.slot)
+        slot = found or create_slot(connection, settings.slot, failover=settings.failover)
+        # A new slot starts where all earlier transactions are visible: rows that are read later include them.
+        start = slot.confirmed
+        if found is not None and not settings.reads_tables:
+            start = max(start, self._end(connection) or start)
+        waiting = names if settings.reads_tables else ()
+        system, database = _identity(connection)
+        log.info("event=begins position=%s tables=%d mode=%s", lsn_text(start), len(names), settings.mode)
+        granted = "" if settings.reset else settings.rereads
+        return PgProgress(system, database, settings.slot, start, names, waiting, reread=granted, batch=PgBatch(start))
+
+    def publish(self, connection: PgConnection, names: Sequence[TableName]) -> bool:
+        """Make sure that the publication exists and has these tables; return whether it was changed."""
+        return bool(names) and self.settings.publication.require(connection, names)
+
+    def captured(self, connection: PgConnection) -> list[TableFacts]:
+        """Return the tables that exist now and are captured."""
+        return [one for one in self.selected(connection) if one.has_key]
+
+    def selected(self, connection: PgConnection) -> list[TableFacts]:
+        """Return the tables that exist now and are selected, including those without a key."""
+        return [one for one in list_tables(connection) if one.is_logged and self.settings.tables.takes(*one.name)]
+
+    def end(self) -> int:
+        """Return the current end of the log."""
+        with connected(self.settings.server) as connection:
+            found = self._end(connection)
+            return found or parse_lsn(str(connection.value("SELECT pg_current_wal_flush_lsn()")))
+
+    def next(self, before: PgProgress, limit: Limit, until: int | None) -> PgProgress | None:
+        """Return the end of the batch after `before`, with its content; None if there is nothing to do."""
+        self.at_barrier = False
+        settings = self.settings
+        with connected(settings.server) as connection:
+            asked = bool(settings.rereads) and settings.rereads != before.reread
+            if asked and not settings.reset:
+                return self._anew(connection)
+            progress = replace(before, batch=PgBatch(before.log))
+            if before.batch.chunks:
+                progress = replace(progress, settle=self._end(connection) or progress.settle)
+            try:
+                self._check(connection, progress)
+            except PositionLost as error:
+                if not settings.rereads_when_lost:
+                    raise
+                log.warning("event=position_lost reason=%s position=%s", error.message, lsn_text(progress.log))
+                return self._anew(connection)
+            progress = self._heeded(connection, progress)
+            if asked:
+                return self._emptied(progress, settings.reset, settings.rereads)
+            progress = self._with_new_tables(connection, progress)
+            progress = self._with_log(connection, progress, limit, until)
+            if progress.reads_tables:
+                progress = self._with_chunks(connection, progress, limit)
+        return None if replace(progress, batch=before.batch) == before else progress
+
+    def _check(self, connection: PgConnection, progress: PgProgress) -> None:
+        system, database = _identity(connection)
+        if (system, database) != (progress.server, progress.database):
+            raise ServerChanged(
+                "the server is another one: positions of its log mean nothing here",
+                before=f"{progress.server}/{progress.database}",
+                now=f"{system}/{database}",
+                hint="use the address of the former server, or start with --resnapshot",
+            )
+        require_slot(connection, progress.slot, progress.log)
+
+    def _anew(self, connection: PgConnection) -> PgProgress:
+        """Return a new start at the current end of the log, with a batch that empties all tables."""
+        begun = self._begin(connection)
+        position = self._end(connection) or begun.log
+        log.info("event=tables_read_again tables=%s", ",".join(map(".".join, begun.known)))
+        self.at_barrier = True
+        empty = tuple(Barrier("truncate", *name) for name in begun.known)
+        return replace(
+            begun, log=position, waiting=begun.known, reread=self.settings.rereads, batch=PgBatch(position, (), empty)
+        )
+
+    def _emptied(self, progress: PgProgress, names: Sequence[TableName], request: str) -> PgProgress:
+        """Return a batch that empties the targets of some tables, whose rows are then read again."""
+        log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
+        self.at_barrier = True
+        empty = tuple(Barrier("truncate", *name) for name in names)
+        return replace(progress.reading(names), reread=request, batch=PgBatch(progress.log, (), empty))
+
+    def _heeded(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
+        """Act on requests of users; a request is deleted once the offsets that name it are stored."""
+        requests = self.settings.requested()
+        for one in requests:
+            if one.name in progress.signals:
+                self.settings.requests.delete(one.name)
+        fresh = [one for one in requests if one.name not in progress.signals]
+        if fresh:
+            wanted = {name for one in fresh for name in one.tables}
+            names = [one.name for one in self.captured(connection) if wanted & {one.table, one.qualified}]
+            unknown = wanted - {word for name in names for word in (name[1], ".".join(name))}
+            if unknown:
+                log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(sorted(unknown)))
+            log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
+            progress = progress.reading(names)
+        return replace(progress, signals=tuple(one.name for one in fresh))
+
+    def _with_new_tables(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
+        selected = self.selected(connection)
+        _check_keys([one for one in selected if one.name in progress.known])
+        fresh = [one.name for one in selected if one.has_key and one.name not in progress.known]
+        if not fresh:
+            return progress
+        try:
+            self.publish(connection, fresh)
+        except TableNotPublished as error:
+            log.warning("event=tables_not_published tables=%s fix=%s", ",".join(map(".".join, fresh)), error.hint)
+            return progress
+        log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
+        # Rows that a running transaction changed before the table was published are in no log: they must be visible
+        # before the table is read.
+        after = int(str(connection.value("SELECT pg_snapshot_xmax(pg_current_snapshot())")))
+        progress = replace(progress, known=(*progress.known, *fresh), visible_from=after)
+        reads = self.settings.new_tables and self.settings.reads_tables
+        return progress.reading(fresh) if reads else progress
+
+    def _with_log(self, connection: PgConnection, progress: PgProgress, limit: Limit, until: int | None) -> PgProgress:
+        size = limit.bytes or (limit.rows * _BYTES_A_CHANGE if limit.rows else self.settings.log_bytes)
+        found = self._end(connection)
+        if found is None:
+            return progress
+        if progress.reads_tables or until is None:
+            until = found
+        # Rows of a snapshot are right once the log has passed the time when they were read.
+        end = min(found, progress.log + size, max(until, progress.settle))
+        return replace(progress, log=max(end, progress.log))
+
+    def _end(self, connection: PgConnection) -> int | None:
+        """Return the newest position that a reader can reach, None if none is known now."""
+        for _ in range(_LOOKS):
+            found = sound_position(connection)
+            if found is not None:
+                self._position = found
+                return found
+            time.sleep(_PAUSE_S)
+        return self._position or None
+
+    def _with_chunks(self, connection: PgConnection, progress: PgProgress, limit: Limit) -> PgProgress:
+        """Cut chunks until the batch is full. The position must be determined before the chunks are read."""
+        self._wait(connection, progress.visible_from)
+        wait_for_standbys(connection)
+        facts = {one.name: one for one in self.captured(connection)}
+        rows = limit.rows or self.settings.snapshot_rows
+        size = min(self.settings.chunk_rows, rows)
+        chunks: list[KeyChunk] = []
+        waiting, rest = list(progress.waiting), progress.rest
+        while rows > 0 and len(chunks) < _MOST_CHUNKS and (rest is not None or waiting):
+            if rest is None:
+                table = facts.get(waiting.pop(0))
+                rest = None if table is None else first_chunk(connection, table)
+                continue
+            if rest.name not in facts:  # dropped in the meantime
+                rest = None
+                continue
+            chunk, rest = cut_chunk(connection, rest, size)
+            chunks.append(chunk)
+            rows -= size
+        batch = replace(progress.batch, chunks=tuple(chunks))
+        return replace(progress, waiting=tuple(waiting), rest=rest, visible_from=0, batch=batch)
+
+    def _wait(self, connection: PgConnection, visible_from: int) -> None:
+        """Wait until every transaction before this one has ended."""
+        began, told = time.monotonic(), False
+        while visible_from and int(str(connection.value(_OLDEST_RUNNING))) < visible_from:
+            if not told:
+                log.warning("event=waits_for_transactions reason=they run since before a table was published")
+                told = True
+            if time.monotonic() > began + _LONGEST_WAIT_S:
+                raise SourceError(
+                    "a transaction runs since before a table was added to the publication",
+                    retryable=True,
+                    waited=f"{_LONGEST_WAIT_S:g} s",
+                    hint="SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xid IS NOT NULL;  end it",
+                )
+            time.sleep(_PAUSE_S)
+
+
+_OLDEST_RUNNING = "SELECT pg_snapshot_xmin(pg_current_snapshot())"
+
+
+def _identity(connection: PgConnection) -> tuple[str, str]:
+    """Return the system identifier of the server and the name of the database."""
+    system, database = connection.rows("SELECT system_identifier, current_database() FROM pg_control_system()")[0]
+    return str(system), str(database)
+
+
+def _check_keys(known: Sequence[TableFacts]) -> None:
+    """Raise SchemaConflict if a table that is captured has lost its primary key."""
+    keyless = [one.qualified for one in known if not one.has_key]
+    if keyless:
+        raise SchemaConflict(
+            "captured tables have no primary key any more, so that their rows cannot be distinguished",
+            tables=", ".join(keyless),
+            hint="ALTER TABLE ... ADD PRIMARY KEY, or exclude them with --excluding-tables",
+        )
+
+
+def captured_tables(planner: PgPlanner, connection: PgConnection, *, must: bool) -> list[TableFacts]:
+    """Return the tables to capture; with `must`, none is a ConfigError."""
+    settings = planner.settings
+    selected = planner.selected(connection)
+    keyless = [one.qualified for one in selected if not one.has_key]
+    if keyless and settings.keyless_stops:
+        raise ConfigError(
+            "Source tables of PostgreSQL table synchronization job cannot contain table which doesn't have primary "
+            "keys.",
+            tables=", ".join(keyless),
+            hint="ALTER TABLE ... ADD PRIMARY KEY, or leave them out of the tables",
+        )
+    if keyless:
+        log.warning("event=tables_without_key left_out=%s", ",".join(keyless))
+    found = [one for one in selected if one.has_key]
+    if not found and must:
+        seen = [one.qualified for one in list_tables(connection)]
+        raise ConfigError(
+            "No table satisfies the given database name and table name.",
+            schemas=settings.tables.schemas,
+            tables=settings.tables.names or settings.tables.tables,
+            without_key=", ".join(keyless) or None,
+            seen=", ".join(seen[:8]) or "no table at all",
+            hint="names are regular expressions that match the whole; tables need a primary key",
+        )
+    return found

@@ -1,0 +1,126 @@
+"""Reading of one range of a batch in a task: from a chunk or a part of the log to changes."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy
+from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.postgres.log.decode import LogDecoder
+from penstock.ingest.postgres.log.messages import MessageBlock
+from penstock.ingest.postgres.log.stream import LogRange, streamed
+from penstock.ingest.postgres.log.unchanged import completed
+from penstock.ingest.postgres.lsn import parse_lsn
+from penstock.ingest.postgres.server.catalog import Types, logged_relation
+from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.slot import free_slot, require_slot
+from penstock.ingest.postgres.snapshot.chunks import KeyChunk
+from penstock.ingest.postgres.snapshot.read import read_chunk
+from penstock.ingest.source import Barrier
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.relation import LoggedRelation, Relation
+    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.settings import PgSettings
+
+CHUNK, LOG, BARRIERS = "chunk", "log", "barriers"
+TRUNCATE = "truncate"
+
+
+log = logging.getLogger(__name__)
+_KEPT = "its rows stay in the target table; read the table again with --reset TABLE"
+
+
+class _NeedsText(Exception):
+    """A table of the log has a type whose binary values are not decoded."""
+
+
+@dataclass(slots=True)
+class PgRangeReading:
+    """The reading of one range; `start` is the range as the planner made it."""
+
+    settings: PgSettings
+    start: Mapping[str, Any]
+    wanted: ImagePolicy  # of the target tables
+
+    def chunks(self) -> Iterator[DecodedChunk]:
+        """Yield the decoded changes of the range."""
+        if BARRIERS in self.start:
+            barriers = tuple(Barrier(kind, schema, table) for kind, schema, table in self.start[BARRIERS])
+            yield DecodedChunk(DecodeResult(), 0, 0, barriers=barriers)
+            return
+        oddities: Counter[str] = Counter()
+        if CHUNK in self.start:
+            chunk = KeyChunk.from_json(self.start[CHUNK])
+            for batch in read_chunk(self.settings.server, chunk, oddities):
+                yield DecodedChunk(DecodeResult([batch]), len(batch), batch.rows.nbytes)
+        else:
+            yield from self._log(oddities)
+        if oddities:
+            yield DecodedChunk(DecodeResult(skipped=oddities), 0, 0)
+
+    def _log(self, oddities: Counter[str]) -> Iterator[DecodedChunk]:
+        binary, done = bool(self.start["binary"]), 0
+        while True:
+            counted: Counter[str] = Counter()
+            try:
+                for chunk, rows in self._messages(counted, done, binary=binary):
+                    done = rows
+                    oddities.update(counted)
+                    counted.clear()
+                    yield chunk
+            except _NeedsText:
+                # The server sends all values in one format: read the range again as text, without the rows so far.
+                binary = False
+            else:
+                oddities.update(counted)
+                return
+
+    def _messages(self, oddities: Counter[str], done: int, *, binary: bool) -> Iterator[tuple[DecodedChunk, int]]:
+        """Yield the changes after the first `done` rows, with the number of rows so far."""
+        settings = self.settings
+        first, last = (parse_lsn(one) for one in self.start[LOG])
+        part = LogRange(settings.slot, (settings.publication.name,), first, last, binary)
+        with ExitStack() as stack:
+            catalog = stack.enter_context(connected(settings.server))
+            require_slot(catalog, settings.slot, first)
+            free_slot(catalog, settings.slot)
+            stream = stack.enter_context(connected(settings.server, replication=True))
+            types = Types(catalog)
+
+            def described(logged: LoggedRelation) -> Relation | None:
+                return self._described(catalog, types, logged, binary=binary)
+
+            decoder = LogDecoder(described, self.wanted, oddities)
+            for messages in streamed(stream, part):
+                found, truncations = decoder.decode(MessageBlock.of(messages))
+                for one in truncations:
+                    oddities[TRUNCATE] += 1
+                    log.warning("event=truncate_not_followed table=%s.%s note=%s", one.database, one.table, _KEPT)
+                batches = [completed(catalog, one, oddities) for one in found]
+                batches = [_after(one, done) for one in batches]
+                decoded = DecodeResult([one for one in batches if len(one)], truncations=truncations)
+                size = sum(map(len, messages))
+                yield DecodedChunk(decoded, sum(map(len, decoded.batches)), size), decoder.rows
+
+    def _described(
+        self, catalog: PgConnection, types: Types, logged: LoggedRelation, *, binary: bool
+    ) -> Relation | None:
+        if not self.settings.tables.takes(logged.schema, logged.table):
+            return None
+        relation = logged_relation(catalog, types, logged)
+        if not relation.key:
+            return None
+        if binary and not relation.is_binary:
+            raise _NeedsText
+        return relation
+
+
+def _after(batch: ChangeBatch, done: int) -> ChangeBatch:
+    """Return the rows with numbers from `done` on."""
+    return batch if not done else batch.filter(batch.positions >= done)

@@ -1,0 +1,1 @@
+"""Connections to a PostgreSQL server, its catalog, and its replication slots."""

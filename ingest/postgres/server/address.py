@@ -1,0 +1,62 @@
+"""The address of a PostgreSQL server, with the password by reference and the protection of the connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.references import resolve
+
+
+@dataclass(frozen=True, slots=True)
+class PgAddress:
+    """The settings that a task needs to connect; safe to pickle and to print.
+
+    `options` are further parameters of libpq, such as `sslmode` and `sslrootcert`. `patience` is how long to wait, in
+    seconds, for a server that cannot be reached.
+    """
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)  # may contain references to secrets
+    database: str
+    options: tuple[tuple[str, str], ...] = ()
+    name: str = "penstock"  # shown as application_name
+    connect_timeout: float = 30.0
+    patience: float = 0.0
+
+    @property
+    def where(self) -> str:
+        return f"{self.host}:{self.port}/{self.database}"
+
+    @property
+    def shown_name(self) -> str:
+        """The name as the server shows it."""
+        return self.name[:63]
+
+    def parameters(self, *, replication: bool) -> dict[str, str]:
+        """Return the parameters of a connection, with the password itself."""
+        session = {
+            "TimeZone": "UTC",
+            "DateStyle": "ISO",
+            "IntervalStyle": "postgres",
+            "extra_float_digits": "1",
+            "bytea_output": "hex",
+            # A task that waits for Spark answers late.
+            "wal_sender_timeout": "600s",
+        }
+        made = {
+            "host": self.host,
+            "port": str(self.port),
+            "user": self.user,
+            "dbname": self.database,
+            "application_name": self.shown_name,
+            "client_encoding": "UTF8",
+            "connect_timeout": str(max(2, int(self.connect_timeout))),
+            "options": " ".join(f"-c {key}={value}" for key, value in session.items()),
+            **dict(self.options),
+        }
+        if replication:
+            made["replication"] = "database"
+        password = resolve(self.password)
+        return made | ({"password": password} if password else {})

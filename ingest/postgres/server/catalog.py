@@ -1,0 +1,175 @@
+"""The catalog of a database: tables with their columns, keys, identities, and the names of types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from penstock.ingest.postgres.relation import Column, Relation
+from penstock.ingest.postgres.types import PgType
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.relation import Identity, LoggedRelation
+    from penstock.ingest.postgres.server.connection import PgConnection
+
+TableName = tuple[str, str]  # schema and table
+_SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%'"
+_ORDINARY, _PARTITIONED = "r", "p"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A table that exists now; `rows` is the server's estimate. `kind` and `persistence` are as in pg_class."""
+
+    oid: int
+    schema: str
+    table: str
+    has_key: bool
+    identity: Identity
+    rows: int
+    kind: str = _ORDINARY
+    persistence: str = "p"
+    is_partition: bool = False
+
+    @property
+    def name(self) -> TableName:
+        return self.schema, self.table
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def is_logged(self) -> bool:
+        """True if the log contains the table's rows. Partitions are captured as their partitioned table."""
+        return self.kind in {_ORDINARY, _PARTITIONED} and self.persistence == "p" and not self.is_partition
+
+
+def quoted(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def qualified(name: TableName) -> str:
+    return f"{quoted(name[0])}.{quoted(name[1])}"
+
+
+def list_tables(connection: PgConnection) -> list[TableFacts]:
+    """Return all tables of the database that hold rows, in the order of their names."""
+    rows = connection.rows(
+        "SELECT c.oid, n.nspname, c.relname, EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND "
+        "i.indisprimary), c.relreplident, CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(GREATEST(p.reltuples, 0)), "
+        "0) FROM pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf) ELSE "
+        "GREATEST(c.reltuples, 0) END::int8, c.relkind, c.relpersistence, c.relispartition "
+        f"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f') "
+        f"AND {_SYSTEM} ORDER BY 2, 3"
+    )
+    return [
+        TableFacts(
+            int(str(oid)), str(schema), str(table), key == "t", cast("Identity", identity), int(str(count)), str(kind),
+            str(persistence), partition == "t",
+        )
+        for oid, schema, table, key, identity, count, kind, persistence, partition in rows
+    ]  # fmt: skip
+
+
+def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Relation]:
+    """Return tables with their present columns. Generated columns are left out, because the log lacks them."""
+    if not oids:
+        return {}
+    some = ", ".join(map(str, sorted(oids)))
+    keys = _keys(connection, some)
+    tables = connection.rows(
+        "SELECT c.oid, n.nspname, c.relname, c.relreplident, obj_description(c.oid, 'pg_class') FROM pg_class c "
+        f"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid IN ({some})"
+    )
+    columns: dict[int, list[tuple[str, int, int, str | None]]] = {}
+    for oid, name, kind, modifier, comment in connection.rows(
+        "SELECT attrelid, attname, atttypid, atttypmod, col_description(attrelid, attnum) FROM pg_attribute "
+        f"WHERE attrelid IN ({some}) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' "
+        "ORDER BY attrelid, attnum"
+    ):
+        found = (str(name), int(str(kind)), int(str(modifier)), comment)
+        columns.setdefault(int(str(oid)), []).append(found)
+    types = Types(connection)
+    types.load({kind for some_columns in columns.values() for _, kind, _, _ in some_columns})
+    return {
+        int(str(oid)): Relation(
+            int(str(oid)),
+            str(schema),
+            str(table),
+            tuple(
+                Column(name, types.of(kind, modifier), name in keys.get(int(str(oid)), ()), comment_)
+                for name, kind, modifier, comment_ in columns.get(int(str(oid)), [])
+            ),
+            keys.get(int(str(oid)), ()),
+            cast("Identity", identity),
+            comment,
+        )
+        for oid, schema, table, identity, comment in tables
+    }
+
+
+def _keys(connection: PgConnection, some: str) -> dict[int, tuple[str, ...]]:
+    """Return the columns of primary keys, in the order of the key."""
+    keys: dict[int, tuple[str, ...]] = {}
+    for oid, name in connection.rows(
+        "SELECT i.indrelid, a.attname FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY "
+        "k(attnum, place) JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum WHERE i.indisprimary "
+        f"AND k.place <= i.indnkeyatts AND i.indrelid IN ({some}) ORDER BY i.indrelid, k.place"
+    ):
+        keys[int(str(oid))] = (*keys.get(int(str(oid)), ()), str(name))
+    return keys
+
+
+def logged_relation(connection: PgConnection, types: Types, logged: LoggedRelation) -> Relation:
+    """Return the table of a Relation message: its columns as of that place, its key as it is now."""
+    types.load({column.oid for column in logged.columns})
+    now = relations(connection, [logged.oid]).get(logged.oid)
+    names = {column.name for column in logged.columns}
+    key = now.key if now is not None else tuple(one.name for one in logged.columns if one.in_identity)
+    comments = {} if now is None else {one.name: one.comment for one in now.columns}
+    columns = tuple(
+        Column(one.name, types.of(one.oid, one.modifier), one.in_identity, comments.get(one.name))
+        for one in logged.columns
+    )
+    key = key if set(key) <= names else tuple(one.name for one in logged.columns if one.in_identity)
+    comment = None if now is None else now.comment
+    return Relation(logged.oid, logged.schema, logged.table, columns, key, logged.identity, comment)
+
+
+class Types:
+    """The types of the database by number. Loaded when first needed, and kept."""
+
+    def __init__(self, connection: PgConnection) -> None:
+        self._connection = connection
+        self._known: dict[int, tuple[str, str, int, int, int]] = {}
+
+    def load(self, oids: Collection[int]) -> None:
+        """Load these types, and those that they consist of."""
+        missing: Sequence[int] = sorted(set(oids) - self._known.keys() - {0})
+        while missing:
+            rows = self._connection.rows(
+                "SELECT t.oid, t.typname, t.typtype, t.typbasetype, t.typtypmod, COALESCE(e.oid, 0) FROM pg_type t "
+                f"LEFT JOIN pg_type e ON e.typarray = t.oid WHERE t.oid IN ({', '.join(map(str, missing))})"
+            )
+            for oid, name, kind, base, modifier, element in rows:
+                known = (str(name), str(kind), int(str(base)), int(str(modifier)), int(str(element)))
+                self._known[int(str(oid))] = known
+            for number in missing:  # a type that was dropped in the meantime
+                self._known.setdefault(number, ("text", "b", 0, -1, 0))
+            inner = {part for number in missing for part in (self._known[number][2], self._known[number][4])}
+            missing = sorted(inner - self._known.keys() - {0})
+
+    def of(self, oid: int, modifier: int) -> PgType:
+        """Return a type; domains are resolved to their base."""
+        name, kind, base, own_modifier, element = self._known[oid]
+        if kind == "d":
+            return self.of(base, own_modifier if modifier < 0 else modifier)
+        if kind == "e":
+            return PgType("enum")
+        if element:
+            inner = self.of(element, modifier)
+            return PgType(name, element=inner)
+        return PgType.of(name, modifier)

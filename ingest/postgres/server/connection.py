@@ -1,0 +1,225 @@
+"""Connections over libpq: small queries, COPY, and the stream of a replication slot.
+
+psycopg's own connections have neither replication nor access to undecoded COPY data, so this module uses the layer
+below them. Login, TLS, Kerberos and service files are libpq's.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.postgres.errors import ConnectionLost, MissingGrant, SlotBusy, SlotLost, SlotMissing
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn, PGresult
+
+    from penstock.ingest.postgres.server.address import PgAddress
+
+log = logging.getLogger(__name__)
+_PAUSE_S = 0.5
+_DENIED = {"42501", "28000", "28P01", "3D000"}
+# The server is starting, stopping, or has no connection left.
+_TRANSIENT = {"57P01", "57P02", "57P03", "53300", "08000", "08003", "08006"}
+_COPY_BYTES = 4 << 20
+Row = tuple[str | None, ...]
+
+
+@dataclass(slots=True)
+class PgConnection:
+    """One connection. Not usable any more after an error in the middle of a COPY."""
+
+    server: PgAddress
+    raw: PGconn
+
+    def rows(self, sql: str) -> list[Row]:
+        """Return the rows of a small query, as texts."""
+        result = self._run(sql)
+        return [
+            tuple(_text(result.get_value(row, column)) for column in range(result.nfields))
+            for row in range(result.ntuples)
+        ]
+
+    def value(self, sql: str) -> str | None:
+        """Return the only value of a query; None if there is no row or the value is null."""
+        rows = self.rows(sql)
+        return rows[0][0] if rows else None
+
+    def copied(self, select_: str, block: int = _COPY_BYTES) -> Iterator[list[bytes]]:
+        """Yield the messages of `COPY (...) TO STDOUT (FORMAT binary)`, some at a time: one for each row."""
+        self._run(f"COPY ({select_}) TO STDOUT (FORMAT binary)")
+        some: list[bytes] = []
+        size = 0
+        receive = self.raw.get_copy_data
+        while True:
+            count, data = receive(0)
+            if count < 0:
+                break
+            some.append(bytes(data))
+            size += count
+            if size >= block:
+                yield some
+                some, size = [], 0
+        self._check(self.raw.get_result(), select_)
+        while self.raw.get_result() is not None:
+            pass
+        yield some
+
+    def literal(self, text: str) -> str:
+        """Return a text as a literal of SQL."""
+        from psycopg import pq
+
+        return bytes(pq.Escaping(self.raw).escape_literal(text.encode())).decode()
+
+    def start_stream(self, statement: str) -> None:
+        """Begin to receive the log."""
+        self._run(statement)
+
+    def received(self, some: list[bytes], wait_s: float) -> bool:
+        """Add the messages that have arrived, after waiting for a first one; False once the stream has ended."""
+        receive = self.raw.get_copy_data
+        while True:
+            count, data = receive(1)
+            if count > 0:
+                some.append(bytes(data))
+            elif count == 0:
+                if some or not self._readable(wait_s):
+                    return True
+                self.raw.consume_input()
+                wait_s = 0.0
+            elif count == -1:
+                self._check(self.raw.get_result(), "START_REPLICATION")
+                return False
+
+    def send(self, message: bytes) -> None:
+        """Send a message on the stream, such as the position that has been reached."""
+        self.raw.put_copy_data(message)
+        self.raw.flush()
+
+    def close(self) -> None:
+        self.raw.finish()
+
+    def _readable(self, wait_s: float) -> bool:
+        return bool(select.select([self.raw.socket], [], [], wait_s)[0])
+
+    def _run(self, sql: str) -> PGresult:
+        result = self.raw.exec_(sql.encode())
+        self._check(result, sql)
+        return result
+
+    def _check(self, result: PGresult | None, sql: str) -> None:
+        from psycopg import pq
+
+        if result is None or result.status not in {pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE}:
+            return
+        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        said = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
+        raise refused(self.server, state, said.decode("utf-8", "replace").strip(), sql)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+def refused(server: PgAddress, state: str, said: str, sql: str = "") -> SourceError:
+    """Return an error of the server as a Penstock error, which says whether a retry can help."""
+    statement = sql[:200] or None
+    facts: dict[str, Any] = {"server": server.where, "sqlstate": state or None, "said": said, "statement": statement}
+    if not state or state in _TRANSIENT:
+        return ConnectionLost("the connection to the PostgreSQL server was lost", retryable=True, **facts)
+    if state in _DENIED:
+        hint = "check user, password and pg_hba.conf; penstock check names the grants that are missing"
+        return MissingGrant("the PostgreSQL server denied access", hint=hint, user=server.user, **facts)
+    if state == "55006":
+        return SlotBusy(
+            "the replication slot is in use",
+            retryable=True,
+            hint="another pipeline or tool reads it: set a different slot.name for each",
+            **facts,
+        )
+    if "can no longer" in said or "cannot read from logical replication slot" in said or "already been removed" in said:
+        return SlotLost(
+            "the replication slot has lost its position: the server has removed the WAL that it needs",
+            hint="SELECT pg_drop_replication_slot('...');  then start with --resnapshot; raise max_slot_wal_keep_size",
+            **facts,
+        )
+    if state == "42704" and "replication slot" in said:
+        return SlotMissing(
+            "the replication slot does not exist",
+            hint="changes since it was dropped are lost: start with --resnapshot, which creates it again",
+            **facts,
+        )
+    return SourceError("the PostgreSQL server returned an error", **facts)
+
+
+def connect(server: PgAddress, *, replication: bool = False) -> PgConnection:
+    """Return a connection. An unreachable server is retried for `patience` seconds, which is logged."""
+    began, waits = time.monotonic(), False
+    while True:
+        try:
+            opened = _open(server, replication=replication)
+        except ConnectionLost as error:
+            if time.monotonic() >= began + server.patience:
+                raise
+            if not waits:
+                reason = error.facts.get("said", error.message)
+                log.warning(
+                    "event=waiting_for_server server=%s at_most=%gs reason=%s", server.where, server.patience, reason
+                )
+            waits = True
+        else:
+            if waits:
+                log.warning("event=server_is_back server=%s after=%.0fs", server.where, time.monotonic() - began)
+            return opened
+        time.sleep(_PAUSE_S)
+
+
+def _open(server: PgAddress, *, replication: bool) -> PgConnection:
+    try:
+        from psycopg import pq
+    except ImportError as error:
+        why = f"sources of type postgres need psycopg: {error}"
+        raise ConfigError(why, hint="pip install psycopg psycopg-binary") from error
+    given = server.parameters(replication=replication)
+    text = " ".join(f"{key}={_quoted(value)}" for key, value in given.items())
+    raw = pq.PGconn.connect(text.encode())
+    if raw.status == pq.ConnStatus.OK:
+        return PgConnection(server, raw)
+    said = raw.error_message.decode("utf-8", "replace").strip()
+    raw.finish()
+    if "password authentication failed" in said or "no pg_hba.conf entry" in said or "does not exist" in said:
+        raise refused(server, "28000", said)
+    if "permission denied" in said:
+        raise refused(server, "42501", said)
+    raise ConnectionLost(
+        "the PostgreSQL server cannot be reached",
+        retryable=True,
+        server=server.where,
+        said=said,
+        hint="check that the server is running, that hostname and port are correct, and that no firewall blocks the "
+        "connection",
+    )
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@contextmanager
+def connected(server: PgAddress, *, replication: bool = False) -> Iterator[PgConnection]:
+    """Open a connection for the context."""
+    connection = connect(server, replication=replication)
+    from psycopg import Error as LibpqError
+
+    try:
+        yield connection
+    except (OSError, LibpqError) as error:
+        raise refused(server, "", str(error)) from error
+    finally:
+        connection.close()

@@ -1,0 +1,211 @@
+"""The publication and the replication slot of a pipeline: creation, checks, and confirmation of positions.
+
+The publication must exist before the slot: a change is decoded with the catalog as of its place in the log. Neither is
+ever dropped here: a dropped slot is lost data.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.ingest.postgres.errors import (
+    MissingGrant,
+    PublicationMissing,
+    SlotAhead,
+    SlotLost,
+    SlotMissing,
+    TableNotPublished,
+)
+from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.server.catalog import TableName, qualified, quoted
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.connection import PgConnection
+
+log = logging.getLogger(__name__)
+_PLUGIN = "pgoutput"
+_LOOKS, _PAUSE_S = 50, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFacts:
+    """A replication slot as it is now. `confirmed` is the position from which the server keeps changes."""
+
+    name: str
+    plugin: str
+    database: str
+    is_active: bool
+    wal_status: str
+    restart: int | None
+    confirmed: int
+
+
+def slot_facts(connection: PgConnection, slot: str) -> SlotFacts | None:
+    """Return the slot, None if it does not exist."""
+    rows = connection.rows(
+        "SELECT slot_name, plugin, database, active, wal_status, restart_lsn, confirmed_flush_lsn "
+        f"FROM pg_replication_slots WHERE slot_name = {connection.literal(slot)}"
+    )
+    if not rows:
+        return None
+    name, plugin, database, active, status, restart, confirmed = rows[0]
+    return SlotFacts(
+        str(name),
+        str(plugin),
+        str(database),
+        active == "t",
+        str(status),
+        parse_lsn(restart) if restart else None,
+        parse_lsn(confirmed) if confirmed else 0,
+    )
+
+
+def create_slot(connection: PgConnection, slot: str, *, failover: bool) -> SlotFacts:
+    """Create the slot. The server waits until every transaction that is running has ended."""
+    running = connection.rows(
+        "SELECT pid, application_name FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
+    )
+    if running:
+        who = ",".join(f"{pid}:{name}" for pid, name in running)
+        log.info("event=slot_waits slot=%s for_transactions_of=%s", slot, who)
+    more = ", false, true" if failover else ""
+    connection.rows(f"SELECT pg_create_logical_replication_slot({connection.literal(slot)}, '{_PLUGIN}', false{more})")
+    found = slot_facts(connection, slot)
+    if found is None:
+        raise SlotMissing("the replication slot was dropped right after it was created", slot=slot)
+    log.info("event=slot_created slot=%s position=%s", slot, lsn_text(found.confirmed))
+    return found
+
+
+def require_slot(connection: PgConnection, slot: str, start: int) -> SlotFacts:
+    """Return the slot if the log can be read from there; a PositionLost says why it cannot."""
+    found = slot_facts(connection, slot)
+    if found is None:
+        raise SlotMissing(
+            "the replication slot of the pipeline does not exist any more",
+            slot=slot,
+            position=lsn_text(start),
+            hint="changes since this position are lost: start with --resnapshot, which creates the slot again",
+        )
+    if found.plugin != _PLUGIN:
+        raise SlotMissing("the replication slot uses another plugin", slot=slot, plugin=found.plugin, wanted=_PLUGIN)
+    if found.wal_status == "lost":
+        raise SlotLost(
+            "the server has removed the WAL that the replication slot needs",
+            slot=slot,
+            position=lsn_text(start),
+            max_slot_wal_keep_size=connection.value("SHOW max_slot_wal_keep_size"),
+            hint=f"SELECT pg_drop_replication_slot('{slot}');  then start with --resnapshot; raise "
+            "max_slot_wal_keep_size",
+        )
+    if found.confirmed > start:
+        # The server would begin at the confirmed position without an error.
+        raise SlotAhead(
+            "the replication slot was read by something else: changes after this position are gone",
+            slot=slot,
+            position=lsn_text(start),
+            confirmed=lsn_text(found.confirmed),
+            hint="set a different slot.name for each pipeline; then start with --resnapshot",
+        )
+    return found
+
+
+def free_slot(connection: PgConnection, slot: str) -> None:
+    """Wait until the slot has no reader; end one of this pipeline, such as the connection of a task that died.
+
+    A reader of something else stays, and the slot is then busy when it is opened.
+    """
+    name = connection.literal(slot)
+    for _ in range(_LOOKS):
+        pid = connection.value(f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = {name}")
+        if pid is None:
+            return
+        ended = connection.value(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = {pid} "
+            f"AND application_name = {connection.literal(connection.server.shown_name)} AND usename = current_user"
+        )
+        if ended is not None:
+            log.warning("event=former_reader_ended slot=%s pid=%s", slot, pid)
+        time.sleep(_PAUSE_S)
+
+
+def confirm(connection: PgConnection, slot: str, position: int) -> None:
+    """Tell the server that changes before this position are not needed any more."""
+    place = f"'{lsn_text(position)}'::pg_lsn"
+    name = connection.literal(slot)
+    connection.rows(
+        f"SELECT pg_replication_slot_advance(slot_name, {place}) FROM pg_replication_slots WHERE slot_name = {name} "
+        f"AND confirmed_flush_lsn < {place} AND NOT active"
+    )
+
+
+def sound_position(connection: PgConnection) -> int | None:
+    """Return a position that a reader can reach: the end of a record. None if that is not yet flushed.
+
+    The flush position itself may lie in the middle of a record of an open transaction, so that a reader would wait for
+    the next commit.
+    """
+    inserted, flushed, block = connection.rows(
+        "SELECT pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn(), current_setting('wal_block_size')"
+    )[0]
+    end, size = parse_lsn(str(inserted)), int(str(block))
+    if end % size in {24, 40}:  # behind the header of the next page
+        end -= end % size
+    return end if parse_lsn(str(flushed)) >= end else None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The publication of a pipeline. `creates`: it may be created and extended."""
+
+    name: str
+    creates: bool = True
+
+    def published(self, connection: PgConnection) -> set[TableName] | None:
+        """Return the tables that are published, None if the publication does not exist."""
+        name = connection.literal(self.name)
+        if connection.value(f"SELECT 1 FROM pg_publication WHERE pubname = {name}") is None:
+            return None
+        rows = connection.rows(f"SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = {name}")
+        return {(str(schema), str(table)) for schema, table in rows}
+
+    def create_statement(self, tables: Collection[TableName]) -> str:
+        listed = ", ".join(map(qualified, sorted(tables)))
+        return f"CREATE PUBLICATION {quoted(self.name)} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
+
+    def add_statement(self, tables: Sequence[TableName]) -> str:
+        return f"ALTER PUBLICATION {quoted(self.name)} ADD TABLE {', '.join(map(qualified, tables))}"
+
+    def require(self, connection: PgConnection, tables: Collection[TableName]) -> bool:
+        """Create or extend the publication as needed; return whether anything changed.
+
+        An error names the statement for the owner of the tables.
+        """
+        found = self.published(connection)
+        if found is None:
+            self._run(connection, self.create_statement(tables), PublicationMissing, "the publication does not exist")
+            return True
+        missing = sorted(set(tables) - found)
+        if missing:
+            why = "captured tables are not in the publication"
+            self._run(connection, self.add_statement(missing), TableNotPublished, why)
+        return bool(missing)
+
+    def _run(
+        self, connection: PgConnection, statement: str, error: type[PublicationMissing | TableNotPublished], why: str
+    ) -> None:
+        if not self.creates:
+            raise error(why, publication=self.name, hint=f"{statement};")
+        try:
+            connection.rows(statement)
+        except MissingGrant as reason:
+            said = reason.facts.get("said")
+            hint = f"as the owner of the tables:  {statement};"
+            raise error(
+                f"{why}, and the user may not change that", publication=self.name, said=said, hint=hint
+            ) from reason
+        log.info("event=publication_changed statement=%s", statement)

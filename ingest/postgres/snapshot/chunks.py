@@ -1,0 +1,85 @@
+"""Cutting of tables into chunks by their primary keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.ingest.postgres.server.catalog import qualified, quoted, relations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.ingest.postgres.server.catalog import TableFacts
+    from penstock.ingest.postgres.server.connection import PgConnection
+
+Bound = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChunk:
+    """The rows of a table whose key is after `lower` and not after `upper`; an empty bound is open.
+
+    Keys are compared by the server: bounds are texts with the types in `types`.
+    """
+
+    oid: int
+    schema: str
+    table: str
+    key: tuple[str, ...]
+    types: tuple[str, ...]
+    lower: Bound = ()
+    upper: Bound = ()
+    number: int = 0
+
+    @property
+    def name(self) -> tuple[str, str]:
+        return self.schema, self.table
+
+    def condition(self, connection: PgConnection) -> str:
+        """Return the condition of the chunk. A comparison of rows is a range scan of the key's index."""
+        parts = []
+        row = f"({', '.join(map(quoted, self.key))})"
+        for sign, bound in ((">", self.lower), ("<=", self.upper)):
+            if bound:
+                values = (f"{connection.literal(one)}::{kind}" for one, kind in zip(bound, self.types, strict=True))
+                parts.append(f"{row} {sign} ({', '.join(values)})")
+        return " AND ".join(parts) or "true"
+
+    def to_json(self) -> list[Any]:
+        lists = [list(self.key), list(self.types), list(self.lower), list(self.upper)]
+        return [self.oid, self.schema, self.table, *lists, self.number]
+
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> KeyChunk:
+        oid, schema, table, key, types, lower, upper, number = value
+        return cls(oid, schema, table, tuple(key), tuple(types), tuple(lower), tuple(upper), number)
+
+
+def first_chunk(connection: PgConnection, table: TableFacts) -> KeyChunk | None:
+    """Return a chunk of the whole table, from which chunks are cut; None if the table is gone or has no key."""
+    found = relations(connection, [table.oid]).get(table.oid)
+    if found is None or not found.key:
+        return None
+    types: Mapping[str, str] = {
+        str(name): str(kind)
+        for name, kind in connection.rows(
+            f"SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = {table.oid} "
+            "AND attnum > 0 AND NOT attisdropped"
+        )
+    }
+    return KeyChunk(table.oid, found.schema, found.table, found.key, tuple(types[name] for name in found.key))
+
+
+def cut_chunk(connection: PgConnection, rest: KeyChunk, rows: int) -> tuple[KeyChunk, KeyChunk | None]:
+    """Return a chunk of about this many rows, and the rest after it, None if the chunk is the last one."""
+    names = ", ".join(map(quoted, rest.key))
+    texts = ", ".join(f"{quoted(name)}::text" for name in rest.key)
+    found = connection.rows(
+        f"SELECT {texts} FROM {qualified(rest.name)} WHERE {rest.condition(connection)} ORDER BY {names} "
+        f"OFFSET {rows - 1} LIMIT 1"
+    )
+    if not found:
+        return rest, None
+    bound = tuple(str(value) for value in found[0])
+    return replace(rest, upper=bound), replace(rest, lower=bound, number=rest.number + 1)

@@ -1,0 +1,127 @@
+"""A PostgreSQL database as a `ChangeSource`.
+
+Offsets are a `PgProgress`: the position in the log, the tables still to be read, and the complete content of the batch,
+so that a batch planned once is the same however often it is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import PenstockError, SourceError
+from penstock.formats.change import DecodeOptions
+from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.offsets import PgProgress
+from penstock.ingest.postgres.planner import PgPlanner
+from penstock.ingest.postgres.read_range import BARRIERS, CHUNK, LOG, PgRangeReading
+from penstock.ingest.postgres.server.catalog import relations
+from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.slot import confirm
+from penstock.ingest.postgres.settings import PgSettings
+from penstock.ingest.source import Limit, Offsets, Range
+
+log = logging.getLogger(__name__)
+
+_TRIES = 3
+_WEIGHT_OF_A_CHUNK = 5 << 20  # in bytes of the log
+
+
+@dataclass(slots=True)
+class PgSource:
+    """A `ChangeSource` over one database; its planner is created in the process that plans."""
+
+    settings: PgSettings
+    _planner: PgPlanner | None = field(default=None, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[PgSource], tuple[PgSettings]]:
+        return PgSource, (self.settings,)
+
+    @property
+    def planner(self) -> PgPlanner:
+        self._planner = self._planner or PgPlanner(self.settings)
+        return self._planner
+
+    def initial_offsets(self) -> Offsets:
+        # The position is determined together with the first end, which the checkpoint stores.
+        return {}
+
+    def available(self) -> Offsets:
+        return {"log": lsn_text(self.planner.end())}
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
+        for attempt in range(_TRIES):
+            try:
+                return self._latest(start, limit, until)
+            except SourceError as error:
+                self._planner = None
+                if not error.retryable or attempt == _TRIES - 1:
+                    raise
+                log.warning("event=plan_again try=%d of=%d reason=%s", attempt + 2, _TRIES, error.message)
+        raise AssertionError
+
+    def _latest(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
+        stop = None if until is None else parse_lsn(until["log"])
+        begin = PgProgress.from_json(start) if "server" in start else self.planner.begin()
+        end = self.planner.next(begin, limit, stop)
+        if end is None:
+            return start if "server" in start else begin.to_json()
+        return end.to_json()
+
+    def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        """Return the ranges: chunks first, then the log, whose changes must follow the rows read."""
+        progress = PgProgress.from_json(end)
+        batch = progress.batch
+        parts: list[tuple[str, dict[str, Any], int]] = [
+            (f"{one.schema}.{one.table}/{one.number}", {CHUNK: one.to_json()}, _WEIGHT_OF_A_CHUNK)
+            for one in batch.chunks
+        ]
+        if batch.barriers:
+            barriers = [[one.kind, one.database, one.table] for one in batch.barriers]
+            parts.append(("barriers", {BARRIERS: barriers}, 1))
+        if progress.log > batch.start:
+            first, last = lsn_text(batch.start), lsn_text(progress.log)
+            content = {LOG: [first, last], "binary": self._is_binary()}
+            parts.append((first, content, progress.log - batch.start))
+        return [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
+
+    def _is_binary(self) -> bool:
+        """Return whether all columns of captured tables are decoded from the binary format."""
+        with connected(self.settings.server) as connection:
+            oids = [one.oid for one in self.planner.captured(connection)]
+            return all(one.is_binary for one in relations(connection, oids).values())
+
+    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
+        return PgRangeReading(self.settings, range_.start, options).chunks()
+
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        """Return the bytes of the log after these offsets, and the tables that are still to be read."""
+        if "server" not in offsets:
+            return {}
+        progress = PgProgress.from_json(offsets)
+        waiting = [*progress.waiting, *([progress.rest.name] if progress.rest is not None else [])]
+        behind = max(0, self.planner.end() - progress.log)
+        return {"log": behind} | {f"{schema}.{table}": 1 for schema, table in waiting}
+
+    def at_barrier(self) -> bool:
+        return self._planner is not None and self._planner.at_barrier
+
+    def mirror(self, offsets: Offsets) -> None:
+        """Confirm the start of the batch that these offsets end, so that the server can remove older WAL.
+
+        Not its end: until the checkpoint has noted the batch, a restart reads it again.
+        """
+        if "server" not in offsets:
+            return
+        progress = PgProgress.from_json(offsets)
+        try:
+            with connected(self.settings.server) as connection:
+                confirm(connection, progress.slot, progress.batch.start)
+        except PenstockError as error:
+            log.warning("event=position_not_confirmed slot=%s reason=%s", progress.slot, error.message)
+
+    def close(self) -> None:
+        self._planner = None

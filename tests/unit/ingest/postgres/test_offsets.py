@@ -1,0 +1,43 @@
+"""Offsets are the same after a checkpoint, and contain only what a restart needs."""
+
+from __future__ import annotations
+
+import json
+
+from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.offsets import PgBatch, PgProgress
+from penstock.ingest.postgres.snapshot.chunks import KeyChunk
+from penstock.ingest.source import Barrier
+
+CHUNK = KeyChunk(7, "public", "t", ("a", "b"), ("integer", "text"), ("1", "x"), ("2", "it's"), 3)
+
+
+def test_progress_is_equal_after_a_checkpoint() -> None:
+    batch = PgBatch(5, (CHUNK,), (Barrier("truncate", "public", "t"),))
+    progress = PgProgress(
+        "77", "shop", "s", 1 << 40, (("public", "t"),), (("public", "u"),), CHUNK, 9, 11, "again", ("signal",), batch
+    )
+    written = progress.to_json()
+    assert json.loads(json.dumps(written)) == written
+    assert PgProgress.from_json(written) == progress
+
+
+def test_default_parts_are_omitted() -> None:
+    assert PgProgress("77", "shop", "s", 16).to_json() == {
+        "v": 1,
+        "server": {"system": "77", "database": "shop"},
+        "slot": "s",
+        "phase": "stream",
+        "log": "0/10",
+        "batch": {"from": "0/0"},
+    }
+
+
+def test_tables_that_are_read_again_start_over() -> None:
+    progress = PgProgress("77", "shop", "s", 16, rest=CHUNK).reading([("public", "t")])
+    assert (progress.rest, progress.waiting) == (None, (("public", "t"),))
+
+
+def test_positions_are_written_as_the_server_prints_them() -> None:
+    assert lsn_text(parse_lsn("16/B374D848")) == "16/B374D848"
+    assert parse_lsn("1/0") == 1 << 32

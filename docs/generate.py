@@ -16,6 +16,7 @@ from docs.option_pages import catalog_options, table_options
 from penstock.ingest.files.connector import FilesConfig
 from penstock.ingest.kafka.config import Debezium, KafkaConfig, KafkaStartup
 from penstock.ingest.mysql import config as mysql_config
+from penstock.ingest.postgres import config as postgres_config
 from penstock.pipelines.config import model, rules, sink
 from penstock.pipelines.config import monitor as observing
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
@@ -99,6 +100,11 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("source of type mysql: snapshot", mysql_config.MySqlSnapshot),
     ("source of type mysql: ddl", mysql_config.MySqlDdl),
     ("source of type mysql: ssl", mysql_config.Ssl),
+    ("source of type postgres", postgres_config.PostgresConfig),
+    ("source of type postgres: startup", postgres_config.PostgresStartup),
+    ("source of type postgres: snapshot", postgres_config.PostgresSnapshot),
+    ("source of type postgres: publication", postgres_config.PostgresPublication),
+    ("source of type postgres: ssl", postgres_config.PostgresSsl),
     ("source of type files", FilesConfig),
     ("selection", model.SelectionConfig),
     ("transform: a list of", rules.TransformConfig),

@@ -135,6 +135,10 @@ def _unknown(word: str, flags: Sequence[Flag], command: str) -> ConfigError:
 
 _TABLE = "--warehouse /lake --database ods --table orders"
 _MYSQL = "--mysql-conf hostname=db --mysql-conf username=cdc --mysql-conf password='${MYSQL_PASSWORD}'"
+_POSTGRES = (
+    "--postgres-conf hostname=db --postgres-conf username=cdc --postgres-conf password='${PGPASSWORD}'"
+    " --postgres-conf database-name=shop --postgres-conf schema-name=public --postgres-conf slot.name=penstock"
+)
 _KAFKA = "--kafka-conf properties.bootstrap.servers=kafka:9092 --kafka-conf value.format=canal-json"
 
 EXAMPLES = {
@@ -153,6 +157,8 @@ EXAMPLES = {
     " table-name=orders",
     "mysql-sync-database": f"penstock mysql-sync-database --warehouse /lake --database ods {_MYSQL} --mysql-conf"
     " database-name=shop",
+    "postgres-sync-table": f"penstock postgres-sync-table {_TABLE} {_POSTGRES} --postgres-conf table-name=orders",
+    "postgres-sync-database": f"penstock postgres-sync-database --warehouse /lake --database ods {_POSTGRES}",
     "kafka-sync-table": f"penstock kafka-sync-table {_TABLE} {_KAFKA} --kafka-conf topic=orders",
     "kafka-sync-database": f"penstock kafka-sync-database --warehouse /lake --database ods {_KAFKA} --kafka-conf"
     " topic=shop",

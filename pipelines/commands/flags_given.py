@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse
-from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE, Flag
+from penstock.pipelines.config.flags import (
+    KAFKA_DATABASE,
+    KAFKA_TABLE,
+    MYSQL_DATABASE,
+    MYSQL_TABLE,
+    POSTGRES_DATABASE,
+    POSTGRES_TABLE,
+    Flag,
+)
 
 if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec
@@ -16,6 +24,8 @@ if TYPE_CHECKING:
 ACTIONS = {
     "mysql-sync-table": MYSQL_TABLE,
     "mysql-sync-database": MYSQL_DATABASE,
+    "postgres-sync-table": POSTGRES_TABLE,
+    "postgres-sync-database": POSTGRES_DATABASE,
     "kafka-sync-table": KAFKA_TABLE,
     "kafka-sync-database": KAFKA_DATABASE,
 }

@@ -37,6 +37,11 @@ COMMANDS = {
         "penstock.pipelines.commands.sync",
         "write a MySQL or MariaDB database to one table per source table",
     ),
+    "postgres-sync-table": ("penstock.pipelines.commands.sync", "write PostgreSQL tables to one table"),
+    "postgres-sync-database": (
+        "penstock.pipelines.commands.sync",
+        "write a PostgreSQL database to one table per source table",
+    ),
     "kafka-sync-table": ("penstock.pipelines.commands.sync", "write Kafka topics to one table"),
     "kafka-sync-database": ("penstock.pipelines.commands.sync", "write Kafka topics to one table per source table"),
     **TABLE_COMMANDS,
@@ -100,7 +105,8 @@ def _check_dashes(words: Sequence[str]) -> None:
 _GROUPS = {
     "pipelines": (*PIPELINE_COMMANDS,),
     "pipelines by flags only, with the flags of Paimon's actions": (
-        *("mysql-sync-table", "mysql-sync-database", "kafka-sync-table", "kafka-sync-database"),
+        *("mysql-sync-table", "mysql-sync-database", "postgres-sync-table", "postgres-sync-database"),
+        *("kafka-sync-table", "kafka-sync-database"),
     ),
     "this machine": ("demo", "warm"),
     "inspect tables": ("tables", "show", "sql"),

@@ -6,11 +6,21 @@ from penstock.errors import ConfigError
 from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE, pairs
+from penstock.pipelines.config.flags import (
+    KAFKA_DATABASE,
+    KAFKA_TABLE,
+    MYSQL_DATABASE,
+    MYSQL_TABLE,
+    POSTGRES_DATABASE,
+    POSTGRES_TABLE,
+    pairs,
+)
 
 _ACTIONS = {
     "mysql-sync-table": (MYSQL_TABLE, "Write MySQL or MariaDB tables to one table."),
     "mysql-sync-database": (MYSQL_DATABASE, "Write a MySQL or MariaDB database to one table per source table."),
+    "postgres-sync-table": (POSTGRES_TABLE, "Write PostgreSQL tables to one table."),
+    "postgres-sync-database": (POSTGRES_DATABASE, "Write a PostgreSQL database to one table per source table."),
     "kafka-sync-table": (KAFKA_TABLE, "Write Kafka topics to one table."),
     "kafka-sync-database": (KAFKA_DATABASE, "Write Kafka topics to one table per source table."),
 }

@@ -62,8 +62,6 @@ REFUSED = dict.fromkeys(
         "compact-chain-table",
         "data-evolution-merge-into",
         "reassign-row-id",
-        "postgres-sync-table",
-        "postgres-sync-database",
         "mongodb-sync-table",
         "mongodb-sync-database",
         "pulsar-sync-table",

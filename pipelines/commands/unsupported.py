@@ -10,11 +10,6 @@ _HIVE = (
     "it converts Hive tables to Paimon tables, and Penstock does not read tables of Hive",
     'read the Hive table with Spark and write it with  df.write.format("penstock")',
 )
-_POSTGRES = (
-    "Penstock cannot read PostgreSQL's WAL",
-    "publish the changes to Kafka with Debezium, and read the topics with  penstock kafka-sync-table "
-    "--kafka-conf value.format=debezium-json  (or debezium-avro), schema changes included",
-)
 _MONGODB = (
     "Penstock cannot read MongoDB change streams",
     "publish the changes to Kafka with Debezium, and read the topics with  penstock kafka-sync-table "
@@ -25,8 +20,6 @@ _PULSAR = (
     "enable Pulsar's Kafka protocol handler (KoP) and use  penstock kafka-sync-table ; or copy the topics to Kafka",
 )
 REASONS = {
-    "postgres-sync-table": _POSTGRES,
-    "postgres-sync-database": _POSTGRES,
     "mongodb-sync-table": _MONGODB,
     "mongodb-sync-database": _MONGODB,
     "pulsar-sync-table": _PULSAR,

@@ -156,8 +156,18 @@ MYSQL_DDL = (
     INCLUDE_KEYLESS,
 )
 
+POSTGRES = Flag(
+    "postgres-conf",
+    "option of the PostgreSQL source: hostname, username, database-name, slot.name, ...; may be repeated",
+    "pairs",
+    "K=V",
+)
+REREAD = tuple(flag for flag in MYSQL_DDL if flag.name in {"resnapshot", "reset"})
+
 MYSQL_TABLE = (*TARGET, TABLE, *SHAPE, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
 MYSQL_DATABASE = (*TARGET, *SHAPE, *NAMING, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
+POSTGRES_TABLE = (*TARGET, TABLE, *SHAPE, POSTGRES, *REREAD, INCLUDE_KEYLESS, *CONFS, *RUNNING)
+POSTGRES_DATABASE = (*TARGET, *SHAPE, *NAMING, POSTGRES, *REREAD, INCLUDE_KEYLESS, *CONFS, *RUNNING)
 KAFKA_TABLE = (*TARGET, TABLE, *SHAPE, KAFKA, *CONFS, *RUNNING)
 KAFKA_DATABASE = (*TARGET, *SHAPE, *NAMING, INCLUDE_KEYLESS, KAFKA, *CONFS, *RUNNING)
 

@@ -11,6 +11,7 @@ from penstock.pipelines.config.kafka_conf import bounded, kafka_source
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.mysql_conf import ends_by_itself, mysql_source
+from penstock.pipelines.config.postgres_conf import postgres_source
 
 MODES = ("divided", "combined")
 Given = Mapping[str, Sequence[str]]  # flag name with hyphens -> the values on the command line, in order
@@ -65,7 +66,27 @@ def mysql_values(given: Given) -> dict[str, Any]:
     }
 
 
-_VALUES: dict[str, Callable[[Given], dict[str, Any]]] = {"kafka": kafka_values, "mysql": mysql_values}
+def postgres_values(given: Given) -> dict[str, Any]:
+    """Return the pipeline of postgres-sync-table or postgres-sync-database, under the keys of a pipeline file."""
+    conf = pairs(given.get("postgres-conf", ()))
+    pipeline = _pipeline(given)
+    if ends_by_itself(conf):
+        pipeline["until"] = "caught-up"
+    source = postgres_source(conf, names_table=bool(given.get("table")))
+    return {
+        "pipeline": pipeline,
+        "source": source | _renamed(given, {"include-keyless": "keyless"}),
+        "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
+        "sink": _sink(given),
+        "errors": _errors(given),
+    }
+
+
+_VALUES: dict[str, Callable[[Given], dict[str, Any]]] = {
+    "kafka": kafka_values,
+    "mysql": mysql_values,
+    "postgres": postgres_values,
+}
 
 
 def action_values(action: str, given: Given) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def test_section_is_validated_by_its_connector_and_keeps_its_references(site: Pa
     assert type(source).__name__ == "FeedConfig"
     assert source.model_dump() == {"type": "feed", "url": "http://feed", "token": "${FEED_TOKEN}"}
     kinds = json_schema()["properties"]["source"]["discriminator"]["mapping"]
-    assert sorted(kinds) == ["feed", "files", "kafka", "mysql"]
+    assert sorted(kinds) == ["feed", "files", "kafka", "mysql", "postgres"]
 
 
 def test_error_in_the_section_has_its_line_and_the_key_that_was_meant(site: Path) -> None:
@@ -69,7 +69,12 @@ def test_broken_connector_stops_only_pipelines_that_name_it(site: Path, caplog: 
     assert caught.value.facts["package"] == "feed_source 1.0"
     files = "source: {type: files, path: /in, value.format: json}\nsink: {catalog: {warehouse: /w}}\n"
     assert yaml_file.read(files).source.type == "files"
-    assert sorted(json_schema()["properties"]["source"]["discriminator"]["mapping"]) == ["files", "kafka", "mysql"]
+    assert sorted(json_schema()["properties"]["source"]["discriminator"]["mapping"]) == [
+        "files",
+        "kafka",
+        "mysql",
+        "postgres",
+    ]
     assert "event=connector_not_imported name=feed" in caplog.text
 
 

@@ -1,0 +1,103 @@
+"""Translates `--postgres-conf` into the source section of a pipeline."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import ConfigError, did_you_mean
+
+log = logging.getLogger(__name__)
+
+_PLAIN = (
+    *("hostname", "port", "username", "password", "database-name", "schema-name", "table-name"),
+    *("slot.name", "connect.timeout"),
+)
+_OTHERS = {"scan.newly-added-table.enabled": "newly-added-tables", "slot.failover": "failover"}
+_SSL = {
+    "debezium.database.sslmode": "mode",
+    "debezium.database.sslrootcert": "ca",
+    "debezium.database.sslcert": "cert",
+    "debezium.database.sslkey": "key",
+}
+_AUTOCREATE = "debezium.publication.autocreate.mode"
+_PUBLICATION = "debezium.publication.name"
+_CREATES = {"all_tables": True, "filtered": True, "disabled": False}
+# Options that other connectors know and that have no effect here: this reader always behaves as they ask, or does not
+# need them.
+_WITHOUT_EFFECT = {
+    "connector",
+    "decoding.plugin.name",
+    "changelog-mode",
+    "scan.incremental.snapshot.enabled",
+    "scan.incremental.snapshot.backfill.skip",
+    "scan.incremental.snapshot.chunk.key-column",
+    "scan.incremental.snapshot.unbounded-chunk-first.enabled",
+    "scan.incremental.close-idle-reader.enabled",
+    "scan.lsn-commit.checkpoints-num-delay",
+    "scan.read-changelog-as-append-only.enabled",
+    "scan.include-partitioned-tables.enabled",
+    "scan.snapshot.fetch.size",
+    "chunk-key.even-distribution.factor.lower-bound",
+    "chunk-key.even-distribution.factor.upper-bound",
+    "chunk-meta.group.size",
+    "connect.max-retries",
+    "connection.pool.size",
+    "heartbeat.interval",
+}
+_MODE, _CHUNK = "scan.startup.mode", "scan.incremental.snapshot.chunk.size"
+_KNOWN = {*_PLAIN, *_OTHERS, *_SSL, _AUTOCREATE, _PUBLICATION, _MODE, _CHUNK}
+_REQUIRED = ("hostname", "username", "password", "database-name", "schema-name")
+
+
+def postgres_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any]:
+    """Return the keys of the `source` section.
+
+    With `names_table`, the action writes one target table, and the options must name its source tables too.
+    """
+    required = (*_REQUIRED, "table-name", "slot.name") if names_table else (*_REQUIRED, "slot.name")
+    for key in required:
+        if not conf.get(key):
+            raise ConfigError(f"postgres_conf [{key}] must be specified.")
+    if not names_table and "table-name" in conf:
+        raise ConfigError(
+            "table-name cannot be set for postgres_sync_database.",
+            hint="use --including-tables and --excluding-tables to choose tables",
+        )
+    for key in conf:
+        _check_known(key)
+    startup = {"mode": conf[_MODE]} if _MODE in conf else {}
+    snapshot = {"chunk-rows": conf[_CHUNK]} if _CHUNK in conf else {}
+    tls = {name: conf[key] for key, name in _SSL.items() if key in conf}
+    plain = {key: conf[key] for key in _PLAIN if key in conf}
+    if "connect.timeout" in plain:
+        plain["connect-timeout"] = plain.pop("connect.timeout")
+    return {
+        "type": "postgres",
+        **plain,
+        **{name: conf[key] for key, name in _OTHERS.items() if key in conf},
+        "publication": _publication(conf),
+        "startup": startup,
+        "snapshot": snapshot,
+        **({"ssl": tls} if tls else {}),
+    }
+
+
+def _publication(conf: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": conf[_PUBLICATION]} if _PUBLICATION in conf else {}
+    if _AUTOCREATE in conf:
+        creates = _CREATES.get(conf[_AUTOCREATE].lower())
+        if creates is None:
+            raise ConfigError(f"{_AUTOCREATE} cannot be {conf[_AUTOCREATE]!r}", hint=", ".join(_CREATES))
+        found["create"] = creates
+    return found
+
+
+def _check_known(key: str) -> None:
+    if key in _KNOWN:
+        return
+    if key in _WITHOUT_EFFECT or key.startswith("debezium."):
+        log.warning("event=postgres_conf_without_effect key=%s", key)
+        return
+    raise ConfigError(f"postgres_conf has no option {key}", hint=did_you_mean(key, sorted(_KNOWN | _WITHOUT_EFFECT)))

@@ -1,0 +1,100 @@
+"""Pipelines from a PostgreSQL server into tables, in this process, and what the tables then hold."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.config.flags import POSTGRES_DATABASE, POSTGRES_TABLE
+from penstock.pipelines.config.load import parsed
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.sync_pipeline import action_values
+from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
+from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.handle import Table
+from tests.here import run
+
+DATABASE, SLOT = "play", "play_slot"
+
+
+@dataclass(frozen=True)
+class PgPlayground:
+    """A server under test; statements run as its superuser."""
+
+    port: int
+
+    def run(self, *statements: str, database: str = DATABASE) -> str:
+        """Run each statement by itself and return what the last one prints."""
+        words = [word for one in statements for word in ("-c", one)]
+        address = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", database]
+        done = subprocess.run(
+            ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", *address, *words], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def start_over(self) -> None:
+        """Make an empty database, without slots."""
+        self.run(
+            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active",
+            "SELECT pg_sleep(0.2)",
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots",
+            f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)",
+            f"CREATE DATABASE {DATABASE} OWNER cdc",
+            database="postgres",
+        )
+        self.run("ALTER SCHEMA public OWNER TO cdc", "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO cdc")
+
+    def create(self, table: str, columns: str) -> None:
+        """Create a table that the pipeline's user owns, so that it may be published."""
+        self.run(f"CREATE TABLE {table} ({columns})", f"ALTER TABLE {table} OWNER TO cdc")
+
+
+@dataclass
+class PgSync:
+    """One pipeline: `table` for table sync, none for database sync. `conf` are options of --postgres-conf."""
+
+    server: PgPlayground
+    folder: Path
+    table: str | None = None
+    conf: Sequence[str] = ()
+    flags: Sequence[str] = ()
+
+    @property
+    def spec(self) -> PipelineSpec:
+        conf = [
+            "hostname=127.0.0.1",
+            f"port={self.server.port}",
+            "username=cdc",
+            "password=cdc",
+            f"database-name={DATABASE}",
+            "schema-name=public",
+            f"slot.name={SLOT}",
+            *self.conf,
+        ]
+        words = [
+            *("--warehouse", f"{self.folder}/warehouse", "--database", "ods", "--until-caught-up"),
+            *("--checkpoint", f"{self.folder}/checkpoint"),
+            *(["--table", self.table] if self.table else []),
+            *(word for one in conf for word in ("--postgres-conf", one)),
+            *self.flags,
+        ]
+        action = "postgres-sync-table" if self.table else "postgres-sync-database"
+        given = parse(action, POSTGRES_TABLE if self.table else POSTGRES_DATABASE, words)
+        return parsed(action_values(action, given))
+
+    def run(self, on_batch: OnBatch | None = None) -> list[BatchDriver]:
+        return run(self.spec, on_batch=on_batch)
+
+    def target(self, name: str | None = None) -> Table:
+        return Table(CatalogSettings.of(f"{self.folder}/warehouse", {}).store(f"ods.{name or self.table}"))
+
+    def tables(self) -> list[str]:
+        return [name.partition(".")[2] for name in CatalogSettings.of(f"{self.folder}/warehouse", {}).tables("ods")]
+
+    def rows(self, name: str | None = None) -> dict[Any, dict[str, Any]]:
+        return {row["id"]: row for row in self.target(name).scan().to_arrow().to_pylist()}

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 TableName: TypeAlias = tuple[str, str]  # database and table
 Keyless: TypeAlias = Literal["leave-out", "append", "fail"]
 StartPlace: TypeAlias = Literal["earliest", "latest"] | int  # or milliseconds since 1970
-LagUnit: TypeAlias = Literal["bytes of the binlog", "bytes", "records"]
+LagUnit: TypeAlias = Literal["bytes of the binlog", "bytes of the WAL", "bytes", "records"]
 
 LOG_BYTES: LagUnit = "bytes of the binlog"
+WAL_BYTES: LagUnit = "bytes of the WAL"
 BYTES: LagUnit = "bytes"
 RECORDS: LagUnit = "records"
 LOOK_SECONDS = 10.0

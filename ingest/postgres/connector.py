@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
-    BYTES,
+    WAL_BYTES,
     Capabilities,
     Connector,
     Keyless,
@@ -50,7 +50,7 @@ class PostgresConnector(Connector[PostgresConfig]):
 
     name = "postgres"
     config = PostgresConfig
-    capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=BYTES)
+    capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=WAL_BYTES)
     references = frozenset({"password"})
 
     def open(self, config: PostgresConfig, request: SourceRequest) -> PgSource:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.ingest.connector import BYTES, LOG_BYTES
+from penstock.ingest.connector import BYTES, LOG_BYTES, WAL_BYTES
 from penstock.pipelines.monitor.status import PipelineState, TableStatus
 
 _COLUMNS = ("table", "state", "fresh", "rows/s", "records", "files L0/runs", "snapshot", "schema", "note")
@@ -151,16 +151,17 @@ def _behind(state: PipelineState) -> str:
 
 
 def place(position: Mapping[str, Any]) -> str:
-    """Return offsets for people: Kafka's by topic and partition, MySQL's by log file, others as JSON."""
+    """Return offsets for people: Kafka's by topic and partition, a server's by its log, others as JSON."""
     offsets, at = position.get("offsets"), position.get("log")
     if isinstance(offsets, Mapping):
         parts = [
             f"{topic}[{partition}]@{offset}" for topic, found in offsets.items() for partition, offset in found.items()
         ]
         return " ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
-    if isinstance(at, Mapping):
-        to_copy = len(position.get("waiting", ())) + len(position.get("cursors", ()))
-        return f"{at['file']}:{at['pos']}" + (f", {to_copy} tables to copy" if to_copy else "")
+    if isinstance(at, Mapping | str):
+        to_copy = len(position.get("waiting", ())) + len(position.get("cursors", ())) + ("rest" in position)
+        text = at if isinstance(at, str) else f"{at['file']}:{at['pos']}"
+        return text + (f", {to_copy} tables to copy" if to_copy else "")
     shown = json.dumps({name: value for name, value in position.items() if name != "now"})
     return shown if len(shown) <= 200 else f"{shown[:200]}..."
 
@@ -187,10 +188,10 @@ def lag_text(lag: Mapping[str, int], unit: str) -> str:
     """Return the lag for people: `caught up`, `1.7 MB of the log behind, 3 tables to copy`, `494 records behind`."""
     if not any(lag.values()):
         return "caught up"
-    if unit == LOG_BYTES:
+    if unit in {LOG_BYTES, WAL_BYTES}:
         behind = lag.get(_LOG, 0)
         tables = sum(1 for place, count in lag.items() if place != _LOG and count)
-        parts = [f"{size_text(behind)} of the binlog behind"] if behind else []
+        parts = [f"{size_text(behind)} {unit.removeprefix('bytes ')} behind"] if behind else []
         return ", ".join([*parts, *([f"{tables} tables to copy"] if tables else [])])
     places = sum(1 for count in lag.values() if count)
     if unit == BYTES:

@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import penstock
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.connector import BYTES, LOG_BYTES, RECORDS
+from penstock.ingest.connector import BYTES, LOG_BYTES, RECORDS, WAL_BYTES
 from penstock.pipelines.monitor.facts import BatchFacts, Look, SchemaChanged
 from penstock.pipelines.monitor.live_line import LiveProgress
 from penstock.pipelines.monitor.logs import keep_above, log_to_stderr
@@ -275,6 +275,7 @@ def test_the_live_line_is_drawn_again_when_the_source_has_nothing_more(monkeypat
         ({"log": 0}, LOG_BYTES, "caught up"),
         ({"log": 0, "shop.a": 1, "shop.b": 1}, LOG_BYTES, "2 tables to copy"),
         ({"log": 999}, LOG_BYTES, "999 bytes of the binlog behind"),
+        ({"log": 999, "public.a": 1}, WAL_BYTES, "999 bytes of the WAL behind, 1 tables to copy"),
         ({"a.json": 1500, "b.json": 500}, BYTES, "2.0 kB behind in 2 files"),
         ({"t/0": 494, "t/1": 0}, RECORDS, "494 records behind in 1 partitions"),
     ],

@@ -123,6 +123,9 @@ def test_tables_that_lost_the_snapshots_of_the_pipeline_are_still_listed(shop: S
 def test_places_are_shown_as_people_write_them() -> None:
     log = {"log": {"file": "binlog.000012", "pos": 4567, "gtid": "33df-1"}, "server": "33df", "v": 1}
     assert place(log) == "binlog.000012:4567"
+    wal = {"log": "16/B374D848", "known": [["public", "a"]]}
+    assert place(wal) == "16/B374D848"
+    assert place(wal | {"waiting": [["public", "b"]], "rest": [7]}) == "16/B374D848, 2 tables to copy"
     assert place(log | {"waiting": [["shop", "a"]], "cursors": [{"table": "b"}]}) == (
         "binlog.000012:4567, 2 tables to copy"
     )

@@ -1,0 +1,52 @@
+"""What a server lacks is found before anything is read, each with the statement that corrects it."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.ingest.postgres.server.address import PgAddress
+from penstock.ingest.postgres.server.catalog import list_tables
+from penstock.ingest.postgres.server.checks import PgFinding, check_server
+from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.slot import Publication
+from tests.integration.postgres.sync import DATABASE, PgPlayground
+
+pytestmark = pytest.mark.postgres
+
+
+def found(server: PgPlayground, user: str = "cdc", *, creates: bool = True) -> dict[str, PgFinding]:
+    """Return the findings by the names of their errors."""
+    with connected(PgAddress("127.0.0.1", server.port, user, "cdc", DATABASE)) as connection:
+        tables = list_tables(connection)
+        return {one.error.__name__: one for one in check_server(connection, "s", Publication("p", creates), tables)}
+
+
+def test_missing_rights_and_publications_are_named(server: PgPlayground) -> None:
+    server.create("t", "id int PRIMARY KEY, v text")
+    server.run("DROP ROLE IF EXISTS plain", "CREATE ROLE plain LOGIN", "REVOKE ALL ON t FROM plain, public")
+    findings = found(server, "plain")
+    assert findings["MissingGrant"].fix == (
+        'GRANT USAGE ON SCHEMA "public" TO "plain"; GRANT SELECT ON "public"."t" TO "plain";'
+    )
+    missing = found(server, creates=False)["PublicationMissing"]
+    assert (missing.level, missing.fix) == (
+        "error",
+        'CREATE PUBLICATION "p" FOR TABLE "public"."t" WITH (publish_via_partition_root = true);',
+    )
+    assert found(server)["PublicationMissing"].level == "warning"
+    server.run("DROP ROLE plain")
+
+
+def test_publications_that_lack_tables_columns_or_changes_are_named(server: PgPlayground) -> None:
+    server.create("t", "id int PRIMARY KEY, v text")
+    server.create("u", "id int PRIMARY KEY")
+    server.run("CREATE PUBLICATION p FOR TABLE t (id)")
+    findings = found(server, creates=False)
+    assert findings["TableNotPublished"].fix == 'ALTER PUBLICATION "p" ADD TABLE "public"."u";'
+    assert "lacks columns of t" in findings["PublicationMissing"].message
+    server.run("DROP PUBLICATION p", "CREATE PUBLICATION p FOR TABLE t, u WITH (publish = 'insert')")
+    assert found(server)["PublicationMissing"].message == "the publication leaves out changes"
+    server.run("DROP PUBLICATION p", "CREATE PUBLICATION p FOR TABLE t, u", "ALTER TABLE u REPLICA IDENTITY NOTHING")
+    findings = found(server)
+    assert list(findings) == ["IdentityTooWeak"]
+    assert findings["IdentityTooWeak"].seen == "REPLICA IDENTITY NOTHING"

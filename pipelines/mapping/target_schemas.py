@@ -169,7 +169,7 @@ class TargetSchemas:
         columns = {field.name for source in sources for field in source.fields}
         for name in (rule.masks or {}).keys() - columns:
             raise ConfigError(
-                f"a mask names {name!r}, which is not a column of {rule.tables.text}",
+                f"mask on {name!r}, which is not a column of {rule.tables.text}",
                 table=table,
                 columns=", ".join(sorted(columns)),
                 hint=did_you_mean(

@@ -28,6 +28,7 @@ from penstock.table.schema.changes import (
 )
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.usable import check_usable
 from tests.interop.oracle.client import JavaRefused, Oracle
 
 
@@ -187,4 +188,4 @@ def test_tables_that_java_refuses_are_refused(
     with pytest.raises(JavaRefused):
         oracle.create(tmp_path, "shop.refused", COLUMNS, primary_keys=keys, options=options)
     with pytest.raises(ConfigError):
-        create_schema(COLUMNS, keys, options=options, now=1)
+        check_usable(create_schema(COLUMNS, keys, options=options, now=1))

@@ -130,7 +130,7 @@ def test_all_problems_of_a_server_are_reported_at_once(mysql: Playground, tmp_pa
     mysql.start_over()
     table(mysql, 1)
     sync = Sync(mysql, tmp_path, "t", ["table-name=t"])
-    mysql.run("CREATE USER IF NOT EXISTS poor IDENTIFIED BY 'poor'", "GRANT SELECT ON play.* TO poor")
+    mysql.run("DROP USER IF EXISTS poor", "CREATE USER poor IDENTIFIED BY 'poor'", "GRANT SELECT ON play.* TO poor")
     sync.conf = [*sync.conf, "username=poor", "password=poor"]
     mysql.run("SET GLOBAL binlog_row_image = 'MINIMAL'")
     try:

@@ -100,7 +100,7 @@ def test_tls_is_used_where_the_server_has_it_and_can_be_demanded(server: Playgro
 
 def test_everything_missing_is_reported_at_once_each_with_its_statement(server: Playground) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE k (a INT)")
-    server.run("CREATE USER IF NOT EXISTS poor@'%' IDENTIFIED BY 'poor'")
+    server.run("DROP USER IF EXISTS poor@'%'", "CREATE USER poor@'%' IDENTIFIED BY 'poor'")
     tables = [(DATABASE, "t"), (DATABASE, "k")]
     with connected(replace(server.address, user="poor", password=Secret("poor"))) as connection:
         findings = check_source(connection, Wanted(tables))

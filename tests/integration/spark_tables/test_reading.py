@@ -184,8 +184,8 @@ def test_reads_use_the_snapshot_of_each_option(registered: SparkSession, catalog
         ("streaming.read.snapshot.delay", "processingTime"),
         ("consumer.mode", "exactly-once"),
         ("read.stream.maxFilesPerTrigger", "maxRowsPerTrigger"),
-        ("batch-scan-mode", "leave it out"),
-        ("query-auth.enabled", "rights"),
+        ("batch-scan-mode", "remove it"),
+        ("query-auth.enabled", "permissions"),
     ],
 )
 def test_an_option_that_would_be_passed_over_is_refused(

@@ -1,4 +1,4 @@
-"""The tables of which rows can be updated, deleted and merged by SQL."""
+"""The tables whose rows SQL can update, delete and merge."""
 
 from __future__ import annotations
 

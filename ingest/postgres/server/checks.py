@@ -168,7 +168,7 @@ def _publication(
 
 
 def _parts(connection: PgConnection, publication: Publication) -> Iterator[PgFinding]:
-    """Yield findings for tables of which the publication has only some columns or rows (version 15 and newer)."""
+    """Yield findings for tables that the publication covers only in part: some columns or rows (since version 15)."""
     if int(str(connection.value("SELECT current_setting('server_version_num')"))) < _PARTS_SINCE:
         return
     for table, columns, rows in connection.rows(

@@ -134,7 +134,7 @@ def free_slot(connection: PgConnection, slot: str) -> None:
 
 
 def confirm(connection: PgConnection, slot: str, position: int) -> None:
-    """Tell the server that changes before this position are not needed any more."""
+    """Confirm to the server that changes before this position are no longer needed."""
     place = f"'{lsn_text(position)}'::pg_lsn"
     name = connection.literal(slot)
     connection.rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -38,7 +39,12 @@ def python(clone: Path, tmp_path: Path) -> Path:
 
 
 def run(python: Path, code: str, folder: Path) -> str:
-    return subprocess.run([python, "-c", code], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+    # A Spark session that another test started has put this checkout on PYTHONPATH, before what pip installed.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [python, "-c", code]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def test_an_edit_is_seen_from_any_folder_and_editors_find_the_source(clone: Path, python: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
 from penstock.table.catalog import registry
 from penstock.table.catalog.base import CatalogBackend
+from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import FileCommits, TableMissing, TableStore
 from penstock.table.schema.changes import Check, SchemaChange
@@ -71,10 +72,10 @@ class LockedCommits(FileCommits):
 
     address: str
 
-    def commit_snapshot(self, store: TableStore, snapshot: Snapshot) -> bool:
+    def commit_snapshot(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
         server = METASTORES[self.address]
         with server.locked(store.paths.root):
-            created = FileCommits.commit_snapshot(self, store, snapshot)
+            created = FileCommits.commit_snapshot(self, store, snapshot, entries)
             if created:
                 server.snapshots.append((store.catalog_name, snapshot.id))
             return created

@@ -12,6 +12,7 @@ from penstock.storage.environment import Environment
 from penstock.table.catalog.base import split_name
 from penstock.table.catalog.hive_client import HiveMetastore
 from penstock.table.catalog.hive_objects import update
+from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import FileCommits, TableStore
 from penstock.table.schema.changes import Check, SchemaChange
@@ -84,10 +85,10 @@ class HiveCommits(FileCommits):
     metastore: HiveMetastore
     locks: HiveLocks | None = None
 
-    def commit_snapshot(self, store: TableStore, snapshot: Snapshot) -> bool:
+    def commit_snapshot(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
         """Create the snapshot's file."""
         with self.locks.held(store.name, store.ambient) if self.locks else nullcontext():
-            return FileCommits.commit_snapshot(self, store, snapshot)
+            return FileCommits.commit_snapshot(self, store, snapshot, entries)
 
     def evolve_schema(self, store: TableStore, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
         """Create the file of the next schema version, and describe it in the metastore, which knows no branches.

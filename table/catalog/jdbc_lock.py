@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from penstock.errors import CommitConflict, ConfigError, StoreError
 from penstock.storage.environment import Environment
 from penstock.table.catalog.jdbc_database import DuplicateRow, JdbcDatabase, Session
+from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import FileCommits, TableStore
 from penstock.table.schema.changes import Check, SchemaChange
@@ -105,10 +106,10 @@ class LockedCommits(FileCommits):
 
     locks: JdbcLocks
 
-    def commit_snapshot(self, store: TableStore, snapshot: Snapshot) -> bool:
+    def commit_snapshot(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
         """Create the snapshot's file."""
         with self.locks.held(store.name, store.ambient):
-            return FileCommits.commit_snapshot(self, store, snapshot)
+            return FileCommits.commit_snapshot(self, store, snapshot, entries)
 
     def evolve_schema(self, store: TableStore, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
         """Create the file of the next schema version."""

@@ -176,16 +176,16 @@ class _Commit:
             self._refuse_doubts()
             self.lists.discard_all()
             raise
-        return self._put(snapshot)
+        return self._put(snapshot, changes)
 
     def _is_outdated(self, latest: Snapshot | None) -> bool:
         """Return whether there are newer snapshots by now: this one may have expired while its manifests were read."""
         newest = self.store.snapshots.latest()
         return latest is not None and newest is not None and newest.id > latest.id
 
-    def _put(self, snapshot: Snapshot) -> Snapshot | None:
+    def _put(self, snapshot: Snapshot, changes: Changes) -> Snapshot | None:
         try:
-            if self.store.commits.commit_snapshot(self.store, snapshot):
+            if self.store.commits.commit_snapshot(self.store, snapshot, changes.entries):
                 return snapshot
         except CommitConflict:  # for example, no lock was obtained: this snapshot will never be in the table
             self._refuse_doubts()

@@ -29,7 +29,10 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
     newest = store.schema().id if found is None else found.snapshot.schema_id
     branch = store.schemas.on_branch(name)
     if newest in branch.ids():
-        raise ConfigError(f"there is already a branch {name!r} already", table=store.name)
+        raise ConfigError(f"there is already a branch {name!r}", table=store.name)
+    if store.commits.versions is not None:
+        store.commits.versions.create_branch(store, name, tag)
+        return
     root = branch_folder(store.paths.root, name)
     if found is not None:
         store.storage.write(f"{root}/tag/tag-{tag}", tag_json(found))
@@ -62,7 +65,10 @@ def delete_branch(store: TableStore, name: str) -> None:
             table=store.name,
             hint="reset the option scan.fallback-branch first",
         )
-    store.storage.delete_tree(branch_folder(store.paths.root, name))
+    if store.commits.versions is not None:
+        store.commits.versions.delete_branch(store, name)
+    else:
+        store.storage.delete_tree(branch_folder(store.paths.root, name))
 
 
 def branch_missing(store: TableStore, name: str) -> BranchMissing:
@@ -93,6 +99,18 @@ def fast_forward(store: TableStore, name: str) -> RollbackResult:
         raise ConfigError(f"branch {name!r} has no snapshot to fast-forward to", table=store.name)
     shared = _newest_shared(main, branch)
     undone = _undone(main, branch, shared, ids)
+    if main.commits.versions is not None:
+        main.commits.versions.fast_forward(main, name)
+    else:
+        _replace(main, branch, shared, undone)
+    set_consumers_back(main, undone.consumers)
+    if undone:
+        log.warning("fast-forward table=%s branch=%s %s", main.name, name, undone)
+    return undone
+
+
+def _replace(main: TableStore, branch: TableStore, shared: int, undone: RollbackResult) -> None:
+    ids = branch.snapshots.ids()
     main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
     # Deleted before the branch's snapshots are copied: afterwards a second call could not distinguish them from shared
     # ones.
@@ -105,10 +123,6 @@ def fast_forward(store: TableStore, name: str) -> RollbackResult:
     _copy_history(main, branch, ids)
     main.snapshots.folder.write_earliest(main.snapshots.ids()[0])
     main.snapshots.folder.write_latest(ids[-1])
-    set_consumers_back(main, undone.consumers)
-    if undone:
-        log.warning("fast-forward table=%s branch=%s %s", main.name, name, undone)
-    return undone
 
 
 def _newest_shared(main: TableStore, branch: TableStore) -> int:

@@ -67,6 +67,17 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
     """
     snapshot = _found(store, target)
     undone = _undone(store, snapshot)
+    if store.commits.versions is not None:
+        store.commits.versions.rollback_to(store, target)
+    else:
+        _delete_after(store, snapshot)
+    set_consumers_back(store, undone.consumers)
+    if undone:
+        log.warning("rollback table=%s snapshot=%d %s", store.name, snapshot.id, undone)
+    return snapshot
+
+
+def _delete_after(store: TableStore, snapshot: Snapshot) -> None:
     folder = store.snapshots.folder
     if not store.snapshots.exists(snapshot.id):
         # Only its tag is left. The hints point to it, past the later snapshots, which are deleted next.
@@ -81,10 +92,6 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
     for tag in tag_files(store).all():
         if tag.snapshot.id > snapshot.id:
             tag_files(store).delete(tag.name)
-    set_consumers_back(store, undone.consumers)
-    if undone:
-        log.warning("rollback table=%s snapshot=%d %s", store.name, snapshot.id, undone)
-    return snapshot
 
 
 def _found(store: TableStore, target: int | str) -> Snapshot:

@@ -59,6 +59,22 @@ class EntryCache:
                 self._held -= len(self._manifests.popitem(last=False)[1])
 
 
+class VersionServer(Protocol):
+    """A server that rolls tables back and changes their branches itself, so that clients must not do it by files."""
+
+    def rollback_to(self, store: TableStore, target: int | str) -> None:
+        """Make a snapshot, given by id or tag, the newest one again."""
+        ...
+
+    def create_branch(self, store: TableStore, name: str, tag: str | None) -> None: ...
+
+    def delete_branch(self, store: TableStore, name: str) -> None: ...
+
+    def fast_forward(self, store: TableStore, name: str) -> None:
+        """Replace the main branch with another branch."""
+        ...
+
+
 class TableCommits(Protocol):
     """The way in which a new snapshot or schema version becomes part of a table.
 
@@ -66,8 +82,17 @@ class TableCommits(Protocol):
     the store, for tasks.
     """
 
-    def commit_snapshot(self, store: TableStore, snapshot: Snapshot) -> bool:
-        """Make the snapshot the newest one of the table.
+    @property
+    def versions(self) -> VersionServer | None:
+        """Return the server that owns the versions of the table; None if they are files that clients change."""
+        ...
+
+    def snapshots(self, storage: Storage, root: str, branch: str | None, name: str | None) -> SnapshotFiles:
+        """Return the snapshots of a table, by its path and its name in the catalog, or of one of its branches."""
+        ...
+
+    def commit_snapshot(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
+        """Make the snapshot, which adds and deletes the files of `entries`, the newest one of the table.
 
         Return False, with nothing changed, when another writer's snapshot has this id. CommitConflict means that the
         snapshot is not in the table and will never be. After an OSError it may be there, or appear later.
@@ -83,7 +108,14 @@ class TableCommits(Protocol):
 class FileCommits:
     """Commits by files alone: a file is created only if it does not exist, so one of two writers is refused."""
 
-    def commit_snapshot(self, store: TableStore, snapshot: Snapshot) -> bool:
+    @property
+    def versions(self) -> VersionServer | None:
+        return None
+
+    def snapshots(self, storage: Storage, root: str, branch: str | None, name: str | None) -> SnapshotFiles:
+        return SnapshotFiles(storage, root, branch)
+
+    def commit_snapshot(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
         """Create the snapshot's file; see `SnapshotFiles.create`."""
         return store.snapshots.create(snapshot)
 
@@ -126,9 +158,9 @@ class TableStore:
             what = f"table has no branch {branch!r}" if branch else "there is no table"
             raise TableMissing(what, path=root)
         paths = TablePaths.of(root, schema.options, branch)
-        snapshots = SnapshotFiles(storage, root, branch)
-        known = ambient or Environment()
-        return cls(storage, paths, schemas, snapshots, known, EntryCache(), commits or FileCommits(), catalog_name)
+        by = commits or FileCommits()
+        snapshots = by.snapshots(storage, root, branch, catalog_name)
+        return cls(storage, paths, schemas, snapshots, ambient or Environment(), EntryCache(), by, catalog_name)
 
     def new_commit_user(self) -> str:
         """Return a unique commit user. It starts with `commit.user-prefix` if that option is set."""

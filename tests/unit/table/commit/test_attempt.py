@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from penstock.table.commit.attempt import Identity, Retries, commit_snapshot
 from penstock.table.commit.changes import Changes, append_half
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
-from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.entries import CommitMessage, ManifestEntry
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import FileCommits, TableStore
 from tests.invariants import check_invariants
@@ -181,10 +181,10 @@ class Locked(FileCommits):
     lock: Callable[[int], None]
     snapshots: list[int] = field(default_factory=list)
 
-    def commit_snapshot(self, store: TableStore, snapshot: Snapshot) -> bool:
+    def commit_snapshot(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
         self.snapshots.append(snapshot.id)
         self.lock(len(self.snapshots))
-        return FileCommits.commit_snapshot(self, store, snapshot)
+        return FileCommits.commit_snapshot(self, store, snapshot, entries)
 
 
 def test_a_refused_commit_leaves_no_metadata(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from penstock.ingest.kafka.config import Debezium, KafkaConfig, KafkaStartup
 from penstock.ingest.mysql import config as mysql_config
 from penstock.ingest.postgres import config as postgres_config
 from penstock.pipelines.config import model, rules, sink
-from penstock.pipelines.config import monitor as observing
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
 from penstock.schema_evolution.masks import FORMS
 from penstock.settings import Strict, seconds, share, size
@@ -118,9 +117,9 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("errors", model.Errors),
     ("errors: dead-letter", model.DeadLetter),
     ("errors: skip", model.BadRecordLimits),
-    ("observe", observing.Observe),
-    ("observe: log", observing.Log),
-    ("observe: notify", observing.Notify),
+    ("observe", model.Observe),
+    ("observe: log", model.Log),
+    ("observe: notify", model.Notify),
 )
 
 PARTS = {

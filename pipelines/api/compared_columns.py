@@ -1,24 +1,66 @@
-"""The columns of a table that a verification compares, and their rows as hashes by key range."""
+"""The compared side of a verification: the columns of a table, and the hashes of their rows, summed by key range.
+
+Some values are represented by a table's types only after a conversion. `verify` applies the same conversion to the
+source, so both sides are compared afterwards, and counts such values, so that a result "equal" states what it does not
+cover.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import ChangeBatch, SourceSchema
-from penstock.pipelines.api.lossy_values import NULLS, lossy_values
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import key_hashes
 from penstock.table.handle import Table
 from penstock.table.merge.engines.registry import merge_engine
+from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import AtomicType
+
+TIMES, BOOLEANS, NULLS = (
+    "TIME truncated to milliseconds",
+    "TINYINT(1) other than 0 and 1 read as true",
+    "replaced by null (midnight if NOT NULL)",
+)
+
+
+def lossy_values(change: ChangeBatch, table: TableSchema, shape: PipelineMapping) -> Counter[str]:
+    """Return how many values of the batch the table represents differently, by kind of conversion."""
+    found: Counter[str] = Counter()
+    types = {one.name: one.type for one in table.fields}
+    for declared, column in zip(change.schema.fields, change.rows.columns, strict=True):
+        type_ = types.get(shape.rules.name(declared.name))
+        if not isinstance(type_, AtomicType):
+            continue
+        if type_.root == "BOOLEAN" and pa.types.is_integer(column.type):
+            found[BOOLEANS] += _count(pc.greater(pc.abs(pc.subtract(pc.multiply(_int64(column), 2), 1)), 1))
+        elif type_.root == "TIME" and _has_micros(column.type):
+            micros = _int64(column)
+            whole = pc.multiply(pc.divide(micros, 1000), 1000)
+            found[TIMES] += _count(pc.not_equal(micros, whole))
+    return +found
+
+
+def _has_micros(type_: pa.DataType) -> bool:
+    return type_ in {pa.time64("us"), pa.duration("us"), pa.int64()}
+
+
+def _int64(column: pa.Array) -> pa.Array:
+    return column.cast(pa.int64())
+
+
+def _count(flags: pa.Array) -> int:
+    return int(pc.sum(flags).as_py() or 0)
+
 
 HASH_RANGE = "hash of "  # the start of the name of a range where keys are not numbers
 RANGES = 1024  # sums per table, if keys are not numbers
@@ -112,3 +154,73 @@ def _columns_of_table(change: ChangeBatch, layout: Layout, shape: PipelineMappin
         return change
     fields = tuple(change.schema.fields[place] for place in kept)
     return replace(change, schema=replace(change.schema, fields=fields), rows=change.rows.select(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDiffers:
+    """A key with a difference.
+
+    `how`: missing in the table, extra in it, changed, or doubled (several source rows have the key).
+    """
+
+    how: str
+    key: Mapping[str, object]
+
+
+class RangeSums:
+    """The sums of one side by key range, and the keys of some ranges."""
+
+    def __init__(self, compared: ComparedColumns) -> None:
+        self._compared = compared
+        self._sums: dict[int, int] = {}
+        self._counts: Counter[int] = Counter()
+        self.rows = 0
+        self.found: dict[Key, int] = {}
+        self.doubled: set[Key] = set()
+
+    def add(self, rows: Rows) -> None:
+        _, hashes, numbers = rows
+        distinct, place = np.unique(numbers, return_inverse=True)
+        sums = np.zeros(len(distinct), np.int64)
+        np.add.at(sums, place, hashes * 0x9E3779B1 & 0xFFFFFFFFFFFF)
+        counts = np.bincount(place, minlength=len(distinct))
+        for number, total, count in zip(distinct.tolist(), sums.tolist(), counts.tolist(), strict=True):
+            self._sums[number] = self._sums.get(number, 0) + total
+            self._counts[number] += count
+        self.rows += len(hashes)
+
+    def differs_from(self, other: RangeSums) -> Int64s:
+        numbers = sorted(self._sums.keys() | other._sums.keys())
+        return np.array([number for number in numbers if self._of(number) != other._of(number)], np.int64)
+
+    def _of(self, number: int) -> tuple[int, int]:
+        return self._sums.get(number, 0), self._counts[number]
+
+    def look_into(self, numbers: Int64s, every: Iterator[Rows]) -> None:
+        for keys, hashes, of_row in every:
+            chosen = np.flatnonzero(np.isin(of_row, numbers))
+            if len(chosen):
+                lists = [column.take(pa.array(chosen)).to_pylist() for column in keys.columns]
+                for key, hashed in zip(zip(*lists, strict=True), hashes[chosen].tolist(), strict=True):
+                    if key in self.found:
+                        self.doubled.add(key)
+                    self.found[key] = hashed
+
+
+def differing_keys(
+    names: Sequence[str], source: RangeSums, table: RangeSums, most: int
+) -> tuple[tuple[KeyDiffers, ...], dict[str, int]]:
+    """Return the first keys of each kind of difference, and the number of keys per kind."""
+    ours, theirs = table.found, source.found
+    ways: dict[str, list[Key]] = {
+        "missing": [key for key in theirs if key not in ours],
+        "extra": [key for key in ours if key not in theirs],
+        "changed": [key for key, hashed in theirs.items() if ours.get(key, hashed) != hashed],
+        "doubled": list(source.doubled),
+    }
+    shown = [
+        KeyDiffers(how, dict(zip(names, key, strict=True)))
+        for how, keys in ways.items()
+        for key in sorted(keys, key=str)[:most]
+    ]
+    return tuple(shown), {how: len(keys) for how, keys in ways.items() if keys}

@@ -23,8 +23,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.local_runner import run_tasks, take_batch
 from penstock.pipelines.job import build
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
-from penstock.pipelines.tasks.bad_records import OnBad
-from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
+from penstock.pipelines.tasks.bad_records import DEFAULT_NAME, LETTERS_DATABASE, OnBad
 from penstock.pipelines.tasks.reports import MOST_BAD_SHOWN, BatchReport
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot

@@ -121,7 +121,7 @@ def _started(
 
 def _offer_faster_start() -> None:
     """Log what makes the next start faster, where it was not done yet."""
-    from penstock.pipelines.spark.fast_start import use_flags
+    from penstock.pipelines.spark.java import use_flags
 
     if "JAVA_HOME" in os.environ and not use_flags():
         log.info("event=start_can_be_faster hint=penstock warm  makes Spark start in half the time on this machine")

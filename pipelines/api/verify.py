@@ -18,9 +18,16 @@ import pyarrow as pa
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import SourceSchema
 from penstock.ingest.source import ComparableSource, ComparisonPoint, Offsets
-from penstock.pipelines.api.compared_columns import ComparedColumns, NotComparable, Rows, SourceAltered
-from penstock.pipelines.api.lossy_values import NULLS
-from penstock.pipelines.api.range_sums import KeyDiffers, RangeSums, differing_keys
+from penstock.pipelines.api.compared_columns import (
+    NULLS,
+    ComparedColumns,
+    KeyDiffers,
+    NotComparable,
+    RangeSums,
+    Rows,
+    SourceAltered,
+    differing_keys,
+)
 from penstock.pipelines.ledger.batch_identity import PIPELINE, range_of
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.handle import Table

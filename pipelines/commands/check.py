@@ -5,9 +5,8 @@ from __future__ import annotations
 from penstock.pipelines.api.check import checked, checked_spec
 from penstock.pipelines.api.findings import exit_code
 from penstock.pipelines.commands.arguments import Given
-from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, wants_json
-from penstock.pipelines.commands.pipeline_choice import file_given
+from penstock.pipelines.commands.pipeline_choice import action_of, file_given, spec_of_flags
 from penstock.pipelines.commands.target import JSON
 from penstock.pipelines.config.flags import Flag, pairs
 

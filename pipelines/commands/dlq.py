@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_words
-from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, harmless, print_rows, wants_json
-from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, named, of_spec
+from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, action_of, named, of_spec, spec_of_flags
 from penstock.pipelines.commands.target import number, text, yes
 from penstock.pipelines.config.flags import Flag
 
@@ -100,7 +99,7 @@ def _names(pipeline: NamedPipeline) -> list[str]:
     """Return the names that the dead-letter table may have."""
     from penstock.pipelines.api.replay_dead_letters import table_of_letters
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-    from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
+    from penstock.pipelines.tasks.bad_records import DEFAULT_NAME
 
     if pipeline.spec is not None:
         return [table_of_letters(pipeline.spec)]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_words
-from penstock.pipelines.commands.flags_given import action_of, file_of, values_of_flags
 from penstock.pipelines.commands.output import answer
+from penstock.pipelines.commands.pipeline_choice import action_of, file_of, values_of_flags
 from penstock.pipelines.commands.target import JSON, text, yes
 from penstock.pipelines.config.flags import Flag
 

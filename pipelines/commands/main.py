@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from penstock.errors import ConfigError, PenstockError, did_you_mean
-from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS
+from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS, refusal
 
 _HOME = "penstock.pipelines.commands."
 PIPELINE_COMMANDS = {
@@ -82,7 +82,7 @@ def _run(words: Sequence[str]) -> int:
     _check_dashes(words)
     name = words[0].lower().replace("_", "-")
     if name in REFUSED:
-        importlib.import_module(REFUSED[name][0]).command(name, list(words[1:]))
+        raise refusal(name)
     if name not in COMMANDS:
         raise ConfigError(
             f"unknown command {words[0]!r}",

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, did_you_mean
 from penstock.pipelines.commands.arguments import Given
-from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
-from penstock.pipelines.commands.pipeline_choice import file_given
+from penstock.pipelines.commands.pipeline_choice import action_of, file_given, spec_of_flags
 from penstock.pipelines.commands.target import JSON, number, text, yes
 from penstock.pipelines.config.flags import Flag
 

@@ -1,6 +1,11 @@
-"""Commands on tables, by name: the module that answers, and what it does. Imports nothing: --help pays nothing."""
+"""Commands on tables by name, with the module that runs each, and the actions of Paimon that are refused.
+
+The command line loads this at every start, so it imports no command.
+"""
 
 from __future__ import annotations
+
+from penstock.errors import ConfigError
 
 _LOOKING = "penstock.pipelines.commands.show"
 _QUERYING = "penstock.pipelines.commands.sql"
@@ -8,7 +13,6 @@ _COMPACTING = "penstock.pipelines.commands.compact"
 _REWRITING = "penstock.pipelines.commands.rewrite"
 _MAINTAINING = "penstock.pipelines.commands.maintain"
 _HEALING = "penstock.pipelines.commands.repair"
-_REFUSING = "penstock.pipelines.commands.unsupported"
 
 TABLE_COMMANDS = {
     "tables": (_LOOKING, "list the tables of a warehouse"),
@@ -48,24 +52,52 @@ TABLE_COMMANDS = {
     "remove-unexisting-files": (_HEALING, "remove missing data files from a table"),
     "remove-unexisting-manifests": (_HEALING, "remove missing manifests from a table"),
 }
-# Paimon's actions that have no meaning here; each says why.
-REFUSED = dict.fromkeys(
-    (
-        "repair",
-        "migrate-table",
-        "migrate-database",
-        "migrate-file",
-        "migrate-iceberg-table",
-        "query-service",
-        "rewrite-file-index",
-        "merge-branch",
-        "compact-chain-table",
-        "data-evolution-merge-into",
-        "reassign-row-id",
-        "mongodb-sync-table",
-        "mongodb-sync-database",
-        "pulsar-sync-table",
-        "pulsar-sync-database",
-    ),
-    (_REFUSING, "not supported: explains why"),
+_HIVE = (
+    "it converts Hive tables to Paimon tables, and Penstock does not read tables of Hive",
+    'read the Hive table with Spark and write it with  df.write.format("penstock")',
 )
+_MONGODB = (
+    "Penstock cannot read MongoDB change streams",
+    "publish the changes to Kafka with Debezium, and read the topics with  penstock kafka-sync-table "
+    "--kafka-conf value.format=debezium-bson",
+)
+_PULSAR = (
+    "Penstock cannot read Pulsar topics",
+    "enable Pulsar's Kafka protocol handler (KoP) and use  penstock kafka-sync-table ; or copy the topics to Kafka",
+)
+# Paimon's actions that have no counterpart here: the reason, and what to use instead.
+REFUSED = {
+    "mongodb-sync-table": _MONGODB,
+    "mongodb-sync-database": _MONGODB,
+    "pulsar-sync-table": _PULSAR,
+    "pulsar-sync-database": _PULSAR,
+    "repair": (
+        "it adds the folders of a warehouse to a metastore, which Penstock does not support: create the tables there",
+        None,
+    ),
+    "migrate-table": _HIVE,
+    "migrate-database": _HIVE,
+    "migrate-file": _HIVE,
+    "migrate-iceberg-table": _HIVE,
+    "query-service": (
+        "it serves lookups from a running Flink job",
+        "use table.scan(where=...), which reads only the files that may contain a key",
+    ),
+    "rewrite-file-index": (
+        "Penstock does not write file indexes: scans skip files by their statistics",
+        "use  compact --order-strategy zorder  so that statistics skip more files",
+    ),
+    "merge-branch": ("Paimon 1.3 has no such action", "use  fast-forward  to replace main with a branch"),
+    "compact-chain-table": ("chain tables belong to a later version of the table format", None),
+    "data-evolution-merge-into": (
+        "tables with data-evolution.enabled are not supported",
+        "use  merge-into  on a table with a primary key",
+    ),
+    "reassign-row-id": ("row ids need tables with data evolution, which are not supported", None),
+}
+
+
+def refusal(name: str) -> ConfigError:
+    """Return the error for one of the refused actions, with its reason."""
+    reason, hint = REFUSED[name]
+    return ConfigError(f"{name} is not supported: {reason}", hint=hint)

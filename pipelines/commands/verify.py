@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SourceError
 from penstock.pipelines.commands.arguments import Given, parse_with_file
-from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, shown, wants_json
+from penstock.pipelines.commands.pipeline_choice import action_of, spec_of_flags
 from penstock.pipelines.commands.target import JSON, number, text
 from penstock.pipelines.config.flags import Flag
 from penstock.pipelines.config.flags import words as words_of

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import DecodeError, PenstockError, SchemaConflict
 from penstock.ingest.source import Offsets
-from penstock.pipelines.driver.barriers import cross
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.driver.compaction import compact_owed
-from penstock.pipelines.driver.table_evolution import TableEvolution
+from penstock.pipelines.driver.table_evolution import TableEvolution, cross
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_result import BatchResult
 from penstock.pipelines.tasks.reports import BatchReport

@@ -1,4 +1,7 @@
-"""Alters the tables that a batch does not fit, because their source schemas changed."""
+"""Changes target tables: to fit the schemas that a batch contains, and as the source changed whole tables.
+
+Changes of whole tables (truncate, drop, rename) are applied between batches.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
+from penstock.ingest.source import Barrier
 from penstock.pipelines.errors import KeylessTable, not_created
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.read import BatchReader
+from penstock.table.commit.committer import Committer
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.changes import RenameColumn, SchemaChange, SetOption
+from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import UnusableName
+from penstock.table.usable import check_usable
 
 log = logging.getLogger(__name__)
 
@@ -85,3 +95,96 @@ class TableEvolution:
         hint = error.hint if isinstance(error, KeylessTable) else LEFT_OUT_HINT
         log.warning("event=table_left_out table=%s source=%s reason=%s hint=%s", table, sources, error.message, hint)
         self.targets.leave_out([table], f"{error.message} (source {sources})")
+
+
+TRADED = "penstock.columns-traded-by"  # the batch whose barrier let columns of the table swap their names
+
+
+def cross(
+    barriers: Sequence[Barrier],
+    identity: BatchIdentity,
+    reader: BatchReader,
+    targets: Targets,
+    parks: Callable[[str, PenstockError], bool],
+) -> None:
+    """Apply barriers in order.
+
+    Called again for the same batch, after all of it or part of it, it changes nothing more: an emptied table carries
+    the batch's identity, a renamed column is found under its new name, and a schema in which columns swapped names
+    records the batch that did it.
+    """
+    for barrier in barriers:
+        table = reader.mapping.target(barrier.database, barrier.table)
+        if table is None or table not in targets.schemas or table in targets.left_out:
+            continue
+        try:
+            _apply(barrier, table, identity, reader, targets)
+        except PenstockError as error:
+            if not parks(table, error):
+                raise
+
+
+def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reader: BatchReader, targets: Targets) -> None:
+    store = reader.warehouse.store(table)
+    if barrier.kind == "rename-columns":
+        pairs = [(reader.mapping.column(old), reader.mapping.column(new)) for old, new in barrier.columns]
+        targets.put({table: _rename(store, [pair for pair in pairs if pair[0] != pair[1]], identity)})
+    else:
+        _empty(store, identity)
+
+
+def _empty(store: TableStore, identity: BatchIdentity) -> None:
+    committer = Committer(store, identity.user)
+    if identity.is_in(committer.committed(identity.number), store.name):
+        return
+    committer.overwrite([], lambda partition: True, identity.number, properties=identity.properties)
+    log.info("event=table_emptied table=%s batch=%d", store.name, identity.number)
+
+
+def _written(pairs: Sequence[tuple[str, str]]) -> str:
+    return ",".join(f"{old}->{new}" for old, new in pairs)
+
+
+def _rename(store: TableStore, pairs: Sequence[tuple[str, str]], identity: BatchIdentity) -> int:
+    """Rename columns and return the schema's id afterwards."""
+    schema = store.schema()
+    trade = bool({old for old, _ in pairs} & {new for _, new in pairs})
+    if trade and schema.options.get(TRADED) == _mark(identity):
+        return schema.id
+    changes = _traded(schema, pairs, identity) if trade else _renamed(schema, pairs)
+    if changes is None or {old for old, _ in pairs} & set(schema.partition_keys):
+        log.warning("event=columns_not_renamed table=%s columns=%s", store.name, _written(pairs))
+        return schema.id
+    if not changes:
+        return schema.id
+    renamed = store.evolve(changes, check_usable)
+    log.info("event=columns_renamed table=%s columns=%s schema=%d", store.name, _written(pairs), renamed.id)
+    return renamed.id
+
+
+def _mark(identity: BatchIdentity) -> str:
+    return f"{identity.user}#{identity.number}"
+
+
+def _renamed(schema: TableSchema, pairs: Sequence[tuple[str, str]]) -> list[SchemaChange] | None:
+    """Return the renames still to do, or None if a new name is already in use."""
+    there = [(old, new) for old, new in pairs if old in schema.names]
+    return None if any(new in schema.names for _, new in there) else [RenameColumn(old, new) for old, new in there]
+
+
+def _traded(
+    schema: TableSchema, pairs: Sequence[tuple[str, str]], identity: BatchIdentity
+) -> list[SchemaChange] | None:
+    """Return the changes that let columns swap names, or None if they cannot.
+
+    They go through temporary names in a single schema change. The change records its batch, because the names alone do
+    not show whether the swap was done.
+    """
+    olds, news = [old for old, _ in pairs], [new for _, new in pairs]
+    names = set(schema.names)
+    if not names.issuperset(olds) or (names - set(olds)).intersection(news):
+        return None
+    between = [f"{old} {number} {identity.number}" for number, old in enumerate(olds)]
+    away: list[SchemaChange] = [RenameColumn(old, name) for old, name in zip(olds, between, strict=True)]
+    back: list[SchemaChange] = [RenameColumn(name, new) for name, new in zip(between, news, strict=True)]
+    return [*away, *back, SetOption(TRADED, _mark(identity))]

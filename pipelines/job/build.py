@@ -13,9 +13,8 @@ from penstock.ingest.connectors import only_types
 from penstock.ingest.source import Limit
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
-from penstock.pipelines.job.described_source import prepare_tables
 from penstock.pipelines.job.job import Job
-from penstock.pipelines.job.source_request import connector, open_source, request_of
+from penstock.pipelines.job.source_request import connector, open_source, prepare_tables, request_of
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import READS_ON, lacking_messages, warn_of_adoption, where_sources_go
@@ -24,8 +23,7 @@ from penstock.pipelines.mapping.new_tables import KeyRules, NewTables
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.routes import TableRules
 from penstock.pipelines.mapping.target_tables import settings_of
-from penstock.pipelines.tasks.bad_records import OnBad
-from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
+from penstock.pipelines.tasks.bad_records import DEFAULT_NAME, LETTERS_DATABASE, OnBad
 from penstock.schema_evolution.computed_columns import ComputedColumn, in_order
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.policy import SchemaPolicy

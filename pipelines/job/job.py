@@ -11,13 +11,13 @@ from penstock.ingest.source import NO_LIMIT, Limit
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch, RereadFn
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.first_sample import FirstLook
+from penstock.pipelines.ledger.batch_identity import LastBatch, Lineage
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
-from penstock.pipelines.ledger.lineage import LastBatch, Lineage
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Targets
-from penstock.pipelines.tasks import dead_letters
+from penstock.pipelines.tasks import bad_records
 from penstock.pipelines.tasks.bad_records import FAIL, OnBad
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.table.catalog.settings import CatalogSettings
@@ -75,7 +75,7 @@ class Job:
         targets = Targets(self.warehouse, folder, options=self.table_options)
         self.mapping.adopt(self.tables)
         if self.on_bad.table is not None:
-            dead_letters.ensure(self.warehouse, self.on_bad.table)
+            bad_records.ensure(self.warehouse, self.on_bad.table)
         targets.load({*self.tables, *self.on_bad.letters})
         parking = self.parking()
         released = parking.tables if self.forget_parked else parking.tables.keys() & set(self.reset)

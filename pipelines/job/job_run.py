@@ -24,7 +24,7 @@ from penstock.pipelines.driver.maintenance import Maintenance
 from penstock.pipelines.errors import SparkEnded, WorkerLate
 from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacted_by_spark
 from penstock.pipelines.job.job import Job
-from penstock.pipelines.ledger.lineage import Lineage
+from penstock.pipelines.ledger.batch_identity import Lineage
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
 from penstock.pipelines.tasks import shuffle_rows as blobs

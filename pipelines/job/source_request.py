@@ -1,16 +1,29 @@
-"""Opens the source of a pipeline: what its description asks of any source, and the connector that is asked."""
+"""The source of a pipeline: what the description asks of it, and how a source that describes its tables is prepared.
+
+Preparing checks the source, and creates target tables before the first batch.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from penstock.ingest.connector import Connector, SourceRequest, TableSelection
+from penstock.errors import ConfigError, did_you_mean
+from penstock.ingest.connector import Connector, Preparation, SourceRequest, TableName, TableSelection
 from penstock.ingest.connectors import connector_of
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.fetched_chunk import Extra
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job.unmet_rules import check_rules
+from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.ledger.filled_tables import FilledTables
+from penstock.pipelines.ledger.holes import COPIES, lacking_rows, warn_of_adoption
+from penstock.pipelines.mapping.described_tables import create_described, name_of
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.table.catalog.settings import CatalogSettings
 
 
 def connector(spec: PipelineSpec) -> Connector[Any]:
@@ -65,3 +78,60 @@ def _extras(spec: PipelineSpec) -> frozenset[Extra]:
     if "key" in columns:
         wanted.add("key")
     return frozenset(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedSource:
+    """A source that is ready to be captured.
+
+    `reset` are the target tables that are emptied and copied again; `goes_to` maps each captured source table to its
+    target table, or to None if it is no longer captured; `left_out` maps tables that cannot be created to the reason.
+    """
+
+    source: ChangeSource
+    reset: tuple[str, ...]
+    goes_to: Mapping[TableName, str | None]
+    left_out: Mapping[str, str]
+
+
+def prepare_tables(
+    spec: PipelineSpec, shape: PipelineMapping, warehouse: CatalogSettings, filled: FilledTables
+) -> DescribedSource:
+    """Return the source, after checking it and creating target tables for its tables."""
+    kind, request = connector(spec), request_of(spec)
+    found = kind.tables(spec.source, request, must=filled.is_new)
+    if found:
+        check_rules(spec, shape, found, filled.sources)
+    capture, names = kind.capture(spec.source, request), [name_of(one) for one in found]
+    lacking = lacking_rows(spec, capture, names, shape, filled)
+    lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
+    warn_of_adoption(filled)
+    # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.
+    # Until then target tables may differ from their sources' current columns.
+    checks = not capture.renames_columns or filled.is_new
+    made = create_described(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
+    left_out = made.left_out
+    reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
+    reread = _sources_of(reset, names, shape)
+    exact = any(map(shows_replay, made.tables))
+    source = kind.prepare(spec.source, request, Preparation(filled.is_new, left_out, reread, exact))
+    goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in names}
+    goes_to |= {name: None for name in (*filled.sources, *left_out) if not capture.takes(name, left_out)}
+    return DescribedSource(source, reset, goes_to, made.reasons)
+
+
+def _sources_of(wanted: Sequence[str], names: Sequence[TableName], shape: PipelineMapping) -> tuple[TableName, ...]:
+    """Return all source tables of these target tables.
+
+    A target table with several sources is emptied and read again as a whole.
+    """
+    targets = {name: shape.target(*name) for name in names}
+    for table in wanted:
+        if table not in targets.values():
+            raise ConfigError(
+                f"no table of the source goes to {table}",
+                hint=did_you_mean(
+                    table, filter(None, targets.values()), "write target tables, such as  reset: ods.orders"
+                ),
+            )
+    return tuple(name for name, target in targets.items() if target in wanted)

@@ -1,17 +1,21 @@
-"""The identity of a batch: who commits it, and whether it was committed before.
+"""The identity of a batch: who commits it, whether it was committed before, and how far the tables of a pipeline are.
 
-The tables' own snapshots answer this, which makes batches exactly-once.
+The tables' own snapshots answer this, which makes batches exactly-once, and lets a new checkpoint begin where they end.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 
+from penstock.errors import ConfigError
 from penstock.ingest.source import Offsets, canonical
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
+from penstock.pipelines.mapping.target_tables import THREADS
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -157,3 +161,71 @@ def shows_replay(table: TableSchema) -> bool:
     """
     forgives = bool(table.primary_keys) and merge_engine(table.typed).forgives_replay
     return not forgives or table.typed[CHANGELOG_PRODUCER].writes_changelog
+
+
+@dataclass(frozen=True, slots=True)
+class LastBatch:
+    """The last batch that any table has.
+
+    Other tables may lack it if the driver crashed between two commits, so it is read again, and the tables that have it
+    skip it.
+    """
+
+    start: Offsets
+    end: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """`newest`: per table, the last snapshot that any run of the pipeline made, whatever its checkpoint."""
+
+    pipeline: str
+    newest: Mapping[str, Snapshot]
+    warehouse: CatalogSettings | None = None
+
+    @classmethod
+    def of(cls, warehouse: CatalogSettings, tables: Iterable[str], pipeline: str, most: int | None = None) -> Lineage:
+        with ThreadPoolExecutor(THREADS) as pool:
+            found = pool.map(lambda table: (table, last_of_pipeline(warehouse.store(table), pipeline, most)), tables)
+            newest = {table: snapshot for table, snapshot in found if snapshot is not None}
+            return cls(pipeline, newest, warehouse)
+
+    @property
+    def users(self) -> frozenset[str]:
+        return frozenset(snapshot.commit_user for snapshot in self.newest.values())
+
+    def refuse(self) -> None:
+        """Raise CheckpointMismatch if there is any such snapshot. Called at the start, before a table is changed."""
+        for table, snapshot in self.newest.items():
+            raise another_checkpoint(table, snapshot)
+
+    def last(self) -> LastBatch:
+        """Return the last batch.
+
+        Compares batch numbers, which only rise within a checkpoint, because clocks may go backwards.
+        """
+        if not self.newest:
+            raise ConfigError(
+                "there is nothing to resume from: no table has a batch of this pipeline",
+                pipeline=self.pipeline,
+                hint="start without --resume-from-tables, or set --name to the name with which the tables were written",
+            )
+        user = self._last_user()
+        of_user = (snapshot for snapshot in self.newest.values() if snapshot.commit_user == user)
+        return LastBatch(*range_of(max(of_user, key=lambda snapshot: snapshot.commit_identifier)))
+
+    def _last_user(self) -> str:
+        """Return the commit user of the newest checkpoint: the one that no other checkpoint followed in any table."""
+        users = self.users
+        if len(users) > 1 and self.warehouse is not None:
+            for table, newest in self.newest.items():
+                users -= self._before(table, newest)
+        last = [snapshot for snapshot in self.newest.values() if snapshot.commit_user in (users or self.users)]
+        return max(last, key=lambda snapshot: snapshot.time_millis).commit_user
+
+    def _before(self, table: str, newest: Snapshot) -> set[str]:
+        """Return the commit users of the pipeline's other checkpoints with snapshots before a table's newest."""
+        assert self.warehouse is not None
+        older = (one for one in self.warehouse.store(table).snapshots.newest_first() if one.id < newest.id)
+        ours = {one.commit_user for one in older if one.properties.get(PIPELINE) == self.pipeline}
+        return ours - {newest.commit_user}

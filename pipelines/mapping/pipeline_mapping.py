@@ -6,26 +6,69 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError, SchemaConflict
-from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
+from penstock.formats.canal.encode import canal_message
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.fetched_chunk import FetchedMessages
-from penstock.pipelines.mapping import partial_images
+from penstock.pipelines.mapping import target_images
 from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_images import TargetImages
-from penstock.pipelines.mapping.target_rows import as_append, as_upsert, with_message
 from penstock.pipelines.mapping.target_schemas import TargetSchemas, nonsense_of
 from penstock.pipelines.mapping.target_tables import set_options
+from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, drift_of
 from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.target_names import TargetNames
 from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.merge.engines.registry import merge_spec
+from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
+from penstock.table.merge.spec import MergeSpec
 from penstock.table.schema.table_schema import TableSchema
+
+_SCHEMAS_KEPT = 4096
+
+
+def as_append(batch: RowBatch) -> RowBatch:
+    """Return the rows for a table without keys: only new rows. Deletes and the old images of updates are dropped."""
+    retracts = is_retract(batch.kinds)
+    kept = batch.filter(~retracts) if retracts.any() else batch
+    return replace(kept, kinds=np.full(len(kept), INSERT, np.int8))
+
+
+def as_upsert(batch: RowBatch, table: TableSchema) -> RowBatch:
+    """Return the rows for a table with keys, with the kinds that its options ask for."""
+    merge = _merge(table)
+    batch = replace(batch, kinds=row_kinds(merge, pa.Table.from_batches([batch.rows]), batch.kinds))
+    kept = kept_rows(merge, batch.kinds)
+    if kept is not None:
+        batch = batch.filter(kept)
+    check_retracts(merge, batch.kinds)
+    return batch
+
+
+def with_message(record: BadRecord, change: ChangeBatch, fetched: FetchedMessages | None) -> BadRecord:
+    """Return the bad record with its fetched message.
+
+    A source without messages has rows only: use the last row at this position.
+    """
+    if fetched is not None:
+        place = int(np.searchsorted(fetched.messages.offsets, record.pos))
+        return replace(record, raw=fetched.messages.values[place] or b"")
+    rows = np.flatnonzero(change.positions == record.pos)
+    return replace(record, raw=canal_message(change, int(rows[-1])) if len(rows) else b"")
+
+
+@lru_cache(maxsize=_SCHEMAS_KEPT)
+def _merge(table: TableSchema) -> MergeSpec:
+    return merge_spec(table)
+
 
 _KEYS_PER_SCHEMA = 4096
 
@@ -99,7 +142,7 @@ class PipelineMapping:
         return replace(fitted, batch=batch, bad=bad, dropped=dropped)
 
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None) -> tuple[str, ...]:
-        return partial_images.left_out(change, fetched, table, self.rules, frozenset(self.made))
+        return target_images.left_out(change, fetched, table, self.rules, frozenset(self.made))
 
     def shaped(self, source: SourceSchema) -> SourceSchema:
         """Return the schema of such rows after transforms and routes."""

@@ -9,9 +9,8 @@ from typing import Any
 
 import penstock
 from penstock.errors import ConfigError, PenstockError
-from penstock.pipelines.monitor.facts import BatchFacts, Look
+from penstock.pipelines.monitor.facts import BatchFacts, Look, SnapshotProgress
 from penstock.pipelines.monitor.sizes import Size
-from penstock.pipelines.monitor.snapshot_progress import SnapshotProgress
 from penstock.pipelines.tasks.task_stats import TaskStats
 
 MOST_TABLES = 500

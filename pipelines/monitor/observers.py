@@ -13,13 +13,11 @@ from penstock.ingest.source import patience
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
-from penstock.pipelines.monitor.facts import Observer
-from penstock.pipelines.monitor.live_line import LiveProgress
-from penstock.pipelines.monitor.logs import keep_above
+from penstock.pipelines.monitor.facts import Copying, Observer
+from penstock.pipelines.monitor.logs import LiveProgress, keep_above
 from penstock.pipelines.monitor.run_monitor import RunMonitor
 from penstock.pipelines.monitor.server import StatusServer
 from penstock.pipelines.monitor.sizes import Sizes
-from penstock.pipelines.monitor.snapshot_progress import Copying
 from penstock.pipelines.monitor.status import stalled, state_of
 from penstock.pipelines.monitor.status_text import page_facts, span
 from penstock.pipelines.monitor.webhook import WebhookObserver

@@ -22,8 +22,7 @@ from penstock.ingest.connector import RECORDS
 from penstock.ingest.source import Offsets
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
-from penstock.pipelines.monitor.facts import BatchFacts, Look, Observer, SchemaChanged
-from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress
+from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, Observer, SchemaChanged, SnapshotProgress
 from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.schema.table_schema import TableSchema

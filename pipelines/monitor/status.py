@@ -18,7 +18,7 @@ from penstock.pipelines.ledger.batch_identity import END, NEWEST, PIPELINE
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.monitor.driver_process import ALIVE_SECONDS, has_ended
-from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
+from penstock.pipelines.tasks.bad_records import DEFAULT_NAME
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries

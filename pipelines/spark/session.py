@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 import penstock
 from penstock.errors import ConfigError
-from penstock.pipelines.spark.fast_start import use_flags, use_lean_home
-from penstock.pipelines.spark.java import java_home
+from penstock.pipelines.spark.java import java_home, use_flags, use_lean_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

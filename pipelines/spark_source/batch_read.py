@@ -32,8 +32,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.pipelines.spark_source.errors import plain_errors
-from penstock.pipelines.spark_source.table_place import TablePlace
+from penstock.pipelines.spark_source.table_place import TablePlace, plain_errors
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, new_rows, shaped
 
 

@@ -45,24 +45,23 @@ class PenstockDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        from penstock.pipelines.spark_source.errors import plain_errors
         from penstock.pipelines.spark_source.sql_tables import remembered
-        from penstock.pipelines.spark_source.table_place import TablePlace
+        from penstock.pipelines.spark_source.table_place import TablePlace, plain_errors
         from penstock.pipelines.spark_source.table_read import TableRead, spark_schema
 
         with plain_errors():
             return remembered(spark_schema(TableRead.of(TablePlace.of(self.options)).schema), self.options)
 
     def _read_options(self, schema: StructType) -> dict[str, str]:
-        from penstock.pipelines.spark_source.errors import plain_errors
         from penstock.pipelines.spark_source.sql_tables import read_options
+        from penstock.pipelines.spark_source.table_place import plain_errors
 
         with plain_errors():
             return read_options(self.options, schema)
 
     def _write_options(self, schema: StructType) -> dict[str, str]:
-        from penstock.pipelines.spark_source.errors import plain_errors
         from penstock.pipelines.spark_source.sql_tables import write_options
+        from penstock.pipelines.spark_source.table_place import plain_errors
 
         with plain_errors():
             return write_options(self.options, schema)

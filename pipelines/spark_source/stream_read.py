@@ -16,8 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark_source.errors import plain_errors
-from penstock.pipelines.spark_source.table_place import AUDIT_LOG, BETWEEN, TablePlace
+from penstock.pipelines.spark_source.table_place import AUDIT_LOG, BETWEEN, TablePlace, plain_errors
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, new_rows, shaped
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import CommitKind

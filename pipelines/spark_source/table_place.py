@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from penstock.errors import ConfigError, nearest
+from penstock.errors import ConfigError, PenstockError, nearest
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.path_tables import open_store
 from penstock.table.meta.store import TableStore
@@ -151,3 +151,18 @@ class TablePlace:
 
     def store(self) -> TableStore:
         return open_store(self.path, self.options, None if self.branch == "main" else self.branch)
+
+
+class plain_errors:  # noqa: N801  used as a function; contextlib's decorator would put the traceback back
+    """Context manager around code that Spark calls.
+
+    Spark shows an exception with its whole traceback; without causes and inner frames, the message and its hint are
+    most of the text and its end.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, PenstockError):
+            raise error.with_traceback(None) from None

@@ -11,8 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark_source.errors import plain_errors
-from penstock.pipelines.spark_source.table_place import COMMIT_IDENTIFIER, COMMIT_USER
+from penstock.pipelines.spark_source.table_place import COMMIT_IDENTIFIER, COMMIT_USER, plain_errors
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.open import open_storage
 from penstock.table.options.table_options import TableOptions

@@ -13,10 +13,9 @@ from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.fetched_chunk import FetchedMessages
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
-from penstock.pipelines.mapping.partial_images import updates
 from penstock.pipelines.mapping.table_mapping import SeenSchema
-from penstock.pipelines.tasks.bad_record_collector import BadRecordCollector
-from penstock.pipelines.tasks.blob_packer import BlobPacker
+from penstock.pipelines.mapping.target_images import updates
+from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
 from penstock.pipelines.tasks.reports import RangeReport
 from penstock.pipelines.tasks.task_input import TaskContext
 from penstock.pipelines.tasks.task_stats import timed

@@ -10,8 +10,7 @@ import pyarrow as pa
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, grouped
-from penstock.pipelines.ledger.batch_identity import NOW
-from penstock.pipelines.ledger.lineage import LastBatch
+from penstock.pipelines.ledger.batch_identity import NOW, LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Schemas, Versions, known_tables, versions_now
 from penstock.pipelines.tasks.bad_records import FAIL, OnBad

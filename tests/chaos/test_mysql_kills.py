@@ -125,7 +125,7 @@ def test_killed_at_any_phase_both_tables_are_what_the_server_has(server: Playgro
 
 
 STORM = ["--on-truncate", "delete-all", "--on-rename-column", "rename"]
-BARRIER = "penstock.pipelines.driver.barriers"
+BARRIER = "penstock.pipelines.driver.table_evolution"
 STORM_KILLS = {
     "before a rename": f"{BARRIER}:_rename:before:2",
     "behind a rename": f"{BARRIER}:_rename:after:2",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
-from penstock.pipelines.driver import barriers
+from penstock.pipelines.driver import table_evolution
 from penstock.pipelines.tasks.reports import BatchReport
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
@@ -111,7 +111,7 @@ def test_a_barrier_is_crossed_once_when_the_driver_dies_before_or_behind_it(
         "TRUNCATE t", "INSERT INTO t VALUES (3, 3)", "ALTER TABLE t CHANGE a z BIGINT", "INSERT INTO t VALUES (4, 4)"
     )
     crossed = 0
-    rename, empty = barriers._rename, barriers._empty
+    rename, empty = table_evolution._rename, table_evolution._empty
 
     def dying(do):  # type: ignore[no-untyped-def]
         def step(*arguments):  # type: ignore[no-untyped-def]
@@ -124,8 +124,8 @@ def test_a_barrier_is_crossed_once_when_the_driver_dies_before_or_behind_it(
 
         return step
 
-    monkeypatch.setattr(barriers, "_rename", dying(rename))
-    monkeypatch.setattr(barriers, "_empty", dying(empty))
+    monkeypatch.setattr(table_evolution, "_rename", dying(rename))
+    monkeypatch.setattr(table_evolution, "_empty", dying(empty))
     for _ in range(2):
         with pytest.raises(Died):
             sync.run()
@@ -151,7 +151,7 @@ def test_columns_that_swap_their_names_do_so_once_when_the_driver_dies_before_or
     sync = Sync(mysql, tmp_path, flags=DDL)
     sync.run()
     mysql.run(SWAPS[way], "INSERT INTO t (id, a, b) VALUES (2, 'two', 2)")
-    rename = barriers._rename
+    rename = table_evolution._rename
 
     def dying(*arguments):  # type: ignore[no-untyped-def]
         if after:
@@ -159,7 +159,7 @@ def test_columns_that_swap_their_names_do_so_once_when_the_driver_dies_before_or
         raise Died("died at the barrier")
 
     with monkeypatch.context() as patched:
-        patched.setattr(barriers, "_rename", dying)
+        patched.setattr(table_evolution, "_rename", dying)
         with pytest.raises(Died):
             sync.run()
     sync.run()

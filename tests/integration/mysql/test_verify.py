@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.api.lossy_values import BOOLEANS, NULLS, TIMES
+from penstock.pipelines.api.compared_columns import BOOLEANS, NULLS, TIMES
 from penstock.pipelines.commands.main import main
 from penstock.table.catalog.catalog import Catalog
 from tests.integration.mysql.playground import Playground

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.pipelines.api.compared_columns import HASH_RANGE
-from penstock.pipelines.api.range_sums import KeyDiffers
+from penstock.pipelines.api.compared_columns import HASH_RANGE, KeyDiffers
 from penstock.pipelines.api.verify import TableVerdict
 from penstock.pipelines.commands.verify import _lines
 

@@ -14,7 +14,7 @@ from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.ledger.batch_identity import PIPELINE
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.pipelines.tasks.dead_letters import ensure
+from penstock.pipelines.tasks.bad_records import ensure
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles

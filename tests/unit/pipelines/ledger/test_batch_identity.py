@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from penstock.ingest.connector import Preparation, SourceRequest
 from penstock.ingest.mysql.config import MySqlConfig
 from penstock.ingest.mysql.connector import CONNECTOR
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
-from penstock.pipelines.ledger.batch_identity import BatchIdentity, shows_replay, was_committed_before
+from penstock.pipelines.ledger.batch_identity import BatchIdentity, Lineage, shows_replay, was_committed_before
 from penstock.storage.state_folder import StateFolder
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.schema.new_schema import create_schema
 from tests.unit.table.tables import new_table
 
 FIRST = BatchIdentity("shop", "uuid-1", 5, {"offsets": {"t": {"0": 1}}}, {"offsets": {"t": {"0": 9}}})
@@ -114,3 +117,42 @@ def test_a_batch_without_proof_is_replayed_only_if_the_replay_is_not_visible(
     assert not was_committed_before(table.store, batch, accept_replay=True)
     later = replace(batch, number=6, end={"now": table.store.ambient.now_millis() + 1})
     assert not was_committed_before(table.store, later)
+
+
+class Warehoused:
+    """Tables whose clock is ours."""
+
+    def __init__(self, folder: Path) -> None:
+        self.warehouse = CatalogSettings.of(str(folder), {"local.sync": "false"})
+        self.clock = 10_000_000
+        for table in ("d.a", "d.b"):
+            self.warehouse.created(table, create_schema([("id", "INT")], options={"bucket": "-1"}, now=1))
+            store = self.warehouse.store(table)
+            object.__setattr__(store, "ambient", replace(store.ambient, now_millis=lambda: self.clock))
+
+    def commit(self, checkpoint: str, number: int, *tables: str) -> BatchIdentity:
+        made = BatchIdentity("p", checkpoint, number, {"t": {"0": number}}, {"t": {"0": number + 1}})
+        for table in tables:
+            store = self.warehouse.store(table)
+            Committer(store, made.user).commit([], made.number, properties=made.properties, force_empty=True)
+        return made
+
+    def resumed(self) -> dict[str, object]:
+        return dict(Lineage.of(self.warehouse, ["d.a", "d.b"], "p").last().end)
+
+
+def test_a_clock_that_went_back_hides_no_batch(tmp_path: Path) -> None:
+    here = Warehoused(tmp_path)
+    here.commit("one", 5, "d.a", "d.b")
+    here.clock -= 3_600_000
+    last = here.commit("one", 6, "d.b")
+    assert here.resumed() == last.end
+
+
+def test_of_several_checkpoints_the_last_counts_whatever_the_clock_and_the_numbers(tmp_path: Path) -> None:
+    for number, (back, tables) in enumerate(itertools.product((0, 3_600_000), (("d.a",), ("d.b",), ("d.a", "d.b")))):
+        here = Warehoused(tmp_path / str(number))
+        here.commit("one", 7, "d.a", "d.b")
+        here.clock += 1000 - back
+        last = here.commit("two", 0, *tables)
+        assert here.resumed() == last.end, number

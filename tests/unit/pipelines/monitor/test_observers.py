@@ -26,13 +26,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import penstock
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import BYTES, LOG_BYTES, RECORDS, WAL_BYTES
-from penstock.pipelines.monitor.facts import BatchFacts, Look, SchemaChanged
-from penstock.pipelines.monitor.live_line import LiveProgress
-from penstock.pipelines.monitor.logs import keep_above, log_to_stderr
+from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, SchemaChanged, SnapshotProgress, TableCopy
+from penstock.pipelines.monitor.logs import LiveProgress, keep_above, log_to_stderr
 from penstock.pipelines.monitor.metrics import MOST_TABLES, Metrics
 from penstock.pipelines.monitor.server import StatusServer
 from penstock.pipelines.monitor.sizes import Sizes
-from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress, TableCopy
 from penstock.pipelines.monitor.status import stalled
 from penstock.pipelines.monitor.status_text import lag_text
 from penstock.pipelines.monitor.tracing import TracingObserver, stages

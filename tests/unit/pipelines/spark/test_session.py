@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark.fast_start import use_lean_home
+from penstock.pipelines.spark.java import use_lean_home
 from penstock.pipelines.spark.session import LOG_SETTINGS, local_cores, prepare_environment, session_settings, zip_code
 
 

@@ -1,0 +1,60 @@
+"""The target table decides which row images of an update are decoded."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from penstock.formats.change import DecodeOptions, ImageRule
+from penstock.ingest.mysql.binlog.options import BinlogOptions as BinlogOptions
+from penstock.ingest.mysql.definition import TableDefinition
+from penstock.pipelines.job import build
+from penstock.table.schema.new_schema import create_schema
+from penstock.table.schema.table_schema import TableSchema
+from tests.shop import Shop
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def orders(options: dict[str, str]) -> TableSchema:
+    columns = [("id", "BIGINT"), ("day", "STRING"), ("total", "BIGINT")]
+    return create_schema(columns, ["id", "day"], ["day"], {"bucket": "1"} | options, now=0)
+
+
+def options_of(shop: Shop, **known: TableSchema) -> DecodeOptions:
+    mapping = build.job(shop.spec()).mapping
+    return mapping.decode_options({f"ods.{name}": schema for name, schema in known.items()})
+
+
+@pytest.mark.parametrize(
+    ("options", "images"),
+    [
+        ({}, "key-changes"),
+        ({"changelog-producer": "input"}, "all"),
+        ({"merge-engine": "aggregation", "fields.total.aggregate-function": "sum"}, "all"),
+    ],
+)
+def test_before_images_are_decoded_for_tables_that_need_them(shop: Shop, options: dict[str, str], images: str) -> None:
+    found = options_of(shop, orders=orders(options)).rule("shop", "orders", ("id",))
+    assert found.before_images == images
+    assert {"id", "day"} <= found.watch, "an update that changes its partition must become a delete and an insert"
+
+
+def test_a_table_that_does_not_exist_watches_the_key_of_its_source(shop: Shop) -> None:
+    options = options_of(shop, orders=orders({"changelog-producer": "input"}))
+    assert options.rule("shop", "users", ("id",)) == ImageRule("key-changes", frozenset({"id"}))
+    assert options.rule(None, None, ("id",)) == ImageRule("key-changes", frozenset({"id"}))
+
+
+def test_the_binlog_asks_the_same_policy_unless_a_table_has_its_own_rule(shop: Shop) -> None:
+    policy = pickle.loads(pickle.dumps(options_of(shop, orders=orders({"changelog-producer": "input"}))))
+    definition = TableDefinition("shop", "orders", (), ("id",))
+    assert BinlogOptions(policy=policy).image_rule(definition) == policy.rule("shop", "orders", ("id",))
+    own = ImageRule("key-changes", frozenset({"total"}))
+    assert BinlogOptions(policy=policy, images={("shop", "orders"): own}).image_rule(definition) == own
+    assert BinlogOptions().image_rule(definition) == ImageRule("all", frozenset({"id"}))

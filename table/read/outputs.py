@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.table.values.optional import duckdb_module, polars_module
 
 
 class Outputs(ABC):
@@ -34,24 +34,27 @@ class Outputs(ABC):
         """
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows as an Arrow C stream: how Polars, pandas, DuckDB, DataFusion and others read any producer."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
     def to_pandas(self) -> Any:
         """Return all rows as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
-    def to_polars(self) -> Any:
-        """Return all rows as a polars DataFrame."""
-        try:
-            import polars as pl
-        except ImportError as reason:
-            raise ConfigError("polars is not installed", hint="pip install polars") from reason
-        return pl.from_arrow(self.to_arrow())
+    def to_polars(self, *, lazy: bool = False) -> Any:
+        """Return all rows as a polars DataFrame, or a LazyFrame of them."""
+        frame = polars_module().from_arrow(self.to_arrow())
+        return frame.lazy() if lazy else frame
 
     def to_duckdb(self, name: str, connection: Any = None) -> Any:
-        """Return a DuckDB connection in which the rows are registered as table `name`."""
-        try:
-            import duckdb
-        except ImportError as reason:
-            raise ConfigError("duckdb is not installed", hint="pip install duckdb") from reason
-        connection = connection or duckdb.connect()
-        connection.register(name, self.to_arrow())
+        """Return a DuckDB connection with a table `name`: its queries read only the columns and files they need."""
+        connection = connection or duckdb_module().connect()
+        connection.register(name, self.to_dataset())
         return connection
+
+    def to_dataset(self) -> Any:
+        """Return the rows as an Arrow dataset, for query engines that accept one."""
+        import pyarrow.dataset as ds  # imports pandas, which costs as much as a small scan
+
+        return ds.dataset(self.to_arrow())

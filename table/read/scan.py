@@ -14,9 +14,9 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import SnapshotRange, read_between
+from penstock.table.read.engine_read import EngineRead
 from penstock.table.read.fallback import Fallback
 from penstock.table.read.filter import RowFilter
-from penstock.table.read.outputs import Outputs
 from penstock.table.read.plan import KeepLevel, Plan, Split, plan_state
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.time_travel import Travel, resolve
@@ -30,7 +30,7 @@ from penstock.table.values.types import Field
 
 
 @dataclass(frozen=True, slots=True)
-class Scan(Outputs):
+class Scan(EngineRead):
     """A batch read of a table.
 
     Each call plans again on the newest snapshot, unless the scan names a snapshot or `at_one_snapshot` pinned it.
@@ -163,6 +163,24 @@ class Scan(Outputs):
         reader = self._reader(self.table_schema())
         for split in self.plan().splits:
             yield from reader.read(split)
+
+    @property
+    def is_divisible(self) -> bool:
+        """Return whether the rows of the plan's splits are the scan's rows."""
+        return self.between is None and self.limit is None
+
+    def narrowed(self, columns: Sequence[str] | None, where: pc.Expression | None) -> Scan:
+        """Return this scan with the columns and the filter of an engine's query.
+
+        ConfigError if the scan cannot evaluate the filter, or must not: a limit counts rows before the filter.
+        """
+        if where is not None and (not self.is_divisible or isinstance(self.where, str)):
+            raise ConfigError("a filter cannot be added to this scan", table=self.store.name)
+        both = self.where if where is None else where if self.where is None else self.where & where
+        shown = self.columns if columns is None or self.between is not None else tuple(columns)
+        narrowed = replace(self, columns=shown, where=both)
+        narrowed._condition(narrowed.table_schema())
+        return narrowed
 
     def head(self, rows: int = 10) -> pa.Table:
         """Return up to `rows` rows, in no particular order."""

@@ -14,3 +14,12 @@ def duckdb_module() -> Any:
     except ImportError as reason:
         raise ConfigError("duckdb is not installed", hint="pip install duckdb") from reason
     return duckdb
+
+
+def polars_module() -> Any:
+    """Return the polars module. Raise ConfigError when it is not installed."""
+    try:
+        import polars as pl
+    except ImportError as reason:
+        raise ConfigError("polars is not installed", hint="pip install polars") from reason
+    return pl

@@ -9,13 +9,15 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SourceError
+from penstock.ingest.database.findings import ServerFinding
+from penstock.ingest.database.settings import CapturedTables
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.server.catalog import SYSTEM_VERSIONED, TableFacts, definitions, list_tables, qualified
 from penstock.ingest.mysql.server.checks import check_source
 from penstock.ingest.mysql.server.connection import ask
-from penstock.ingest.mysql.server.findings import Finding, Wanted
-from penstock.ingest.mysql.settings import CapturedTables, FollowSettings
+from penstock.ingest.mysql.server.table_checks import CheckedPlan
+from penstock.ingest.mysql.settings import FollowSettings
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection
@@ -23,31 +25,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def findings(connection: Connection, settings: FollowSettings) -> list[Finding]:
+def findings(connection: Connection, settings: FollowSettings) -> list[ServerFinding]:
     """Return the problems that prevent or endanger capturing these tables."""
     tables = [table.name for table in captured_facts(connection, settings)]
     first, last = settings.server_ids
-    reads = settings.startup.reads_tables
-    wanted = Wanted(tables=tables, server_ids=range(first, last + 1), snapshot=reads)
+    reads = settings.reads_tables
+    wanted = CheckedPlan(tables=tables, server_ids=range(first, last + 1), snapshot=reads)
     return [*check_source(connection, wanted), *_versioned(connection, settings)]
 
 
 def captured_facts(connection: Connection, settings: FollowSettings) -> list[TableFacts]:
     """Return the tables that exist now and are captured."""
-    taken = [table for table in list_tables(connection) if settings.tables.takes(table.database, table.table)]
+    taken = [table for table in list_tables(connection) if settings.tables.includes(table.database, table.table)]
     return [table for table in taken if table.has_primary_key or settings.keyless]
 
 
-def _versioned(connection: Connection, settings: FollowSettings) -> Iterator[Finding]:
+def _versioned(connection: Connection, settings: FollowSettings) -> Iterator[ServerFinding]:
     """Yield findings for MariaDB's system-versioned tables.
 
     Their binlog shows rows of the past as if they were current.
     """
     for table in list_tables(connection, [SYSTEM_VERSIONED]):
-        if settings.tables.takes(*table.name):
+        if settings.tables.includes(*table.name):
             fix = f"ALTER TABLE {qualified(table.name)} DROP SYSTEM VERSIONING;  -- or leave it out by name"
             message = f"{'.'.join(table.name)} keeps the rows of its past, and is left out"
-            yield Finding(SourceError, "warning", message, table.kind.lower(), "a table of present rows", fix)
+            yield ServerFinding(SourceError, "warning", message, table.kind.lower(), "a table of present rows", fix)
 
 
 def captured(connection: Connection, settings: FollowSettings, *, must: bool = True) -> list[TableDefinition]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.ingest.database.settings import MAX_CHUNKS
 from penstock.ingest.mysql.captured_tables import captured_facts
 from penstock.ingest.mysql.offsets import Progress
 from penstock.ingest.mysql.position import LogPosition
@@ -17,8 +18,6 @@ from penstock.ingest.source import Limit
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection
 
-_MOST_CHUNKS = 400  # per batch, because the bounds of chunks are stored in its offsets
-
 
 def with_chunks(
     settings: FollowSettings, connection: Connection, progress: Progress, limit: Limit, at: LogPosition
@@ -29,7 +28,7 @@ def with_chunks(
     facts = {table.name: table for table in captured_facts(connection, settings)}
     chunks: list[Chunk] = []
     waiting, cursors = sorted(progress.waiting, key=settings.rank), list(progress.cursors)
-    while rows > 0 and size > 0 and len(chunks) < _MOST_CHUNKS and (cursors or waiting):
+    while rows > 0 and size > 0 and len(chunks) < MAX_CHUNKS and (cursors or waiting):
         if not cursors:
             table = facts.get(waiting.pop(0))
             if table is None:  # dropped in the meantime: the binlog reports it
@@ -39,7 +38,7 @@ def with_chunks(
             cursors = []
             continue
         a_chunk = _rows_a_chunk(cursors[0], settings.chunks.rows, facts)
-        wanted = max(1, min(_MOST_CHUNKS - len(chunks), rows // a_chunk))
+        wanted = max(1, min(MAX_CHUNKS - len(chunks), rows // a_chunk))
         found, cursor = next_chunks(connection, cursors[0], wanted)
         chunks += found
         cursors = [] if cursor.done else [cursor]

@@ -7,9 +7,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.ingest.connector import Keyless, SourceConfig
-from penstock.settings import Bytes, Names, Seconds, Strict, told_in_place
-from penstock.table_pattern import TablePattern
+from penstock.ingest.database.connector import DatabaseConfig, DatabaseSnapshot, Expression, TablePatterns
+from penstock.settings import Bytes, Names, Strict
 
 MODES = ("initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot")
 
@@ -46,19 +45,15 @@ class MySqlStartup(Strict):
         return self
 
 
-class MySqlSnapshot(Strict):
+class MySqlSnapshot(DatabaseSnapshot):
     """With `mode: auto`, the snapshot is `exact` if a change that is applied twice would be visible in a target
     table.
     """
 
     mode: Literal["auto", "watermark", "exact"] = "auto"
-    chunk_rows: int = Field(default=50_000, gt=0)
     chunk_bytes: Bytes = 64 << 20
     even_from: float = 0.05
     even_to: float = 1000.0
-    parallel: int | None = Field(
-        default=None, gt=0, description="chunks that are read at the same time; default: one per task"
-    )
     order: Names = Field(
         default=(),
         description="tables whose snapshot is read, as database.table; both parts may be regular expressions",
@@ -92,23 +87,16 @@ class Ssl(Strict):
     )
 
 
-class MySqlConfig(SourceConfig):
+class MySqlConfig(DatabaseConfig):
     type: Literal["mysql"]
-    hostname: str
     port: int = Field(default=3306, gt=0, lt=65536)
-    username: str
-    password: str = Field(repr=False)
-    database_name: str = ".*"
-    table_name: str = ".*"
-    tables: Names = Field(
+    database_name: Expression = ".*"
+    tables: TablePatterns = Field(
         default=(),
         description=(
             "tables to capture, as database.table; both parts may be regular expressions; instead of database-name "
             "and table-name"
         ),
-    )
-    tables_exclude: Names = Field(
-        default=(), alias="tables.exclude", description="tables to exclude; wins over `tables`"
     )
     server_id: str | None = None
     server_time_zone: str | None = None
@@ -116,8 +104,6 @@ class MySqlConfig(SourceConfig):
     snapshot: MySqlSnapshot = MySqlSnapshot()
     ddl: MySqlDdl = MySqlDdl()
     ssl: Ssl = Ssl()
-    connect_timeout: Seconds = 30.0
-    newly_added_tables: bool = True
     schema_comments: bool = False
     new_tables: Literal["include", "stream-only"] | None = Field(
         default=None,
@@ -127,18 +113,6 @@ class MySqlConfig(SourceConfig):
         default=("gh-ost", "pt-osc"),
         description="schema change tools whose temporary tables are recognised; always both",
     )
-    heartbeat: Seconds = Field(
-        default=10.0, description="seconds between two queries of the server's position, for freshness"
-    )
-    keyless: Keyless = "leave-out"
-
-    @field_validator("tables", "tables_exclude")
-    @classmethod
-    def _are_patterns(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        for one in given:
-            with told_in_place():
-                TablePattern.of(one)
-        return given
 
     @field_validator("new_tables", mode="before")
     @classmethod
@@ -150,15 +124,6 @@ class MySqlConfig(SourceConfig):
     @property
     def reads_new_tables(self) -> bool:
         return self.newly_added_tables if self.new_tables is None else self.new_tables == "include"
-
-    @field_validator("database_name", "table_name")
-    @classmethod
-    def _is_an_expression(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as reason:
-            raise ValueError(f"{pattern!r} is not a regular expression: {reason}") from reason
-        return pattern
 
     @model_validator(mode="after")
     def _selects_tables(self) -> MySqlConfig:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,23 +11,21 @@ from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
     LOG_BYTES,
     Capabilities,
-    Connector,
-    Keyless,
     Preparation,
     SourceCheck,
     SourceFinding,
     SourceRequest,
     StartPlace,
-    TableCapture,
     TableName,
 )
+from penstock.ingest.database.connector import DatabaseConnector
 from penstock.ingest.mysql.config import MySqlConfig, MySqlStartup
 from penstock.ingest.source import Offsets
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
     from penstock.ingest.mysql.comparison import MySqlComparison
-    from penstock.ingest.mysql.server.findings import Finding
+    from penstock.ingest.mysql.settings import FollowSettings
     from penstock.ingest.mysql.source import MySqlSource
 
 log = logging.getLogger(__name__)
@@ -42,36 +39,35 @@ _PROTECTION = {
 }
 
 
-class MySqlConnector(Connector[MySqlConfig]):
-    """Servers whose tables are copied, and whose binlog is read from there on.
-
-    The modules that connect are imported where they are used: reading a pipeline file needs none of them.
-    """
+class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
+    """Servers whose tables are copied, and whose binlog is read from there on."""
 
     name = "mysql"
     config = MySqlConfig
     capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=LOG_BYTES)
-    references = frozenset({"password"})
+
+    def settings(self, config: MySqlConfig, request: SourceRequest) -> FollowSettings:
+        from penstock.ingest.mysql.follow_settings import follow_settings
+
+        return follow_settings(config, request)
 
     def open(self, config: MySqlConfig, request: SourceRequest) -> MySqlSource:
-        from penstock.ingest.mysql.follow_settings import follow_settings
         from penstock.ingest.mysql.source import MySqlSource
 
-        return MySqlSource(follow_settings(config, request))
+        return MySqlSource(self.settings(config, request))
 
     def check(self, config: MySqlConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
+        from penstock.ingest.database.findings import MissingGrant
         from penstock.ingest.mysql.captured_tables import captured, findings
         from penstock.ingest.mysql.definition import schema_of
-        from penstock.ingest.mysql.errors import MissingGrant
-        from penstock.ingest.mysql.follow_settings import follow_settings
         from penstock.ingest.mysql.server.connection import connected
 
-        settings = follow_settings(config, request)
+        settings = self.settings(config, request)
         place = f"{config.hostname}:{config.port}"
         protection = SourceFinding("ok", f"ssl mode {config.ssl.mode}: {_PROTECTION[config.ssl.mode]}")
         with connected(replace(settings.server, patience=0.0)) as connection:
             problems = findings(connection, settings)
-            found = [_finding(problem) for problem in problems]
+            found = [problem.for_source() for problem in problems]
             try:
                 tables = [schema_of(one) for one in captured(connection, settings, must=must)]
             except ConfigError as error:
@@ -85,59 +81,45 @@ class MySqlConnector(Connector[MySqlConfig]):
         return SourceCheck(place, [protection, *found], tables)
 
     def tables(self, config: MySqlConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
+        from penstock.ingest.database.findings import log_warnings, require_ready
         from penstock.ingest.mysql.captured_tables import captured, findings
         from penstock.ingest.mysql.definition import schema_of
-        from penstock.ingest.mysql.follow_settings import follow_settings
         from penstock.ingest.mysql.server.connection import connected
-        from penstock.ingest.mysql.server.findings import require_ready
 
-        settings = follow_settings(config, request)
+        settings = self.settings(config, request)
         with connected(replace(settings.server, patience=0.0)) as connection:
-            require_ready(_logged(findings(connection, settings)))
+            found = findings(connection, settings)
+            log_warnings(found)
+            require_ready(found)
             return [schema_of(one) for one in captured(connection, settings, must=must)]
 
-    def capture(self, config: MySqlConfig, request: SourceRequest) -> TableCapture:
-        from penstock.ingest.mysql.follow_settings import follow_settings
+    def renames_columns(self, config: MySqlConfig) -> bool:
+        return config.ddl.rename_column == "rename"
 
-        settings = follow_settings(config, request)
+    def captured_before(self, settings: FollowSettings) -> Collection[TableName]:
+        from penstock.ingest.mysql.recorded_history import DefinitionStore
 
-        def takes(name: TableName, left_out: frozenset[TableName]) -> bool:
-            return replace(settings.tables, left_out=left_out).takes(*name)
-
-        def captured_before() -> Collection[TableName]:
-            versions = (record.version for record in settings.state.records())
-            return {version.name for version in versions if version.definition is not None and not version.left_out}
-
-        renames = config.ddl.rename_column == "rename"
-        return TableCapture(settings.startup.reads_tables, settings.new_tables, renames, takes, captured_before)
+        versions = (record.version for record in DefinitionStore(settings.state).records())
+        return {version.name for version in versions if version.definition is not None and not version.left_out}
 
     def prepare(self, config: MySqlConfig, request: SourceRequest, preparation: Preparation) -> MySqlSource:
         from penstock.ingest.mysql.source import MySqlSource
 
-        source = self.open(config, request)
-        settings = source.settings
+        settings = self.settings(config, request)
         mode = config.snapshot.mode
         if mode == "auto":
             mode = "exact" if preparation.exact else "watermark"
             if preparation.exact:
                 reason = "a change that comes twice would show in a table"
                 log.info("event=snapshot_mode mode=exact reason=%s", reason)
-        settings = replace(
-            settings,
-            snapshot=mode,
-            tables=replace(settings.tables, left_out=preparation.left_out),
-            reset=preparation.reread,
-            resnapshot=settings.resnapshot or (secrets.token_hex(4) if preparation.reread else ""),
-        )
-        return MySqlSource(settings)
+        return MySqlSource(replace(self.prepared(settings, preparation), snapshot=mode))
 
     def estimates(self, config: MySqlConfig, request: SourceRequest) -> Mapping[TableName, int]:
         """Return the server's estimates, which are easily off by a tenth."""
         from penstock.ingest.mysql.captured_tables import captured_facts
-        from penstock.ingest.mysql.follow_settings import follow_settings
         from penstock.ingest.mysql.server.connection import connected
 
-        settings = follow_settings(config, request)
+        settings = self.settings(config, request)
         with connected(replace(settings.server, patience=0.0)) as connection:
             return {table.name: table.rows for table in captured_facts(connection, settings)}
 
@@ -164,16 +146,7 @@ class MySqlConnector(Connector[MySqlConfig]):
         from penstock.ingest.mysql.server.connection import connected
 
         with connected(replace(server_address(config), patience=0.0)) as connection:
-            return [f"{one.message}: {one.seen}, wanted {one.wanted}" for one in check_retention(connection)]
-
-    def readers(self, config: MySqlConfig) -> int | None:
-        return config.snapshot.parallel
-
-    def look_seconds(self, config: MySqlConfig) -> float:
-        return config.heartbeat
-
-    def keyless(self, config: MySqlConfig) -> Keyless:
-        return config.keyless
+            return [finding.problem for finding in check_retention(connection)]
 
     def starting_at(self, config: MySqlConfig, place: StartPlace) -> MySqlConfig:
         changes: dict[str, object] = (
@@ -181,18 +154,6 @@ class MySqlConnector(Connector[MySqlConfig]):
         )
         startup = MySqlStartup.model_validate({**config.startup.model_dump(), **changes})
         return config.model_copy(update={"startup": startup})
-
-
-def _finding(found: Finding) -> SourceFinding:
-    code = found.error.exit_code if found.level == "error" else 0
-    return SourceFinding(found.level, f"{found.message}: {found.seen}, wanted {found.wanted}", found.fix, code)
-
-
-def _logged(found: Sequence[Finding]) -> Sequence[Finding]:
-    for one in found:
-        if one.level == "warning":
-            log.warning("event=check %s", " ".join(str(one).split()))
-    return found
 
 
 CONNECTOR = MySqlConnector()

@@ -1,13 +1,13 @@
 """The errors of a MySQL source; the hint of each says how to resolve it.
 
+Errors of all databases are in ingest/database/findings.py.
+
 SourceError
-  SourceNotReady            several of the settings below are wrong at once
-  BinlogDisabled, BinlogFormatError, RowImageError, PartialJsonError, MissingGrant
+  BinlogDisabled, BinlogFormatError, RowImageError, PartialJsonError
   StatementBinlogError      a change was logged as a statement: continuing would lose it
   SchemaHistoryMismatch     the columns in the binlog differ from the tracked definition
   DdlNotUnderstood          a captured table was altered by a statement that cannot be parsed
   ServerIdClash             another reader uses this pipeline's server id (retryable)
-  ConnectionLost            the network or the server failed (retryable)
   UnsupportedBinlogEvent, ChecksumMismatch
   LogGap                    the server omitted events of the binlog
   PasswordExposed           the server requests the password in a form that others could read
@@ -21,10 +21,6 @@ DecodeError
 from __future__ import annotations
 
 from penstock.errors import DecodeError, PositionLost, SourceError
-
-
-class SourceNotReady(SourceError):
-    pass
 
 
 class BinlogDisabled(SourceError):
@@ -43,10 +39,6 @@ class PartialJsonError(SourceError):
     pass
 
 
-class MissingGrant(SourceError):
-    pass
-
-
 class StatementBinlogError(SourceError):
     pass
 
@@ -60,10 +52,6 @@ class DdlNotUnderstood(SourceError):
 
 
 class ServerIdClash(SourceError):
-    pass
-
-
-class ConnectionLost(SourceError):
     pass
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -12,40 +11,36 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.ingest.connector import SourceRequest
-from penstock.ingest.mysql.checkpoint_state import MySqlState
+from penstock.ingest.database.settings import PATIENCE_SECONDS, RereadRequests, names_pattern, selected_by
 from penstock.ingest.mysql.config import MySqlConfig
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.connection import ask, connected
-from penstock.ingest.mysql.settings import Barriers, CapturedTables, FollowSettings, MySqlStartup
+from penstock.ingest.mysql.settings import Barriers, FollowSettings, MySqlTables, StartPosition
 from penstock.ingest.mysql.snapshot.chunk import ChunkOptions
 from penstock.ingest.mysql.values.rules import ValueRules
 from penstock.table_pattern import TablePattern
 
-PATIENCE_SECONDS = 60.0  # how long a running pipeline waits for an unreachable server
 _READERS = 256  # server ids, if none are configured
 
 
 def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSettings:
     """Return the settings; connects to the server only if its time zone is wanted."""
-    selection = request.selection
     first = secrets.randbelow(1 << 30) + 10_000
     startup, snapshot, ddl = mysql.startup, mysql.snapshot, mysql.ddl
     _check_shared(mysql, request)
     return FollowSettings(
         server=server_address(mysql),
-        tables=CapturedTables(
+        tables=MySqlTables(
             mysql.database_name,
             mysql.table_name,
-            selection.including_tables,
-            selection.excluding_tables,
-            selection.including_databases,
-            selection.excluding_databases,
-            names=_pattern(mysql.tables),
-            excluding_names=_pattern(mysql.tables_exclude),
+            *selected_by(request.selection),
+            names=names_pattern(mysql.tables),
+            excluding_names=names_pattern(mysql.tables_exclude),
         ),
-        state=MySqlState(request.state, request.snapshot_requests),
+        state=request.state,
+        requests=RereadRequests(request.snapshot_requests),
         server_ids=mysql.server_ids or (first, first + _READERS - 1),
-        startup=MySqlStartup(
+        startup=StartPosition(
             startup.mode, startup.file or "", startup.pos, startup.gtid_set or "", startup.timestamp_millis or 0
         ),
         chunks=ChunkOptions(snapshot.chunk_rows, snapshot.chunk_bytes, snapshot.even_from, snapshot.even_to),
@@ -57,9 +52,9 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         keyless_stops=request.keyless == "fail",
         new_tables=mysql.reads_new_tables,
         first=tuple(TablePattern.of("*.*" if one == "*" else one).regex.pattern for one in snapshot.order),
-        resnapshot=secrets.token_hex(4) if request.rereads else "",
+        rereads=secrets.token_hex(4) if request.rereads else "",
         accept_gap=request.accept_gap,
-        resnapshot_when_lost=request.rereads_when_lost,
+        rereads_when_lost=request.rereads_when_lost,
     )
 
 
@@ -82,11 +77,6 @@ def _zone_of_server(mysql: MySqlConfig) -> str:
     with connected(replace(server_address(mysql), patience=0.0)) as connection:
         zone, system = (str(one) for one in ask(connection, "SELECT @@GLOBAL.time_zone, @@GLOBAL.system_time_zone")[0])
     return system if zone == "SYSTEM" else zone
-
-
-def _pattern(tables: Sequence[str]) -> str | None:
-    """Return one regular expression that matches `database.table` for all of the tables."""
-    return "|".join(f"(?:{TablePattern.of(table).regex.pattern})" for table in tables) or None
 
 
 def server_address(mysql: MySqlConfig) -> ServerAddress:

@@ -50,7 +50,7 @@ class LoggedDdlRules:
         return False
 
     def _takes(self, name: TableName) -> bool:
-        return self.settings.tables.takes(*name)
+        return self.settings.tables.includes(*name)
 
     def mixed_names(self, progress: Progress, plan: LogPlan) -> list[TableName]:
         """Return the tables that renamed a column during the snapshot.
@@ -90,7 +90,7 @@ class LoggedDdlRules:
         batch = Batch((), plan.ranges, tuple(defined), barriers, ignored=tuple(one.kind for one in ignored))
         by_gtid = progress.by_gtid and not plan.caught_up
         progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)
-        return progress.reading(moved) if moved and self.settings.startup.reads_tables else progress
+        return progress.reading(moved) if moved and self.settings.reads_tables else progress
 
     def _defined(self, seen: LoggedDdl) -> DefinitionVersion | None:
         change = seen.change

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import PositionLost
+from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread, requested_tables
 from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, at_time, check_position, earliest, latest, resume, settled
 from penstock.ingest.mysql.captured_tables import captured_facts
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_BYTES_A_CHANGE = 200  # an estimate, for limits given in rows
 _RANGE_BYTES = 8 << 20
 
 
@@ -60,10 +60,10 @@ class Planner:
             self.recorded.begin(connection, facts, [table.name for table in tables], start)
             self._facts = facts
         names = tuple(table.name for table in tables)
-        waiting = names if self.settings.startup.reads_tables else ()
+        waiting = names if self.settings.reads_tables else ()
         log.info("event=begins position=%s tables=%d mode=%s", start, len(names), self.settings.startup.mode)
         by_gtid = self.settings.startup.mode == "specific-offset" and not self.settings.startup.file
-        granted = "" if self.settings.reset else self.settings.resnapshot
+        granted = "" if self.settings.reset else self.settings.rereads
         return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting, reread=granted)
 
     def _anew(self, connection: Connection, facts: ServerFacts) -> Progress:
@@ -78,7 +78,7 @@ class Planner:
         log.info("event=tables_read_again tables=%s position=%s", ",".join(map(".".join, names)), start)
         empty = tuple(Barrier("truncate", *name) for name in names)
         self.at_barrier = True
-        reread = self.settings.resnapshot
+        reread = self.settings.rereads
         return Progress(facts.uuid, start, waiting=names, reread=reread, batch=Batch(barriers=empty))
 
     def _emptied(self, progress: Progress) -> Progress:
@@ -87,10 +87,10 @@ class Planner:
         Their rows are then read again while the binlog continues.
         """
         names = self.settings.reset
-        log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
+        log_reread(names)
         empty = Batch(barriers=tuple(Barrier("truncate", *name) for name in names))
         self.at_barrier = True
-        return replace(progress.reading(names), reread=self.settings.resnapshot, batch=empty)
+        return replace(progress.reading(names), reread=self.settings.rereads, batch=empty)
 
     def _start(self, connection: Connection, facts: ServerFacts) -> LogPosition:
         startup = self.settings.startup
@@ -119,7 +119,7 @@ class Planner:
         self.at_barrier = False
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
-            asked = self.settings.resnapshot != before.reread and bool(self.settings.resnapshot)
+            asked = self.settings.is_requested(before.reread)
             if asked and not self.settings.reset:
                 return self._anew(connection, facts)
             progress = replace(before, batch=Batch())
@@ -127,12 +127,12 @@ class Planner:
                 try:
                     progress = self._returned(connection, facts, progress)
                 except PositionLost as error:
-                    if not self.settings.resnapshot_when_lost:
+                    if not self.settings.rereads_when_lost:
                         raise
                     log.warning("event=position_lost reason=%s position=%s", error.message, progress.log)
                     return self._anew(connection, facts)
             history = self.recorded.at(progress)
-            progress = self._heeded(connection, progress)
+            progress = self._with_requests(connection, progress)
             if asked:
                 return self._emptied(progress)
             now = settled(connection, facts)
@@ -187,35 +187,25 @@ class Planner:
             history.start({**definitions(connection, fresh), **before}.values(), at)
         self.recorded.note_others(connection, history, at)
         self.recorded.store(progress.server)
-        if fresh and self.settings.new_tables and self.settings.startup.reads_tables:
+        if fresh and self.settings.new_tables and self.settings.reads_tables:
             log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
             progress = progress.reading(fresh)
         return progress
 
-    def _heeded(self, connection: Connection, progress: Progress) -> Progress:
-        """Act on signals from users; a signal is deleted once the offsets that name it are stored."""
-        found = self.settings.state.signals()
-        heeded = [signal.name for signal in found if signal.name in progress.signals]
-        for name in heeded:
-            self.settings.state.forget(name)
-        fresh = [signal for signal in found if signal.name not in heeded]
-        if fresh:
-            wanted = {table for signal in fresh for table in signal.tables}
-            there = [table.name for table in captured_facts(connection, self.settings)]
-            names = [name for name in there if wanted & {name[1], ".".join(name)}]
-            unknown = wanted - {word for name in names for word in (name[1], ".".join(name))}
-            if unknown:
-                log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(sorted(unknown)))
-            log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
-            progress = progress.reading(names)
-        return replace(progress, signals=tuple(signal.name for signal in fresh))
+    def _with_requests(self, connection: Connection, progress: Progress) -> Progress:
+        """Return the state in which the tables that users requested are read again."""
+        requests = self.settings.requests.pending(progress.signals)
+        if requests:
+            captured = [table.name for table in captured_facts(connection, self.settings)]
+            progress = progress.reading(requested_tables(requests, captured))
+        return replace(progress, signals=tuple(request.name for request in requests))
 
     def _log_plan(self, progress: Progress, limit: Limit, until: LogPosition | None, rules: LoggedDdlRules) -> LogPlan:
         if self.settings.snapshot == "exact" and progress.reads_tables:
             return LogPlan((), progress.log)  # the binlog waits until the tables are read
         most = limit.bytes or self.settings.log_bytes
         if limit.rows is not None:
-            most = min(most, limit.rows * _BYTES_A_CHANGE)
+            most = min(most, limit.rows * BYTES_PER_CHANGE)
         stop = None if progress.reads_tables or progress.by_gtid else _later(until, progress.settle if until else None)
         limits = PlanLimits(most, min(_RANGE_BYTES, max(1 << 16, most // 8)), stop, progress.by_gtid)
         return plan_log(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.errors import ConfigError
 from penstock.ingest.mysql.binlog.plan import LogPlan
 from penstock.ingest.mysql.captured_tables import captured_facts
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
@@ -15,11 +17,62 @@ from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.catalog import BASE_TABLE, LOGGED, TableName, definitions, list_tables
 from penstock.ingest.mysql.server.connection import ask, connected, server_facts
 from penstock.ingest.mysql.settings import FollowSettings
+from penstock.storage.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A definition, valid in the binlog of one server."""
+
+    server: str
+    version: DefinitionVersion
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionStore:
+    """The definitions in a folder of the checkpoint: files of JSON lines, each written completely and never changed.
+
+    A single planner writes them, before a batch relies on them. Records after the position where a pipeline resumes
+    belong to a plan that was never used, and are created again.
+    """
+
+    folder: StateFolder
+
+    def records(self) -> list[Record]:
+        """Return all stored definitions in the order in which they were stored."""
+        found = []
+        for name in self._files():
+            # splitlines() would also split inside a comment or a label that contains U+2028, U+2029 or U+0085.
+            for line in filter(None, self._text(name).split("\n")):
+                server, version = json.loads(line)
+                found.append(Record(server, DefinitionVersion.from_json(version)))
+        return found
+
+    def add(self, server: str, versions: Sequence[DefinitionVersion]) -> None:
+        """Store definitions in a new file."""
+        if versions:
+            lines = [json.dumps([server, version.to_json()], ensure_ascii=False) for version in versions]
+            names = self._files()
+            number = int(names[-1].partition(".")[0]) + 1 if names else 1
+            self.folder.write(f"{number:012}.json", "\n".join(lines).encode())
+
+    def _text(self, name: str) -> str:
+        content = self.folder.read(name)
+        if content is None:
+            raise ConfigError(
+                "a file of the schema history was deleted while it was read",
+                file=f"{self.folder.location}/{name}",
+                hint="restore the checkpoint, or start the pipeline with a new one",
+            )
+        return content.decode()
+
+    def _files(self) -> list[str]:
+        return [name for name in self.folder.names() if name.endswith(".json")]
 
 
 @dataclass(slots=True)
@@ -28,6 +81,10 @@ class RecordedHistory:
 
     settings: FollowSettings
     _history: SchemaHistory | None = field(default=None, repr=False)
+
+    @property
+    def _stored(self) -> DefinitionStore:
+        return DefinitionStore(self.settings.state)
 
     def begin(
         self, connection: Connection, facts: ServerFacts, tables: Sequence[TableName], start: LogPosition
@@ -47,7 +104,7 @@ class RecordedHistory:
         others = [
             table
             for table in list_tables(connection, LOGGED)
-            if self.settings.tables.takes(*table.name)
+            if self.settings.tables.includes(*table.name)
             and table.name not in taken
             and table.name not in history.versions
         ]
@@ -65,7 +122,7 @@ class RecordedHistory:
                 self._history = self._empty(connection, server_facts(connection))
             self._history.restore(
                 record.version
-                for record in self.settings.state.records()
+                for record in self._stored.records()
                 if record.server == progress.server and record.version.place <= progress.log.order[:2]
             )
         return self._history
@@ -74,7 +131,7 @@ class RecordedHistory:
         """Return everything that was ever recorded for this server's binlog, for readers that do not plan."""
         with connected(self.settings.server) as connection:
             history = self._empty(connection, server_facts(connection))
-        history.restore(record.version for record in self.settings.state.records() if record.server == server)
+        history.restore(record.version for record in self._stored.records() if record.server == server)
         return history
 
     def _empty(self, connection: Connection, facts: ServerFacts) -> SchemaHistory:
@@ -84,7 +141,7 @@ class RecordedHistory:
     def store(self, server: str) -> None:
         """Record in the checkpoint what is new in the history."""
         if self._history is not None:
-            self.settings.state.add(server, self._history.unsaved)
+            self._stored.add(server, self._history.unsaved)
             self._history.unsaved.clear()
 
     def looked_up(self, connection: Connection, plan: LogPlan, history: SchemaHistory) -> list[DefinitionVersion]:
@@ -99,7 +156,7 @@ class RecordedHistory:
             for name, seen in newest.items()
             if seen.change.definition is None
             and seen.change.kind in {"rename", "swap", "unclear"}
-            and self.settings.tables.takes(*name)
+            and self.settings.tables.includes(*name)
         }
         captured = captured_facts(connection, self.settings) if unknown else []
         there = [table.name for table in captured if table.name in unknown]

@@ -6,13 +6,12 @@ that a batch planned once is the same however often it is read.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import SourceError
 from penstock.formats.change import DecodeOptions
+from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.errors import BinlogPurged
@@ -23,66 +22,30 @@ from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, IGNORED, 
 from penstock.ingest.mysql.server.connection import connected, log_files
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.types import NETWORK_BYTES
-from penstock.ingest.source import Limit, Offsets, Range, grouped
+from penstock.ingest.source import Offsets, Range, grouped
 
-log = logging.getLogger(__name__)
-
-_TRIES = 3
 _LAST_FILE = "end.999999999"
-# Weights in bytes of binlog: a full chunk, and a table that is a single chunk, which is usually small.
-_WEIGHT_OF_A_CHUNK, _WEIGHT_OF_A_TABLE = 5 << 20, 1 << 18
+_WHOLE_TABLE_WEIGHT = 1 << 18  # of a table that is a single chunk, which is usually small
 
 
-@dataclass(slots=True)
-class MySqlSource:
-    """A `ChangeSource` over one server; its planner is created in the process that plans."""
+class MySqlSource(DatabaseSource[FollowSettings, Planner]):
+    """A `ChangeSource` over one server."""
 
-    settings: FollowSettings
-    _planner: Planner | None = field(default=None, repr=False, compare=False)
+    def new_planner(self) -> Planner:
+        return Planner(self.settings)
 
-    def __reduce__(self) -> tuple[type[MySqlSource], tuple[FollowSettings]]:
-        return MySqlSource, (self.settings,)
+    def progress_at(self, offsets: Offsets) -> Progress:
+        return Progress.from_json(offsets)
 
-    @property
-    def planner(self) -> Planner:
-        self._planner = self._planner or Planner(self.settings)
-        return self._planner
+    def position_at(self, offsets: Offsets) -> LogPosition:
+        return LogPosition.from_json(offsets["log"])
 
-    def initial_offsets(self) -> Offsets:
-        # The binlog position is determined together with the first end, which the checkpoint stores.
-        return {}
+    def plans_again(self, error: SourceError, attempt: int) -> bool:
+        # If the binlog was purged after the pipeline had read it, a new planner continues after the purged part.
+        return error.retryable or (isinstance(error, BinlogPurged) and attempt == 0)
 
     def available(self) -> Offsets:
         return {"log": self.planner.end().to_json()}
-
-    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
-        for attempt in range(_TRIES):
-            try:
-                return self._latest(start, limit, until)
-            except SourceError as error:
-                # A failed plan may have changed the planner's knowledge of tables; both are discarded.
-                self._planner = None
-                # If the binlog was purged after the pipeline had read it, a new planner continues after the purged
-                # part.
-                again = error.retryable or (isinstance(error, BinlogPurged) and attempt == 0)
-                if not again or attempt == _TRIES - 1:
-                    raise
-                log.warning(
-                    "event=plan_again try=%d of=%d waits=%gs reason=%s",
-                    attempt + 2,
-                    _TRIES,
-                    self.settings.server.patience,
-                    error.message,
-                )
-        raise AssertionError
-
-    def _latest(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
-        stop = None if until is None else LogPosition.from_json(until["log"])
-        begin = self.planner.begin() if "server" not in start else Progress.from_json(start)
-        end = self.planner.next(begin, limit, stop)
-        if end is None:
-            return start if "server" in start else begin.to_json()
-        return end.to_json()
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
         """Return the ranges: chunks, then new definitions, then the binlog, whose changes must follow the rows read."""
@@ -143,14 +106,8 @@ class MySqlSource:
         waiting = {f"{database}.{table}": 1 for database, table in unread}
         return {"log": behind - progress.log.pos} | waiting
 
-    def at_barrier(self) -> bool:
-        return self._planner is not None and self._planner.at_barrier
-
     def mirror(self, offsets: Offsets) -> None:
         """Do nothing: a server does not store the positions of its readers."""
-
-    def close(self) -> None:
-        self._planner = None
 
 
 def _after(position: LogPosition) -> str:
@@ -164,7 +121,7 @@ Part = tuple[str, dict[str, Any], int]
 def _chunks(batch: Batch) -> Iterator[Part]:
     as_of = {} if batch.as_of is None else {"as_of": batch.as_of.to_json()}
     for chunk in batch.chunks:
-        weight = _WEIGHT_OF_A_CHUNK if chunk.lower or not chunk.is_last else _WEIGHT_OF_A_TABLE
+        weight = CHUNK_WEIGHT if chunk.lower or not chunk.is_last else _WHOLE_TABLE_WEIGHT
         yield f"{chunk.database}.{chunk.table}/{chunk.number}", {CHUNK: chunk_json(chunk), **as_of}, weight
 
 

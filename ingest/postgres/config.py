@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from penstock.ingest.connector import Keyless, SourceConfig
-from penstock.settings import Names, Seconds, Strict, told_in_place
-from penstock.table_pattern import TablePattern
+from penstock.ingest.connector import Keyless
+from penstock.ingest.database.connector import DatabaseConfig, Expression, TablePatterns
+from penstock.settings import Strict
 
 MODES = ("initial", "latest-offset", "snapshot")
 
@@ -30,13 +30,6 @@ class PostgresStartup(Strict):
         return text
 
 
-class PostgresSnapshot(Strict):
-    chunk_rows: int = Field(default=50_000, gt=0)
-    parallel: int | None = Field(
-        default=None, gt=0, description="chunks that are read at the same time; default: one per task"
-    )
-
-
 class PostgresPublication(Strict):
     name: str | None = Field(default=None, description="default: the name of the slot, followed by _pub")
     create: bool = Field(default=True, description="create it, and add captured tables to it, as far as the user may")
@@ -51,35 +44,21 @@ class PostgresSsl(Strict):
     key: str | None = None
 
 
-class PostgresConfig(SourceConfig):
+class PostgresConfig(DatabaseConfig):
     type: Literal["postgres"]
-    hostname: str
     port: int = Field(default=5432, gt=0, lt=65536)
-    username: str
     password: str = Field(default="", repr=False)
-    database_name: str
-    schema_name: str = ".*"
-    table_name: str = ".*"
-    tables: Names = Field(
+    schema_name: Expression = ".*"
+    tables: TablePatterns = Field(
         default=(),
         description="tables to capture, as schema.table; both parts may be regular expressions; instead of schema-name "
         "and table-name",
-    )
-    tables_exclude: Names = Field(
-        default=(), alias="tables.exclude", description="tables to exclude; wins over `tables`"
     )
     slot_name: str = Field(alias="slot.name", description="replication slot of this pipeline; created if missing")
     failover: bool = Field(default=False, description="create the slot so that standbys keep it (version 17 and newer)")
     publication: PostgresPublication = PostgresPublication()
     startup: PostgresStartup = PostgresStartup()
-    snapshot: PostgresSnapshot = PostgresSnapshot()
     ssl: PostgresSsl = PostgresSsl()
-    connect_timeout: Seconds = 30.0
-    newly_added_tables: bool = True
-    heartbeat: Seconds = Field(
-        default=10.0, description="seconds between two queries of the server's position, for freshness"
-    )
-    keyless: Keyless = "leave-out"
 
     @field_validator("slot_name")
     @classmethod
@@ -94,20 +73,3 @@ class PostgresConfig(SourceConfig):
         if given == "append":
             raise ValueError("tables without a primary key cannot be captured from PostgreSQL: use leave-out or fail")
         return given
-
-    @field_validator("tables", "tables_exclude")
-    @classmethod
-    def _are_patterns(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        for one in given:
-            with told_in_place():
-                TablePattern.of(one)
-        return given
-
-    @field_validator("schema_name", "table_name")
-    @classmethod
-    def _is_an_expression(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as reason:
-            raise ValueError(f"{pattern!r} is not a regular expression: {reason}") from reason
-        return pattern

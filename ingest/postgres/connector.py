@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,25 +10,21 @@ from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
     WAL_BYTES,
     Capabilities,
-    Connector,
-    Keyless,
     Preparation,
     SourceCheck,
     SourceFinding,
     SourceRequest,
     StartPlace,
-    TableCapture,
     TableName,
 )
+from penstock.ingest.database.connector import DatabaseConnector
 from penstock.ingest.postgres.config import PostgresConfig, PostgresStartup
 from penstock.ingest.source import Offsets
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
-    from penstock.ingest.postgres.server.checks import PgFinding
+    from penstock.ingest.postgres.settings import PgSettings
     from penstock.ingest.postgres.source import PgSource
-
-log = logging.getLogger(__name__)
 
 _PROTECTION = {
     "disable": "nothing is encrypted",
@@ -42,75 +36,53 @@ _PROTECTION = {
 }
 
 
-class PostgresConnector(Connector[PostgresConfig]):
-    """Databases whose tables are copied, and whose replication slot is read from there on.
-
-    The modules that connect are imported where they are used: reading a pipeline file needs none of them.
-    """
+class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
+    """Databases whose tables are copied, and whose replication slot is read from there on."""
 
     name = "postgres"
     config = PostgresConfig
     capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=WAL_BYTES)
-    references = frozenset({"password"})
+
+    def settings(self, config: PostgresConfig, request: SourceRequest) -> PgSettings:
+        from penstock.ingest.postgres.settings import pg_settings
+
+        return pg_settings(config, request)
 
     def open(self, config: PostgresConfig, request: SourceRequest) -> PgSource:
-        from penstock.ingest.postgres.settings import pg_settings
         from penstock.ingest.postgres.source import PgSource
 
-        return PgSource(pg_settings(config, request))
+        return PgSource(self.settings(config, request))
 
     def check(self, config: PostgresConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
         from penstock.ingest.postgres.planner import PgPlanner, captured_tables
         from penstock.ingest.postgres.server.catalog import relations
         from penstock.ingest.postgres.server.checks import check_server
         from penstock.ingest.postgres.server.connection import connected
-        from penstock.ingest.postgres.settings import pg_settings
 
-        settings = pg_settings(config, request)
+        settings = self.settings(config, request)
         protection = SourceFinding("ok", f"ssl mode {config.ssl.mode}: {_PROTECTION[config.ssl.mode]}")
         with connected(replace(settings.server, patience=0.0)) as connection:
             tables = captured_tables(PgPlanner(settings), connection, must=must)
             found = check_server(connection, settings.slot, settings.publication, tables)
             described = relations(connection, [one.oid for one in tables])
         schemas = [described[one.oid].source_schema for one in tables if one.oid in described]
-        return SourceCheck(settings.server.where, [protection, *map(_finding, found)], schemas)
+        return SourceCheck(settings.server.where, [protection, *(finding.for_source() for finding in found)], schemas)
 
     def tables(self, config: PostgresConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
+        from penstock.ingest.database.findings import log_warnings, require_ready
         from penstock.ingest.postgres.planner import PgPlanner, captured_tables
         from penstock.ingest.postgres.server.catalog import relations
-        from penstock.ingest.postgres.server.checks import check_server, require_ready
+        from penstock.ingest.postgres.server.checks import check_server
         from penstock.ingest.postgres.server.connection import connected
-        from penstock.ingest.postgres.settings import pg_settings
 
-        settings = pg_settings(config, request)
+        settings = self.settings(config, request)
         with connected(replace(settings.server, patience=0.0)) as connection:
             tables = captured_tables(PgPlanner(settings), connection, must=must)
             findings = check_server(connection, settings.slot, settings.publication, tables)
-            for one in findings:
-                if one.level == "warning":
-                    log.warning("event=check %s: %s, wanted %s. %s", one.message, one.seen, one.wanted, one.fix)
+            log_warnings(findings)
             require_ready(findings)
             described = relations(connection, [one.oid for one in tables])
         return [described[one.oid].source_schema for one in tables if one.oid in described]
-
-    def capture(self, config: PostgresConfig, request: SourceRequest) -> TableCapture:
-        from penstock.ingest.postgres.settings import pg_settings
-
-        settings = pg_settings(config, request)
-
-        def takes(name: TableName, left_out: frozenset[TableName]) -> bool:
-            return replace(settings.tables, left_out=left_out).takes(*name)
-
-        def captured_before() -> Collection[TableName]:
-            return ()  # the offsets name the tables that are known
-
-        return TableCapture(
-            settings.reads_tables,
-            settings.new_tables,
-            renames_columns=False,
-            takes=takes,
-            captured_before=captured_before,
-        )
 
     def prepare(self, config: PostgresConfig, request: SourceRequest, preparation: Preparation) -> PgSource:
         """Return the source with its publication and its slot created, if the pipeline is new."""
@@ -118,16 +90,12 @@ class PostgresConnector(Connector[PostgresConfig]):
         from penstock.ingest.postgres.server.slot import create_slot, slot_facts
         from penstock.ingest.postgres.source import PgSource
 
-        source = self.open(config, request)
-        if preparation.exact and source.settings.reads_tables:
+        settings = self.prepared(self.settings(config, request), preparation)
+        if preparation.exact and settings.reads_tables:
             raise SourceError(
                 "a target table would show changes that are applied twice, as after reading the rows of a table",
                 hint="use the merge engine deduplicate, changelog-producer: none, or  startup: {mode: latest-offset}",
             )
-        settings = source.settings
-        reread = settings.rereads or (secrets.token_hex(4) if preparation.reread else "")
-        tables = replace(settings.tables, left_out=preparation.left_out)
-        settings = replace(settings, tables=tables, reset=preparation.reread, rereads=reread)
         source = PgSource(settings)
         if preparation.is_new or request.rereads:
             with connected(settings.server) as connection:
@@ -158,25 +126,11 @@ class PostgresConnector(Connector[PostgresConfig]):
             require_slot(connection, progress.slot, progress.log)
         return lsn_text(progress.log)
 
-    def readers(self, config: PostgresConfig) -> int | None:
-        return config.snapshot.parallel
-
-    def look_seconds(self, config: PostgresConfig) -> float:
-        return config.heartbeat
-
-    def keyless(self, config: PostgresConfig) -> Keyless:
-        return config.keyless
-
     def starting_at(self, config: PostgresConfig, place: StartPlace) -> PostgresConfig:
         if place != "latest":
             raise ConfigError("a replication slot has no past before it was created", hint="--from latest")
         startup = PostgresStartup(mode="latest-offset")
         return config.model_copy(update={"startup": startup})
-
-
-def _finding(found: PgFinding) -> SourceFinding:
-    code = found.error.exit_code if found.level == "error" else 0
-    return SourceFinding(found.level, f"{found.message}: {found.seen}, wanted {found.wanted}", found.fix, code)
 
 
 CONNECTOR = PostgresConnector()

@@ -1,11 +1,11 @@
 """The errors of a PostgreSQL source; the hint of each says how to resolve it.
 
+Errors of all databases are in ingest/database/findings.py.
+
 SourceError
-  SourceNotReady            several of the conditions below are unmet at once
-  WalLevelError, MissingGrant, NoFreeSlot, PublicationMissing, TableNotPublished
+  WalLevelError, NoFreeSlot, PublicationMissing, TableNotPublished
   IdentityTooWeak           the replica identity of a table lacks what its target needs
   SlotBusy                  another reader uses the slot (retryable)
-  ConnectionLost            the network or the server failed (retryable)
   UnexpectedMessage         the server sent a message that contradicts the protocol
 PositionLost
   SlotMissing, SlotLost, SlotAhead, ServerChanged
@@ -16,15 +16,7 @@ from __future__ import annotations
 from penstock.errors import PositionLost, SourceError
 
 
-class SourceNotReady(SourceError):
-    pass
-
-
 class WalLevelError(SourceError):
-    pass
-
-
-class MissingGrant(SourceError):
     pass
 
 
@@ -45,10 +37,6 @@ class IdentityTooWeak(SourceError):
 
 
 class SlotBusy(SourceError):
-    pass
-
-
-class ConnectionLost(SourceError):
     pass
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, PositionLost, SchemaConflict, SourceError
+from penstock.ingest.database.settings import BYTES_PER_CHANGE, MAX_CHUNKS, log_reread, requested_tables
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
 from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_BYTES_A_CHANGE = 200  # an estimate, for limits given in rows
-_MOST_CHUNKS = 400  # per batch, because the bounds of chunks are stored in its offsets
 _LOOKS, _PAUSE_S = 10, 0.1  # for a position that is flushed
 _LONGEST_WAIT_S = 600.0  # for transactions that run since before a table was published
 
@@ -75,7 +74,7 @@ class PgPlanner:
 
     def selected(self, connection: PgConnection) -> list[TableFacts]:
         """Return the tables that exist now and are selected, including those without a key."""
-        return [one for one in list_tables(connection) if one.is_logged and self.settings.tables.takes(*one.name)]
+        return [one for one in list_tables(connection) if one.is_logged and self.settings.tables.includes(*one.name)]
 
     def end(self) -> int:
         """Return the current end of the log."""
@@ -88,7 +87,7 @@ class PgPlanner:
         self.at_barrier = False
         settings = self.settings
         with connected(settings.server) as connection:
-            asked = bool(settings.rereads) and settings.rereads != before.reread
+            asked = settings.is_requested(before.reread)
             if asked and not settings.reset:
                 return self._anew(connection)
             progress = replace(before, batch=PgBatch(before.log))
@@ -101,7 +100,7 @@ class PgPlanner:
                     raise
                 log.warning("event=position_lost reason=%s position=%s", error.message, lsn_text(progress.log))
                 return self._anew(connection)
-            progress = self._heeded(connection, progress)
+            progress = self._with_requests(connection, progress)
             if asked:
                 return self._emptied(progress, settings.reset, settings.rereads)
             progress = self._with_new_tables(connection, progress)
@@ -125,7 +124,7 @@ class PgPlanner:
         """Return a new start at the current end of the log, with a batch that empties all tables."""
         begun = self._begin(connection)
         position = self._end(connection) or begun.log
-        log.info("event=tables_read_again tables=%s", ",".join(map(".".join, begun.known)))
+        log_reread(begun.known)
         self.at_barrier = True
         empty = tuple(Barrier("truncate", *name) for name in begun.known)
         return replace(
@@ -134,27 +133,18 @@ class PgPlanner:
 
     def _emptied(self, progress: PgProgress, names: Sequence[TableName], request: str) -> PgProgress:
         """Return a batch that empties the targets of some tables, whose rows are then read again."""
-        log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
+        log_reread(names)
         self.at_barrier = True
         empty = tuple(Barrier("truncate", *name) for name in names)
         return replace(progress.reading(names), reread=request, batch=PgBatch(progress.log, (), empty))
 
-    def _heeded(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
-        """Act on requests of users; a request is deleted once the offsets that name it are stored."""
-        requests = self.settings.requested()
-        for one in requests:
-            if one.name in progress.signals:
-                self.settings.requests.delete(one.name)
-        fresh = [one for one in requests if one.name not in progress.signals]
-        if fresh:
-            wanted = {name for one in fresh for name in one.tables}
-            names = [one.name for one in self.captured(connection) if wanted & {one.table, one.qualified}]
-            unknown = wanted - {word for name in names for word in (name[1], ".".join(name))}
-            if unknown:
-                log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(sorted(unknown)))
-            log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
-            progress = progress.reading(names)
-        return replace(progress, signals=tuple(one.name for one in fresh))
+    def _with_requests(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
+        """Return the state in which the tables that users requested are read again."""
+        requests = self.settings.requests.pending(progress.signals)
+        if requests:
+            captured = [table.name for table in self.captured(connection)]
+            progress = progress.reading(requested_tables(requests, captured))
+        return replace(progress, signals=tuple(request.name for request in requests))
 
     def _with_new_tables(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
         selected = self.selected(connection)
@@ -176,7 +166,7 @@ class PgPlanner:
         return progress.reading(fresh) if reads else progress
 
     def _with_log(self, connection: PgConnection, progress: PgProgress, limit: Limit, until: int | None) -> PgProgress:
-        size = limit.bytes or (limit.rows * _BYTES_A_CHANGE if limit.rows else self.settings.log_bytes)
+        size = limit.bytes or (limit.rows * BYTES_PER_CHANGE if limit.rows else self.settings.log_bytes)
         found = self._end(connection)
         if found is None:
             return progress
@@ -205,7 +195,7 @@ class PgPlanner:
         size = min(self.settings.chunk_rows, rows)
         chunks: list[KeyChunk] = []
         waiting, rest = list(progress.waiting), progress.rest
-        while rows > 0 and len(chunks) < _MOST_CHUNKS and (rest is not None or waiting):
+        while rows > 0 and len(chunks) < MAX_CHUNKS and (rest is not None or waiting):
             if rest is None:
                 table = facts.get(waiting.pop(0))
                 rest = None if table is None else first_chunk(connection, table)
@@ -275,7 +265,7 @@ def captured_tables(planner: PgPlanner, connection: PgConnection, *, must: bool)
         seen = [one.qualified for one in list_tables(connection)]
         raise ConfigError(
             "No table satisfies the given database name and table name.",
-            schemas=settings.tables.schemas,
+            schemas=settings.tables.databases,
             tables=settings.tables.names or settings.tables.tables,
             without_key=", ".join(keyless) or None,
             seen=", ".join(seen[:8]) or "no table at all",

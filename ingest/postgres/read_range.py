@@ -111,7 +111,7 @@ class PgRangeReading:
     def _described(
         self, catalog: PgConnection, types: Types, logged: LoggedRelation, *, binary: bool
     ) -> Relation | None:
-        if not self.settings.tables.takes(logged.schema, logged.table):
+        if not self.settings.tables.includes(logged.schema, logged.table):
             return None
         relation = logged_relation(catalog, types, logged)
         if not relation.key:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.errors import PenstockError, SourceError
+from penstock.errors import PenstockError
 from penstock.formats.change import DecodeOptions
+from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.offsets import PgProgress
@@ -22,62 +22,32 @@ from penstock.ingest.postgres.server.catalog import relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.slot import confirm
 from penstock.ingest.postgres.settings import PgSettings
-from penstock.ingest.source import Limit, Offsets, Range
+from penstock.ingest.source import Offsets, Range
 
 log = logging.getLogger(__name__)
 
-_TRIES = 3
-_WEIGHT_OF_A_CHUNK = 5 << 20  # in bytes of the log
 
+class PgSource(DatabaseSource[PgSettings, PgPlanner]):
+    """A `ChangeSource` over one database."""
 
-@dataclass(slots=True)
-class PgSource:
-    """A `ChangeSource` over one database; its planner is created in the process that plans."""
+    def new_planner(self) -> PgPlanner:
+        return PgPlanner(self.settings)
 
-    settings: PgSettings
-    _planner: PgPlanner | None = field(default=None, repr=False, compare=False)
+    def progress_at(self, offsets: Offsets) -> PgProgress:
+        return PgProgress.from_json(offsets)
 
-    def __reduce__(self) -> tuple[type[PgSource], tuple[PgSettings]]:
-        return PgSource, (self.settings,)
-
-    @property
-    def planner(self) -> PgPlanner:
-        self._planner = self._planner or PgPlanner(self.settings)
-        return self._planner
-
-    def initial_offsets(self) -> Offsets:
-        # The position is determined together with the first end, which the checkpoint stores.
-        return {}
+    def position_at(self, offsets: Offsets) -> int:
+        return parse_lsn(offsets["log"])
 
     def available(self) -> Offsets:
         return {"log": lsn_text(self.planner.end())}
-
-    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
-        for attempt in range(_TRIES):
-            try:
-                return self._latest(start, limit, until)
-            except SourceError as error:
-                self._planner = None
-                if not error.retryable or attempt == _TRIES - 1:
-                    raise
-                log.warning("event=plan_again try=%d of=%d reason=%s", attempt + 2, _TRIES, error.message)
-        raise AssertionError
-
-    def _latest(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
-        stop = None if until is None else parse_lsn(until["log"])
-        begin = PgProgress.from_json(start) if "server" in start else self.planner.begin()
-        end = self.planner.next(begin, limit, stop)
-        if end is None:
-            return start if "server" in start else begin.to_json()
-        return end.to_json()
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
         """Return the ranges: chunks first, then the log, whose changes must follow the rows read."""
         progress = PgProgress.from_json(end)
         batch = progress.batch
         parts: list[tuple[str, dict[str, Any], int]] = [
-            (f"{one.schema}.{one.table}/{one.number}", {CHUNK: one.to_json()}, _WEIGHT_OF_A_CHUNK)
-            for one in batch.chunks
+            (f"{one.schema}.{one.table}/{one.number}", {CHUNK: one.to_json()}, CHUNK_WEIGHT) for one in batch.chunks
         ]
         if batch.barriers:
             barriers = [[one.kind, one.database, one.table] for one in batch.barriers]
@@ -106,9 +76,6 @@ class PgSource:
         behind = max(0, self.planner.end() - progress.log)
         return {"log": behind} | {f"{schema}.{table}": 1 for schema, table in waiting}
 
-    def at_barrier(self) -> bool:
-        return self._planner is not None and self._planner.at_barrier
-
     def mirror(self, offsets: Offsets) -> None:
         """Confirm the start of the batch that these offsets end, so that the server can remove older WAL.
 
@@ -122,6 +89,3 @@ class PgSource:
                 confirm(connection, progress.slot, progress.batch.start)
         except PenstockError as error:
             log.warning("event=position_not_confirmed slot=%s reason=%s", progress.slot, error.message)
-
-    def close(self) -> None:
-        self._planner = None

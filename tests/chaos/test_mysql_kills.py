@@ -102,7 +102,7 @@ def killed(sync: Sync, kill: str) -> None:
 READ = "penstock.ingest.mysql.read_range:RangeReader._finished"
 LOG = "penstock.ingest.mysql.read_range:read_range"
 KILLS = {
-    "planning, history kept and offsets not": "penstock.ingest.mysql.checkpoint_state:MySqlState.add:after:1",
+    "planning, history kept and offsets not": "penstock.ingest.mysql.recorded_history:DefinitionStore.add:after:1",
     "in the middle of a chunk": f"{READ}:after:3",
     "at the hand-over from chunks to the log": "penstock.pipelines.driver.batch_driver:BatchDriver.take:after:5",
     "in the middle of the log": "penstock.ingest.mysql.binlog.decode:Decoder._batch:after:2",

@@ -81,15 +81,20 @@ FLOORS = {
         {"source", "fetched_chunk", "carried_errors"},
         {"decoded_source", "spark_stream"},
         {"connector"},
-        {"kafka", "files", "mysql", "postgres"},
+        {"database"},
+        {"kafka", "files", "mysql", "postgres"},  # SOURCES
         {"connectors"},
     ],
+    "ingest/database": [
+        {"buffers", "findings", "settings"},
+        {"connector", "source"},
+    ],
     "ingest/mysql": [
-        {"byte_view", "position", "errors", "types", "config"},
+        {"position", "errors", "types", "config"},
         {"definition"},
         {"server", "values"},
         {"ddl", "binlog"},
-        {"snapshot", "checkpoint_state"},
+        {"snapshot"},
         {"settings", "offsets"},
         {"ddl_effects", "read_range", "follow_settings"},
         {"captured_tables"},
@@ -127,6 +132,7 @@ FLOORS = {
         {"canal", "debezium", "maxwell", "ogg", "aliyun", "aws_dms", "plain_json"},
     ],
 }
+SOURCES = {"kafka", "files", "mysql", "postgres"}
 SPARK_ROOMS = {"pipelines", "ingest/spark_stream.py"}
 # Words in -ing that are nouns of the trade.
 NOUNS = {"encoding", "hashing", "mapping", "pruning", "tracing", "tracking"}
@@ -199,6 +205,19 @@ def test_module_imports_only_floors_it_may_know(path: Path) -> None:
         if parts[0] == "pyspark":
             allowed = layer == "pipelines" or str(place) in SPARK_ROOMS
             assert allowed, f"{place} imports Spark"
+
+
+def test_sources_are_the_packages_of_one_floor() -> None:
+    assert SOURCES in FLOORS["ingest"]
+
+
+@pytest.mark.parametrize("source", sorted(SOURCES))
+def test_no_source_imports_another(source: str) -> None:
+    """What two sources share is in ingest/ or ingest/database."""
+    others = tuple(f"penstock.ingest.{other}." for other in SOURCES - {source})
+    for path in (ROOT / "ingest" / source).rglob("*.py"):
+        found = [name for name in imports_of(path) if f"{name}.".startswith(others)]
+        assert not found, f"{path.relative_to(ROOT)} imports another source"
 
 
 def assert_floor(package: list[str], floors: list[set[str]], place: Path, target: list[str]) -> None:

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.ingest.database.buffers import at_every_byte, big_endian_at, fixed, padded, slices, unsigned_at
 from penstock.ingest.mysql.binlog import table_map as kinds
-from penstock.ingest.mysql.byte_view import at_every_byte, big_endian_at, unsigned_at
 from penstock.ingest.mysql.types import BYTES, INTEGER_BYTES, NETWORK_BYTES
 from penstock.ingest.mysql.values import labels, strings, temporal
-from penstock.ingest.mysql.values.arrays import fixed, padded, slices
 from penstock.ingest.mysql.values.decimals import decimals
 from penstock.ingest.mysql.values.labels import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.binlog.table_layout import BinlogColumn
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
     from penstock.ingest.mysql.values.rules import CellContext
 
 _ARROW_INTEGERS = {1: "int8", 2: "int16", 3: "int32", 4: "int32", 8: "int64"}

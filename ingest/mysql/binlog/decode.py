@@ -24,9 +24,9 @@ from penstock.ingest.mysql.errors import (
 from penstock.ingest.mysql.values.rules import CellContext
 
 if TYPE_CHECKING:
+    from penstock.ingest.database.buffers import Int64s
     from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.segment import Segment
-    from penstock.ingest.mysql.byte_view import Int64s
 
 
 class Decoder:
@@ -148,7 +148,7 @@ class Decoder:
             query = parse_query(segment.body(event))
         if query.verb not in CHANGES:
             return
-        touched = sorted(name for name in written_tables(query) if self.options.choice.takes(*name))
+        touched = sorted(name for name in written_tables(query) if self.options.choice.includes(*name))
         if touched:
             raise StatementBinlogError(
                 "a change was logged as a statement instead of rows, so the changed rows are unknown",

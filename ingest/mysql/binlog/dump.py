@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from penstock.errors import PositionLost, SourceError
+from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest, SegmentCutter
 from penstock.ingest.mysql.binlog.gtid import packed_set
-from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, ConnectionLost, ServerIdClash
+from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, ServerIdClash
 from penstock.ingest.mysql.position import FIRST_EVENT, MySqlGtidSet
 from penstock.ingest.mysql.server.connection import ask, connect, refused, server_facts
 from penstock.ingest.mysql.server.wire import PacketStream, command, read_timeout

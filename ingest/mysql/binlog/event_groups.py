@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.errors import SourceError
+from penstock.ingest.database.buffers import at_every_byte
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.options import NoDefinitions
 from penstock.ingest.mysql.binlog.table_layout import shape_of
 from penstock.ingest.mysql.binlog.table_map import parse_table_map
-from penstock.ingest.mysql.byte_view import at_every_byte
 from penstock.ingest.mysql.errors import PartialJsonError, UnsupportedBinlogEvent
 
 if TYPE_CHECKING:
+    from penstock.ingest.database.buffers import Bools
     from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.binlog.table_layout import BinlogTable
     from penstock.ingest.mysql.binlog.table_map import TableMap
-    from penstock.ingest.mysql.byte_view import Bools
     from penstock.ingest.mysql.definition import TableDefinition
 
 _MAPS_AND_ROWS = np.zeros(256, np.bool_)
@@ -115,7 +115,7 @@ class TableMapTracker:
 
     def _table(self, body: bytes, *, mariadb: bool) -> _Table:
         mapped = parse_table_map(body[_TABLE_ID:], mariadb=mariadb)
-        table = _Table(mapped, self._options.choice.takes(mapped.database, mapped.table))
+        table = _Table(mapped, self._options.choice.includes(mapped.database, mapped.table))
         self._by_map[body] = table
         return table
 

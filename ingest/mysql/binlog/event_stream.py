@@ -31,7 +31,7 @@ from penstock.ingest.mysql.server.wire import HEADER as PACKET_HEADER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.mysql.byte_view import Bools, Int64s
+    from penstock.ingest.database.buffers import Bools, Int64s
     from penstock.ingest.mysql.server.wire import Packets, PacketStream
 
 BLOCK_BYTES = 16 << 20

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.errors import SourceError
+from penstock.ingest.database.buffers import SPARE
 from penstock.ingest.mysql.binlog.segment import (
     CHECKSUM,
     FORMAT_DESCRIPTION,
@@ -20,7 +21,6 @@ from penstock.ingest.mysql.binlog.segment import (
     refuse_unknown,
     verify_checksums,
 )
-from penstock.ingest.mysql.byte_view import SPARE
 from penstock.ingest.mysql.position import FIRST_EVENT
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from penstock.ingest.mysql.values.rules import ValueRules
 class TableChoice(Protocol):
     """The choice of captured tables. Called once per table; must pickle."""
 
-    def takes(self, database: str, table: str) -> bool: ...
+    def includes(self, database: str, table: str) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class EveryTable:
     """The choice of all tables."""
 
-    def takes(self, database: str, table: str) -> bool:
+    def includes(self, database: str, table: str) -> bool:
         return True
 
 
@@ -31,7 +31,7 @@ class TheseTables:
 
     names: frozenset[tuple[str, str]]
 
-    def takes(self, database: str, table: str) -> bool:
+    def includes(self, database: str, table: str) -> bool:
         return (database, table) in self.names
 
 

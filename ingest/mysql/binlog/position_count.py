@@ -15,8 +15,8 @@ from penstock.ingest.mysql.errors import LogGap
 from penstock.ingest.mysql.position import FIRST_EVENT
 
 if TYPE_CHECKING:
+    from penstock.ingest.database.buffers import Bools, Int64s
     from penstock.ingest.mysql.binlog.segment import Headers
-    from penstock.ingest.mysql.byte_view import Bools, Int64s
 
 _TURN = 1 << 32  # headers contain the low 32 bits of a position
 # The server repeats these at the start of a dump, without a position if the dump starts inside the file.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.ingest.database.buffers import gathered
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.gtid import add_transactions, transaction_name
-from penstock.ingest.mysql.byte_view import gathered
 from penstock.ingest.mysql.position import transaction_set
 
 if TYPE_CHECKING:

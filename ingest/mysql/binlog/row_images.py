@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from penstock.ingest.mysql.byte_view import ranges
+from penstock.ingest.database.buffers import ranges
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.binlog.row_layout import Images
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
 
 Place = tuple["Int64s", "Int64s", "Bools"]
 

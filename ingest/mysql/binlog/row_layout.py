@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.mysql.byte_view import unsigned_at
+from penstock.ingest.database.buffers import unsigned_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.errors import PenstockError
-from penstock.ingest.mysql.byte_view import at_every_byte
+from penstock.ingest.database.buffers import at_every_byte
 from penstock.ingest.mysql.errors import ChecksumMismatch, UnsupportedBinlogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
 
 HEADER = 19
 CHECKSUM = 4

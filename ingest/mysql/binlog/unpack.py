@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.ingest.database.buffers import SPARE
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.segment import COMPRESSED, HEADER, Segment
 from penstock.ingest.mysql.binlog.table_map import Reader
-from penstock.ingest.mysql.byte_view import SPARE
 from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
 
 if sys.version_info >= (3, 14):

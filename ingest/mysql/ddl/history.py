@@ -227,7 +227,7 @@ class SchemaHistory:
         first, last = (file_number(start.file), start.pos), (file_number(end.file), end.pos)
         chosen: dict[Name, tuple[DefinitionVersion, ...]] = {}
         for name, versions in self.versions.items():
-            if choice.takes(*name):
+            if choice.includes(*name):
                 base = _version_at(versions, first)
                 inside = [version for version in versions if first < version.place < last]
                 chosen[name] = (*([base] if base else ()), *inside)

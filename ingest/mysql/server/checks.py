@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from penstock.errors import SourceError
+from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding, warning_finding
 from penstock.ingest.mysql.errors import (
     BinlogDisabled,
     BinlogFormatError,
-    MissingGrant,
     PartialJsonError,
     RowImageError,
     ServerIdClash,
 )
 from penstock.ingest.mysql.server.catalog import qualified
 from penstock.ingest.mysql.server.connection import ask, is_lost, server_facts, variables
-from penstock.ingest.mysql.server.findings import Finding, Wanted, error_finding, setting_statement, warning_finding
-from penstock.ingest.mysql.server.table_checks import check_labels, check_tables
+from penstock.ingest.mysql.server.table_checks import CheckedPlan, check_labels, check_tables, setting_statement
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -47,12 +46,12 @@ _SETTINGS = (
 )
 
 
-def check_retention(connection: Connection) -> list[Finding]:
+def check_retention(connection: Connection) -> list[ServerFinding]:
     """Return findings on binlog retention: after some days of downtime the pipeline must still find its position."""
     return list(_retention(server_facts(connection), variables(connection, *_SETTINGS)))
 
 
-def check_source(connection: Connection, wanted: Wanted) -> list[Finding]:
+def check_source(connection: Connection, wanted: CheckedPlan) -> list[ServerFinding]:
     """Return all findings, errors first. Reads only; keeps nothing open afterwards."""
     facts = server_facts(connection)
     settings = variables(connection, *_SETTINGS)
@@ -68,7 +67,7 @@ def check_source(connection: Connection, wanted: Wanted) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.level)
 
 
-def _version(facts: ServerFacts) -> Iterator[Finding]:
+def _version(facts: ServerFacts) -> Iterator[ServerFinding]:
     if facts.version[:2] not in _TESTED[facts.flavour]:
         seen = f"{_NAMES[facts.flavour]} {'.'.join(map(str, facts.version))}"
         tested = ", ".join(
@@ -78,7 +77,7 @@ def _version(facts: ServerFacts) -> Iterator[Finding]:
         yield warning_finding(SourceError, "the binlog of this server version is not tested", seen, tested, fix)
 
 
-def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
+def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: CheckedPlan) -> Iterator[ServerFinding]:
     if settings.get("log_bin") != "ON":
         fix = "start the server with log_bin=binlog in its configuration (needs a restart)"
         yield error_finding(BinlogDisabled, "binary logging is off", settings.get("log_bin"), "ON", fix)
@@ -107,7 +106,7 @@ def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: Wanted) 
         yield warning_finding(SourceError, "transactions have no GTID", settings["gtid_mode"], "ON", fix)
 
 
-def _retention(facts: ServerFacts, settings: dict[str, str]) -> Iterator[Finding]:
+def _retention(facts: ServerFacts, settings: dict[str, str]) -> Iterator[ServerFinding]:
     seconds = int(float(settings.get("binlog_expire_logs_seconds") or 0))
     seconds = seconds or int(float(settings.get("expire_logs_days") or 0) * _DAY_S)
     if 0 < seconds < 4 * _DAY_S:  # a long weekend
@@ -120,8 +119,8 @@ def _retention(facts: ServerFacts, settings: dict[str, str]) -> Iterator[Finding
 
 
 def _identity(
-    connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted
-) -> Iterator[Finding]:
+    connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: CheckedPlan
+) -> Iterator[ServerFinding]:
     if (own := int(settings["server_id"])) in wanted.server_ids:
         fix = f"exclude {own} from the option server-id"
         yield error_finding(
@@ -172,7 +171,7 @@ def _is_replica(connection: Connection, facts: ServerFacts) -> bool:
     return not isinstance(found, pymysql.MySQLError) and bool(found)
 
 
-def _grants(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
+def _grants(connection: Connection, facts: ServerFacts, wanted: CheckedPlan) -> Iterator[ServerFinding]:
     """Yield missing privileges.
 
     They are tested with harmless statements where possible: roles and wildcards make grants hard to parse.
@@ -201,13 +200,13 @@ def _has_role(connection: Connection, privilege: str) -> bool:
     return any(privilege in str(row[0]).upper() for row in ask(connection, "SHOW GRANTS"))
 
 
-def _missing(privilege: str, on: str, user: str, said: object) -> Finding:
+def _missing(privilege: str, on: str, user: str, said: object) -> ServerFinding:
     return error_finding(
         MissingGrant, f"{privilege} is not granted", said, privilege, f"GRANT {privilege} ON {on} TO {user};"
     )
 
 
-def _filters(status: Sequence[tuple[object, ...]], tables: Collection[TableName]) -> Iterator[Finding]:
+def _filters(status: Sequence[tuple[object, ...]], tables: Collection[TableName]) -> Iterator[ServerFinding]:
     if not status:
         return
     only, never = (set(str(status[0][place] or "").split(",")) - {""} for place in (2, 3))

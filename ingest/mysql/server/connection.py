@@ -15,7 +15,7 @@ import pymysql.cursors
 from pymysql.constants import CR, ER
 
 from penstock.errors import SourceError
-from penstock.ingest.mysql.errors import ConnectionLost, MissingGrant
+from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.address import ServerAddress
 from penstock.ingest.mysql.server.login import GuardedConnection

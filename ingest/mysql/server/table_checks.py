@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
+from penstock.ingest.database.findings import ServerFinding, error_finding, warning_finding
 from penstock.ingest.mysql.errors import (
     NoUsableKey,
 )
 from penstock.ingest.mysql.server.catalog import list_tables, qualified
 from penstock.ingest.mysql.server.charsets import charset_named
 from penstock.ingest.mysql.server.connection import ask
-from penstock.ingest.mysql.server.findings import Finding, Wanted, error_finding, setting_statement, warning_finding
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from penstock.ingest.mysql.server.catalog import TableName
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
@@ -24,7 +25,25 @@ if TYPE_CHECKING:
 _FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
 
 
-def check_tables(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class CheckedPlan:
+    """The plan of the pipeline, so that only what it needs is checked."""
+
+    tables: Sequence[TableName] = ()
+    server_ids: range = range(0)
+    partial_images: bool = False
+    locking_snapshot: bool = False
+    snapshot: bool = True
+
+
+def setting_statement(facts: ServerFacts, setting: str, value: object, note: str = "") -> str:
+    """Return the statement that changes a setting permanently; MariaDB has no statement that persists a setting."""
+    notes = [*(["set it in the configuration file too"] if facts.is_mariadb else []), *([note] if note else [])]
+    statement = f"SET {'GLOBAL' if facts.is_mariadb else 'PERSIST'} {setting} = {value};"
+    return f"{statement}  -- {', '.join(notes)}" if notes else statement
+
+
+def check_tables(connection: Connection, facts: ServerFacts, wanted: CheckedPlan) -> Iterator[ServerFinding]:
     known = {table.name: table for table in list_tables(connection)}
     for name in wanted.tables:
         table = known.get(name)
@@ -46,7 +65,7 @@ def check_tables(connection: Connection, facts: ServerFacts, wanted: Wanted) -> 
         yield from _cascades(connection, readable)
 
 
-def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Iterator[ServerFinding]:
     statement = (
         "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, GROUP_CONCAT(c.COLUMN_NAME) FROM information_schema.COLUMNS c"
         " WHERE c.DATA_TYPE = 'time' AND c.COLUMN_KEY = 'PRI' GROUP BY 1, 2 ORDER BY 1, 2"
@@ -62,8 +81,8 @@ def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Ite
 
 
 def check_labels(
-    connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted
-) -> Iterator[Finding]:
+    connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: CheckedPlan
+) -> Iterator[ServerFinding]:
     """Yield a finding if labels of ENUM or SET may be damaged.
 
     The catalog shows characters of four bytes as question marks, and the binlog contains labels only with full
@@ -86,7 +105,7 @@ def check_labels(
             yield warning_finding(SourceError, message, columns, "labels without ?", fix)
 
 
-def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[ServerFinding]:
     """Yield an error for unknown character sets: the binlog contains text in the column's character set."""
     statement = (
         "SELECT TABLE_SCHEMA, TABLE_NAME, CHARACTER_SET_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
@@ -99,7 +118,7 @@ def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator
             yield error_finding(SourceError, message, charset, "a character set that MySQL or MariaDB can convert", fix)
 
 
-def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[ServerFinding]:
     # MariaDB hides the catalog's list of constraints from users with read privileges only, but not SHOW CREATE TABLE.
     for database, table in sorted(tables):
         text = str(ask(connection, f"SHOW CREATE TABLE {qualified((database, table))}")[0][1])

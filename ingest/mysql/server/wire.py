@@ -13,10 +13,10 @@ import numpy as np
 import pymysql
 from pymysql.constants import CR
 
-from penstock.ingest.mysql.byte_view import SPARE
+from penstock.ingest.database.buffers import SPARE
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.byte_view import Int64s
+    from penstock.ingest.database.buffers import Int64s
     from penstock.ingest.mysql.server.connection import Connection
 
 HEADER = 4

@@ -28,7 +28,7 @@ from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
 from penstock.row_kinds import DELETE, UPDATE_BEFORE
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.byte_view import Bools
+    from penstock.ingest.database.buffers import Bools
     from penstock.ingest.mysql.server.address import ServerAddress
     from penstock.ingest.mysql.server.catalog import TableName
     from penstock.ingest.mysql.server.connection import Connection

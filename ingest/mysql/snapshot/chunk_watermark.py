@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from penstock.ingest.database.buffers import Bools
     from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.segment import Segment
-    from penstock.ingest.mysql.byte_view import Bools
     from penstock.ingest.mysql.position import LogPosition
     from penstock.ingest.mysql.server.address import ServerAddress
     from penstock.ingest.mysql.server.connection import Connection

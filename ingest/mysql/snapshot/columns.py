@@ -8,17 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.ingest.mysql.byte_view import at_every_byte, gathered
+from penstock.ingest.database.buffers import as_128_bits, at_every_byte, fixed, gathered, slices
 from penstock.ingest.mysql.server.charsets import CHARSETS
 from penstock.ingest.mysql.types import BYTES, GEOMETRIES, INTEGER_BYTES
 from penstock.ingest.mysql.values import labels, strings, temporal
-from penstock.ingest.mysql.values.arrays import fixed, slices
-from penstock.ingest.mysql.values.decimals import MAX_PRECISION, as_128_bits
+from penstock.ingest.mysql.values.decimals import MAX_PRECISION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.types import MySqlType
     from penstock.ingest.mysql.values.rules import CellContext
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pymysql
 
 from penstock.formats.change import ChangeBatch
+from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.mysql.definition import schema_of
-from penstock.ingest.mysql.errors import ConnectionLost
 from penstock.ingest.mysql.server.catalog import definitions, quoted
 from penstock.ingest.mysql.server.connection import connect, refused
 from penstock.ingest.mysql.snapshot.columns import column_of, expression

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pymysql
 
+from penstock.ingest.database.buffers import unsigned_at
 from penstock.ingest.mysql.binlog.table_map import Reader
-from penstock.ingest.mysql.byte_view import unsigned_at
 from penstock.ingest.mysql.server.wire import PacketStream, command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.server.connection import Connection
     from penstock.ingest.mysql.server.wire import Packets
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.ingest.mysql.byte_view import big_endian_at, gathered
-from penstock.ingest.mysql.values.arrays import fixed, texts
+from penstock.ingest.database.buffers import as_128_bits, big_endian_at, fixed, gathered, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
 
 MAX_PRECISION = 38  # of decimal128 and of Paimon; a wider column is text
 _BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-UInt64s = npt.NDArray[np.uint64]
 
 
 def packed_size(precision: int, scale: int) -> int:
@@ -58,33 +55,6 @@ def _group_values(packed: Bytes, precision: int, scale: int) -> Iterator[tuple[i
         if size := _BYTES_OF_DIGITS[digits]:
             yield digits, big_endian_at(flat, at, size).astype(np.int64)
             at = at + size
-
-
-def as_128_bits(groups: list[tuple[int, Int64s]], negative: Bools) -> UInt64s:
-    """Return 128-bit two's complement, low half first.
-
-    Beyond 18 digits the sum is carried over four limbs of 32 bits.
-    """
-    if sum(digits for digits, _ in groups) <= 18:
-        value = np.zeros(len(negative), np.int64)
-        for digits, group in groups:
-            value = value * 10**digits + group
-        value = np.where(negative, -value, value)
-        return np.stack([value, value >> 63], axis=1).view(np.uint64)
-    limbs = np.zeros((4, len(negative)), np.uint64)
-    for digits, group in groups:
-        _multiply_add(limbs, 10**digits, group)
-    low, high = limbs[0] | limbs[1] << np.uint64(32), limbs[2] | limbs[3] << np.uint64(32)
-    inverted = ~low + np.uint64(1)
-    return np.stack([np.where(negative, inverted, low), np.where(negative, ~high + (inverted == 0), high)], axis=1)
-
-
-def _multiply_add(limbs: UInt64s, factor: int, addend: Int64s) -> None:
-    carry = addend.astype(np.uint64)
-    for limb in limbs:
-        total = limb * np.uint64(factor) + carry
-        limb[:] = total & np.uint64(0xFFFFFFFF)
-        carry = total >> np.uint64(32)
 
 
 def _plain_texts(

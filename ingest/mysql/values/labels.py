@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.ingest.mysql.values.arrays import booleans, of_offsets, padded, validity
+from penstock.ingest.database.buffers import booleans, of_offsets, padded, validity
 from penstock.ingest.mysql.values.strings import by_distinct
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.values.rules import CellContext
 
 _MEMBERS = pa.list_(pa.string())

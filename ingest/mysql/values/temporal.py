@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.mysql.values.arrays import fixed, texts
+from penstock.ingest.database.buffers import fixed, texts
 from penstock.ingest.mysql.values.rules import TIME_OUT_OF_DAY, ZERO_DATE
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.values.rules import CellContext
 
 _DAY_US = 86_400_000_000

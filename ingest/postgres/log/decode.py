@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats.change import ChangeBatch, ImagePolicy, ImageRule, Truncation
-from penstock.ingest.mysql.byte_view import ranges
+from penstock.ingest.database.buffers import ranges
 from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
 from penstock.ingest.postgres.log import messages as log_messages
 from penstock.ingest.postgres.log.messages import EPOCH_MS, MessageBlock, parse_relation, parse_truncate
@@ -22,7 +22,7 @@ from penstock.ingest.postgres.values.text import text_column
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
     from penstock.ingest.postgres.relation import LoggedRelation, Relation
     from penstock.ingest.postgres.values.cells import Cells
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from penstock.ingest.mysql.byte_view import at_every_byte
+from penstock.ingest.database.buffers import at_every_byte
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.relation import LoggedColumn, LoggedRelation
 from penstock.ingest.postgres.snapshot.copy_rows import located
@@ -15,7 +15,7 @@ from penstock.ingest.postgres.snapshot.copy_rows import located
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.ingest.mysql.byte_view import Bytes, Int64s
+    from penstock.ingest.database.buffers import Bytes, Int64s
     from penstock.ingest.postgres.relation import Identity
 
 BEGIN, COMMIT, RELATION, TYPE, INSERT, UPDATE, DELETE, TRUNCATE, ORIGIN, MESSAGE = b"BCRYIUDTOM"

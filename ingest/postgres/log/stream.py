@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.ingest.postgres.errors import ConnectionLost
+from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.postgres.log.messages import BEGIN, COMMIT, DATA, ENVELOPE, KEEPALIVE
 from penstock.ingest.postgres.lsn import lsn_text
 

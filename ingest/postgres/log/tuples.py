@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.mysql.byte_view import at_every_byte
+from penstock.ingest.database.buffers import at_every_byte
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.values.cells import Cells
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
 
 _NULL, _UNCHANGED, _TEXT, _BINARY = b"nutb"
 

@@ -26,7 +26,7 @@ from penstock.row_kinds import DELETE
 
 if TYPE_CHECKING:
     from penstock.formats.change import ChangeBatch
-    from penstock.ingest.mysql.byte_view import Bools, Int64s
+    from penstock.ingest.database.buffers import Bools, Int64s
     from penstock.ingest.postgres.log.decode import DecodedRows
     from penstock.ingest.postgres.server.connection import PgConnection
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import SourceError
+from penstock.ingest.database.findings import (
+    MissingGrant,
+    ServerFinding,
+    error_finding,
+    warning_finding,
+)
 from penstock.ingest.postgres.errors import (
     IdentityTooWeak,
-    MissingGrant,
     NoFreeSlot,
     PublicationMissing,
     SlotBusy,
     SlotLost,
-    SourceNotReady,
     TableNotPublished,
     WalLevelError,
 )
@@ -29,21 +32,9 @@ OLDEST = 140_000
 _PARTS_SINCE = 150_000
 
 
-@dataclass(frozen=True, slots=True)
-class PgFinding:
-    """One problem; a `warning` does not prevent the pipeline from starting."""
-
-    error: type[SourceError]
-    level: Literal["error", "warning"]
-    message: str
-    seen: str
-    wanted: str
-    fix: str
-
-
 def check_server(
     connection: PgConnection, slot: str, publication: Publication, tables: Sequence[TableFacts]
-) -> list[PgFinding]:
+) -> list[ServerFinding]:
     """Return the problems that prevent or endanger capturing these tables."""
     return [
         *_settings(connection),
@@ -54,24 +45,7 @@ def check_server(
     ]
 
 
-def require_ready(findings: Sequence[PgFinding]) -> None:
-    """Raise the errors among the findings: a single one as its own error, several in one report."""
-    errors = [one for one in findings if one.level == "error"]
-    if len(errors) == 1:
-        only = errors[0]
-        raise only.error(only.message, hint=only.fix, seen=only.seen, wanted=only.wanted)
-    if errors:
-        error = SourceNotReady(f"the server has {len(errors)} settings that prevent reading its changes")
-        error.facts.update(
-            {
-                str(number): f"{one.message}: {one.seen}, wanted {one.wanted}. {one.fix}"
-                for number, one in enumerate(errors, 1)
-            }
-        )
-        raise error
-
-
-def _settings(connection: PgConnection) -> Iterator[PgFinding]:
+def _settings(connection: PgConnection) -> Iterator[ServerFinding]:
     version, level, recovery, encoding, keep, standbys = connection.rows(
         "SELECT current_setting('server_version_num'), current_setting('wal_level'), pg_is_in_recovery(), "
         "current_setting('server_encoding'), current_setting('max_slot_wal_keep_size'), "
@@ -79,48 +53,48 @@ def _settings(connection: PgConnection) -> Iterator[PgFinding]:
     )[0]
     if int(str(version)) < OLDEST:
         message = "the server is too old"
-        yield PgFinding(SourceError, "error", message, str(version), f"{OLDEST} (version 14) at least", "upgrade it")
+        yield error_finding(SourceError, message, str(version), f"{OLDEST} (version 14) at least", "upgrade it")
     if level != "logical":
         fix = "ALTER SYSTEM SET wal_level = logical;  then restart the server"
-        yield PgFinding(WalLevelError, "error", "the log contains no rows", f"wal_level = {level}", "logical", fix)
+        yield error_finding(WalLevelError, "the log contains no rows", f"wal_level = {level}", "logical", fix)
     if recovery == "t":
         message, fix = "the server is a standby", "use the address of the primary"
-        yield PgFinding(SourceError, "error", message, "a standby", "a primary", fix)
+        yield error_finding(SourceError, message, "a standby", "a primary", fix)
     if encoding == "SQL_ASCII":
         message = "the texts of the database have no known encoding"
-        yield PgFinding(SourceError, "error", message, "SQL_ASCII", "UTF8", "convert the database to UTF8")
+        yield error_finding(SourceError, message, "SQL_ASCII", "UTF8", "convert the database to UTF8")
     if keep != "-1":
         message = "the server removes WAL that the slot still needs beyond this size"
         fix = "ALTER SYSTEM SET max_slot_wal_keep_size = -1;  or more than a day of WAL"
-        yield PgFinding(SlotLost, "warning", message, f"max_slot_wal_keep_size = {keep}", "-1", fix)
+        yield warning_finding(SlotLost, message, f"max_slot_wal_keep_size = {keep}", "-1", fix)
     if standbys:
         message = "commits that wait for a standby are logged before they are visible"
         fix = "GRANT pg_read_all_stats TO the user: tables are then read while no commit waits for a standby"
-        yield PgFinding(SourceError, "warning", message, f"synchronous_standby_names = {standbys}", "''", fix)
+        yield warning_finding(SourceError, message, f"synchronous_standby_names = {standbys}", "''", fix)
 
 
-def _slot(connection: PgConnection, slot: str) -> Iterator[PgFinding]:
+def _slot(connection: PgConnection, slot: str) -> Iterator[ServerFinding]:
     found = slot_facts(connection, slot)
     if found is not None:
         if found.is_active:
             fix = "set a different slot.name for each pipeline"
-            yield PgFinding(SlotBusy, "warning", f"the slot {slot} is being read", "active", "inactive", fix)
+            yield warning_finding(SlotBusy, f"the slot {slot} is being read", "active", "inactive", fix)
         return
     used, most = connection.rows(
         "SELECT (SELECT count(*) FROM pg_replication_slots), current_setting('max_replication_slots')"
     )[0]
     if int(str(used)) >= int(str(most)):
         fix = "drop slots that nobody reads, or ALTER SYSTEM SET max_replication_slots and restart the server"
-        yield PgFinding(NoFreeSlot, "error", "no replication slot is free", f"{used} of {most} in use", "one", fix)
+        yield error_finding(NoFreeSlot, "no replication slot is free", f"{used} of {most} in use", "one", fix)
 
 
-def _rights(connection: PgConnection, tables: Sequence[TableFacts]) -> Iterator[PgFinding]:
+def _rights(connection: PgConnection, tables: Sequence[TableFacts]) -> Iterator[ServerFinding]:
     user, replicates = connection.rows(
         "SELECT current_user, rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"
     )[0]
     if replicates != "t":
         message, fix = "the user may not read the log", f"ALTER ROLE {quoted(str(user))} REPLICATION;"
-        yield PgFinding(MissingGrant, "error", message, "no REPLICATION", "REPLICATION", fix)
+        yield error_finding(MissingGrant, message, "no REPLICATION", "REPLICATION", fix)
     if not tables:
         return
     some = ", ".join(str(one.oid) for one in tables)
@@ -133,12 +107,12 @@ def _rights(connection: PgConnection, tables: Sequence[TableFacts]) -> Iterator[
         name, who = (str(schema), str(table)), quoted(str(user))
         fix = f"GRANT USAGE ON SCHEMA {quoted(name[0])} TO {who}; GRANT SELECT ON {qualified(name)} TO {who};"
         message = f"the user may not read {'.'.join(name)}"
-        yield PgFinding(MissingGrant, "error", message, "no SELECT", "SELECT", fix)
+        yield error_finding(MissingGrant, message, "no SELECT", "SELECT", fix)
 
 
 def _publication(
     connection: PgConnection, publication: Publication, tables: Sequence[TableFacts]
-) -> Iterator[PgFinding]:
+) -> Iterator[ServerFinding]:
     found = publication.published(connection)
     names = [one.name for one in tables]
     level: Literal["error", "warning"] = "warning" if publication.creates else "error"
@@ -146,12 +120,12 @@ def _publication(
         if names:
             message = f"the publication {publication.name} does not exist{' yet' if publication.creates else ''}"
             fix = f"{publication.create_statement(names)};"
-            yield PgFinding(PublicationMissing, level, message, "none", publication.name, fix)
+            yield ServerFinding(PublicationMissing, level, message, "none", publication.name, fix)
         return
     missing = sorted(set(names) - found)
     if missing:
         message, fix = "tables are not in the publication", f"{publication.add_statement(missing)};"
-        yield PgFinding(TableNotPublished, level, message, ", ".join(map(".".join, missing)), "in it", fix)
+        yield ServerFinding(TableNotPublished, level, message, ", ".join(map(".".join, missing)), "in it", fix)
     kinds = connection.rows(
         "SELECT pubinsert AND pubupdate AND pubdelete, pubviaroot FROM pg_publication "
         f"WHERE pubname = {connection.literal(publication.name)}"
@@ -159,15 +133,15 @@ def _publication(
     if kinds[0] != "t":
         fix = f"ALTER PUBLICATION {quoted(publication.name)} SET (publish = 'insert, update, delete, truncate');"
         message = "the publication leaves out changes"
-        yield PgFinding(PublicationMissing, "error", message, "not all kinds", "insert, update, delete", fix)
+        yield error_finding(PublicationMissing, message, "not all kinds", "insert, update, delete", fix)
     yield from _parts(connection, publication)
     if kinds[1] != "t" and any(one.kind == "p" for one in tables):
         fix = f"ALTER PUBLICATION {quoted(publication.name)} SET (publish_via_partition_root = true);"
         message = "changes of partitions would come under the names of the partitions"
-        yield PgFinding(PublicationMissing, "error", message, "publish_via_partition_root = false", "true", fix)
+        yield error_finding(PublicationMissing, message, "publish_via_partition_root = false", "true", fix)
 
 
-def _parts(connection: PgConnection, publication: Publication) -> Iterator[PgFinding]:
+def _parts(connection: PgConnection, publication: Publication) -> Iterator[ServerFinding]:
     """Yield findings for tables that the publication covers only in part: some columns or rows (since version 15)."""
     if int(str(connection.value("SELECT current_setting('server_version_num')"))) < _PARTS_SINCE:
         return
@@ -178,16 +152,16 @@ def _parts(connection: PgConnection, publication: Publication) -> Iterator[PgFin
         fix = f"ALTER PUBLICATION {quoted(publication.name)} SET TABLE ...  without the list or filter"
         if columns == "t":
             message = f"the publication lacks columns of {table}, which would become null"
-            yield PgFinding(PublicationMissing, "error", message, "a column list", "all columns", fix)
+            yield error_finding(PublicationMissing, message, "a column list", "all columns", fix)
         if rows == "t":
             message = f"the publication lacks rows of {table}, which the first snapshot reads"
-            yield PgFinding(PublicationMissing, "warning", message, "a row filter", "all rows", fix)
+            yield warning_finding(PublicationMissing, message, "a row filter", "all rows", fix)
 
 
-def _identities(tables: Sequence[TableFacts]) -> Iterator[PgFinding]:
+def _identities(tables: Sequence[TableFacts]) -> Iterator[ServerFinding]:
     for one in tables:
         if one.identity in {"n", "i"}:
             seen = "NOTHING" if one.identity == "n" else "USING INDEX"
             fix = f"ALTER TABLE {qualified(one.name)} REPLICA IDENTITY DEFAULT;  or FULL"
             message = f"updates and deletes of {one.qualified} may not contain its key"
-            yield PgFinding(IdentityTooWeak, "warning", message, f"REPLICA IDENTITY {seen}", "DEFAULT or FULL", fix)
+            yield warning_finding(IdentityTooWeak, message, f"REPLICA IDENTITY {seen}", "DEFAULT or FULL", fix)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.postgres.errors import ConnectionLost, MissingGrant, SlotBusy, SlotLost, SlotMissing
+from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+from penstock.ingest.postgres.errors import SlotBusy, SlotLost, SlotMissing
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult

@@ -12,14 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.ingest.postgres.errors import (
-    MissingGrant,
-    PublicationMissing,
-    SlotAhead,
-    SlotLost,
-    SlotMissing,
-    TableNotPublished,
-)
+from penstock.ingest.database.findings import MissingGrant
+from penstock.ingest.postgres.errors import PublicationMissing, SlotAhead, SlotLost, SlotMissing, TableNotPublished
 from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.catalog import TableName, qualified, quoted
 

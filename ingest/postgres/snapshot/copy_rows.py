@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.mysql.byte_view import at_every_byte
-from penstock.ingest.mysql.values.arrays import spare
+from penstock.ingest.database.buffers import at_every_byte, with_spare_bytes
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.values.cells import Cells
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.byte_view import Bytes, Int64s
+    from penstock.ingest.database.buffers import Bytes, Int64s
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _TRAILER = b"\xff\xff"
@@ -23,7 +22,7 @@ def located(messages: Sequence[bytes]) -> tuple[Bytes, Int64s, Int64s]:
     """Return messages as one buffer with spare bytes, and the start and end of each."""
     lengths = np.fromiter(map(len, messages), np.int64, len(messages))
     end = np.cumsum(lengths)
-    return spare(b"".join(messages)), end - lengths, end
+    return with_spare_bytes(b"".join(messages)), end - lengths, end
 
 
 def rows_of(messages: Sequence[bytes]) -> list[bytes]:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.mysql.byte_view import at_every_byte, big_endian_at, gathered
-from penstock.ingest.mysql.values.arrays import booleans, fixed, slices, texts
+from penstock.ingest.database.buffers import at_every_byte, big_endian_at, booleans, fixed, gathered, slices, texts
 from penstock.ingest.postgres.types import TEXTS, PgType
 from penstock.ingest.postgres.values.bits import bit_fields
 from penstock.ingest.postgres.values.cells import ARRAY_SHAPE, INFINITY, OUT_OF_DAY, Cells, nulled
 from penstock.ingest.postgres.values.numerics import numerics
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.byte_view import Int64s
+    from penstock.ingest.database.buffers import Int64s
 
 _DAY_US = 86_400_000_000
 _EPOCH_DAYS = 10_957  # from 1970-01-01 to 2000-01-01

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.ingest.mysql.byte_view import at_every_byte
-from penstock.ingest.mysql.values.arrays import booleans, slices
+from penstock.ingest.database.buffers import at_every_byte, booleans, slices
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.types import PgType

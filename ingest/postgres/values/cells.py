@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
 
 # Values that a table cannot store become null and are counted by these names.
 INFINITY, NOT_A_NUMBER, TOO_LARGE, OUT_OF_DAY = "infinity", "not-a-number", "number-too-large", "time-out-of-day"

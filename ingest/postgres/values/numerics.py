@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.mysql.byte_view import at_every_byte
-from penstock.ingest.mysql.values.arrays import fixed
-from penstock.ingest.mysql.values.decimals import as_128_bits
+from penstock.ingest.database.buffers import as_128_bits, at_every_byte, fixed
 from penstock.ingest.postgres.values.cells import NOT_A_NUMBER, TOO_LARGE, Cells, nulled
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.ingest.mysql.values.arrays import booleans, slices
+from penstock.ingest.database.buffers import booleans, slices
 from penstock.ingest.postgres.values.array_texts import elements_of
 from penstock.ingest.postgres.values.bits import bits_of_text
 from penstock.ingest.postgres.values.cells import ARRAY_SHAPE, INFINITY, NOT_A_NUMBER, OUT_OF_DAY, TOO_LARGE, Cells

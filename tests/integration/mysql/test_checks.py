@@ -10,13 +10,14 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from penstock.ingest.mysql.errors import BinlogDisabled, BinlogFormatError, MissingGrant, SourceNotReady
+from penstock.ingest.database.findings import MissingGrant, ServerFinding, SourceNotReady, require_ready
+from penstock.ingest.mysql.errors import BinlogDisabled, BinlogFormatError
 from penstock.ingest.mysql.server import checks, table_checks
 from penstock.ingest.mysql.server.address import Secret, Tls
 from penstock.ingest.mysql.server.charsets import Charset, charset_named
 from penstock.ingest.mysql.server.checks import check_source
 from penstock.ingest.mysql.server.connection import ServerFacts, connected, server_facts, variables
-from penstock.ingest.mysql.server.findings import Finding, Wanted, require_ready
+from penstock.ingest.mysql.server.table_checks import CheckedPlan
 from penstock.pipelines.commands.main import main
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.servers import launch
@@ -62,7 +63,7 @@ NOT_ASKED = ("hidden", "fleeting", "RELOAD", "server-id")  # by the pipeline tha
 TABLES = [(DATABASE, "t"), (DATABASE, "fleeting"), (DATABASE, "hidden")]
 
 
-def told(findings: Sequence[Finding], level: str) -> set[str]:
+def told(findings: Sequence[ServerFinding], level: str) -> set[str]:
     return {
         finding.message + (":" + finding.fix.split()[3] if finding.wanted == "SELECT" else "")
         for finding in findings
@@ -93,7 +94,7 @@ def test_each_wrong_thing_is_in_one_report_and_its_statement_puts_it_right(
             f"GRANT SELECT ON {DATABASE}.fleeting TO poor@'%'",
         )
         poor = replace(server.address, user="poor", password=Secret("poor"))
-        wanted = Wanted(TABLES, server_ids=range(1, 3), locking_snapshot=True)
+        wanted = CheckedPlan(TABLES, server_ids=range(1, 3), locking_snapshot=True)
         with connected(poor) as connection:
             found = check_source(connection, wanted)
         assert told(found, "warning") == WARNINGS | (MORE[kind] & {"transactions have no GTID"})
@@ -137,7 +138,7 @@ def test_a_log_that_lacks_what_is_wanted_is_no_log(
         server = Playground(kind, port)
         server.run(f"CREATE DATABASE {DATABASE}", f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
         with connected(server.address) as connection, pytest.raises(BinlogDisabled, match=message) as caught:
-            require_ready(check_source(connection, Wanted([(DATABASE, "t")])))
+            require_ready(check_source(connection, CheckedPlan([(DATABASE, "t")])))
         assert "configuration" in str(caught.value)
 
 
@@ -146,9 +147,9 @@ def test_an_untested_server_version_is_reported(server: Playground, monkeypatch:
         return replace(server_facts(connection), version=(12, 3, 1))
 
     with connected(server.address) as connection:
-        assert check_source(connection, Wanted()) == []
+        assert check_source(connection, CheckedPlan()) == []
         monkeypatch.setattr(checks, "server_facts", newer)
-        found = check_source(connection, Wanted())
+        found = check_source(connection, CheckedPlan())
     [told] = [one for one in found if "version" in one.message]
     assert told.level == "warning"
     assert told.seen == ("MariaDB 12.3.1" if server.is_mariadb else "MySQL 12.3.1")
@@ -163,7 +164,7 @@ def test_a_log_that_a_storage_engine_keeps_is_refused(server: Playground, monkey
 
     monkeypatch.setattr(checks, "variables", kept_by_innodb)
     with connected(server.address) as connection, pytest.raises(BinlogFormatError, match="storage engine") as caught:
-        require_ready(check_source(connection, Wanted()))
+        require_ready(check_source(connection, CheckedPlan()))
     assert caught.value.facts["seen"] == "innodb"
 
 
@@ -178,12 +179,12 @@ def test_an_unknown_character_set_is_reported_with_its_columns(
     server.run("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9) CHARACTER SET gbk, b TEXT CHARACTER SET latin1)")
     monkeypatch.setattr(table_checks, "charset_named", forgetful)
     with connected(server.address) as connection:
-        [found] = check_source(connection, Wanted([(DATABASE, "t")]))
+        [found] = check_source(connection, CheckedPlan([(DATABASE, "t")]))
     assert (found.level, found.seen) == ("error", "gbk")
     assert found.message.endswith("from the binlog: a")
     server.run(found.fix)
     with connected(server.address) as connection:
-        assert check_source(connection, Wanted([(DATABASE, "t")])) == []
+        assert check_source(connection, CheckedPlan([(DATABASE, "t")])) == []
 
 
 def test_another_reader_in_the_server_id_range_is_reported(server: Playground) -> None:
@@ -195,7 +196,7 @@ def test_another_reader_in_the_server_id_range_is_reported(server: Playground) -
         reader._read_ok_packet()
         # MariaDB shows them to few: the right is its own, and no reader needs it.
         with connected(replace(server.address, user="root", password=Secret(""))) as connection:
-            [found] = check_source(connection, Wanted(server_ids=range(6000, 6100)))
+            [found] = check_source(connection, CheckedPlan(server_ids=range(6000, 6100)))
     finally:
         reader.close()
     assert (found.level, found.message, found.seen) == (
@@ -255,7 +256,7 @@ def test_labels_that_need_full_metadata_are_reported(server: Playground) -> None
         for names in ("NO_LOG" if server.is_mariadb else "MINIMAL", "FULL"):
             server.run(f"SET GLOBAL binlog_row_metadata = {names}")
             with connected(server.address) as connection:
-                found = check_source(connection, Wanted([(DATABASE, "t")]))
+                found = check_source(connection, CheckedPlan([(DATABASE, "t")]))
             told = [one.seen for one in found if "has labels with ?" in one.message]
             assert told == ([] if names == "FULL" else ["mood"])
     finally:

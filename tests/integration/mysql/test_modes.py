@@ -12,8 +12,9 @@ import pytest
 
 from penstock.errors import ConfigError, PenstockError, PositionLost
 from penstock.formats.change import ChangeBatch
+from penstock.ingest.database.findings import MissingGrant, SourceNotReady
 from penstock.ingest.mysql import read_range as reading
-from penstock.ingest.mysql.errors import MissingGrant, RowImageError, SourceNotReady
+from penstock.ingest.mysql.errors import RowImageError
 from penstock.ingest.mysql.server.address import ServerAddress
 from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.read import read_chunk

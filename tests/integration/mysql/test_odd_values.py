@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import DecodeError
 from penstock.ingest.mysql.server.checks import check_source
 from penstock.ingest.mysql.server.connection import connected
-from penstock.ingest.mysql.server.findings import Wanted
+from penstock.ingest.mysql.server.table_checks import CheckedPlan
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 
@@ -26,7 +26,7 @@ def test_values_of_no_calendar_are_bad_records_in_keys_row_by_row(server: Playgr
     with connected(server.address) as connection:
         warned = [
             one
-            for one in check_source(connection, Wanted([(DATABASE, "t")]))
+            for one in check_source(connection, CheckedPlan([(DATABASE, "t")]))
             if "TIME columns in its key" in one.message
         ]
     assert [one.level for one in warned] == ["warning"]

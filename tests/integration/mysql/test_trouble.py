@@ -11,25 +11,18 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError, SourceError
+from penstock.ingest.database.findings import ConnectionLost, MissingGrant, SourceNotReady, require_ready
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.plan import PlanLimits, plan_log
 from penstock.ingest.mysql.binlog.resume import check_position, resume
 from penstock.ingest.mysql.ddl.history import SchemaHistory
-from penstock.ingest.mysql.errors import (
-    BinlogPurged,
-    BinlogReset,
-    ConnectionLost,
-    GtidDiverged,
-    MissingGrant,
-    RowImageError,
-    SourceNotReady,
-)
+from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, GtidDiverged, RowImageError
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.address import Secret, Tls
 from penstock.ingest.mysql.server.checks import check_source
 from penstock.ingest.mysql.server.connection import connected, server_facts
-from penstock.ingest.mysql.server.findings import Wanted, require_ready
+from penstock.ingest.mysql.server.table_checks import CheckedPlan
 from penstock.pipelines.api.replay_dead_letters import letters_of, replay
 from penstock.pipelines.config.rules import TransformConfig
 from tests.here import run
@@ -103,7 +96,7 @@ def test_everything_missing_is_reported_at_once_each_with_its_statement(server: 
     server.run("DROP USER IF EXISTS poor@'%'", "CREATE USER poor@'%' IDENTIFIED BY 'poor'")
     tables = [(DATABASE, "t"), (DATABASE, "k")]
     with connected(replace(server.address, user="poor", password=Secret("poor"))) as connection:
-        findings = check_source(connection, Wanted(tables))
+        findings = check_source(connection, CheckedPlan(tables))
     with pytest.raises(SourceNotReady) as caught:
         require_ready(findings)
     for statement in (
@@ -113,7 +106,7 @@ def test_everything_missing_is_reported_at_once_each_with_its_statement(server: 
     ):
         assert statement in str(caught.value)
     with connected(server.address) as connection:
-        good = check_source(connection, Wanted(tables, range(6000, 6100)))
+        good = check_source(connection, CheckedPlan(tables, range(6000, 6100)))
     require_ready(good)
     assert [(found.level, found.message) for found in good] == [("warning", f"{DATABASE}.k has no primary key")]
 
@@ -122,10 +115,10 @@ def test_a_wrong_setting_alone_is_an_error_of_its_own_kind(server: Playground) -
     server.run("SET GLOBAL binlog_row_image = MINIMAL")
     try:
         with connected(server.address) as connection:
-            findings = check_source(connection, Wanted())
+            findings = check_source(connection, CheckedPlan())
             with pytest.raises(RowImageError, match="binlog_row_image = FULL"):
                 require_ready(findings)
-            require_ready(check_source(connection, Wanted(partial_images=True)))
+            require_ready(check_source(connection, CheckedPlan(partial_images=True)))
     finally:
         server.run("SET GLOBAL binlog_row_image = FULL")
 
@@ -136,7 +129,7 @@ def test_the_server_s_own_id_in_our_range_and_cascades_are_found(server: Playgro
         "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)",
     )
     with connected(server.address) as connection:
-        findings = check_source(connection, Wanted([(DATABASE, "child")], range(1, 3)))
+        findings = check_source(connection, CheckedPlan([(DATABASE, "child")], range(1, 3)))
     messages = [found.message for found in findings]
     assert "the server's own id is in the pipeline's range" in messages
     # MySQL 9.6 and later log what a cascade changes.

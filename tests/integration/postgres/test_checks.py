@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.ingest.database.findings import ServerFinding
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.catalog import list_tables
-from penstock.ingest.postgres.server.checks import PgFinding, check_server
+from penstock.ingest.postgres.server.checks import check_server
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.slot import Publication
 from tests.integration.postgres.sync import DATABASE, PgPlayground
@@ -14,7 +15,7 @@ from tests.integration.postgres.sync import DATABASE, PgPlayground
 pytestmark = pytest.mark.postgres
 
 
-def found(server: PgPlayground, user: str = "cdc", *, creates: bool = True) -> dict[str, PgFinding]:
+def found(server: PgPlayground, user: str = "cdc", *, creates: bool = True) -> dict[str, ServerFinding]:
     """Return the findings by the names of their errors."""
     with connected(PgAddress("127.0.0.1", server.port, user, "cdc", DATABASE)) as connection:
         tables = list_tables(connection)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.ingest.postgres.errors import ConnectionLost, MissingGrant, SlotBusy, SlotMissing
+from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+from penstock.ingest.postgres.errors import SlotBusy, SlotMissing
 from penstock.ingest.postgres.log.stream import LogRange, streamed
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.connection import connected

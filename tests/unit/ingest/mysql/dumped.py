@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.formats.change import ChangeBatch
+from penstock.ingest.database.buffers import SPARE
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest, SegmentCutter
 from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.segment import Segment
 from penstock.ingest.mysql.binlog.unpack import unpacked
-from penstock.ingest.mysql.byte_view import SPARE
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.wire import Packets
 from tests.unit.ingest.mysql.logs import LOGS

@@ -90,12 +90,12 @@ def test_secrets_of_it_stay_references() -> None:
 def test_patterns_match_the_same_tables_as_in_flink_cdc() -> None:
     spec = yaml_file.read(FILE)
     assert isinstance(spec.source, MySqlConfig)
-    takes = follow_settings(spec.source, request_of(spec)).tables.takes
-    assert takes("adb", "anything")
-    assert not takes("adb", "tmp_1")
-    assert takes("bdb", "user_table_7")
-    assert not takes("bdb", "user_table_x")
-    assert not takes("cdb", "anything")
+    includes = follow_settings(spec.source, request_of(spec)).tables.includes
+    assert includes("adb", "anything")
+    assert not includes("adb", "tmp_1")
+    assert includes("bdb", "user_table_7")
+    assert not includes("bdb", "user_table_x")
+    assert not includes("cdb", "anything")
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_a_mysql_file_with_all_keys_is_a_pipeline() -> None:
     job, settings = build.job(spec), followed(spec)
     assert (spec.pipeline.parallelism, job.readers, job.compaction_tasks) == (None, 4, 2)
     assert job.backoff_seconds == (1, 300)
-    assert settings.resnapshot_when_lost
+    assert settings.rereads_when_lost
     assert settings.keyless
     assert not settings.new_tables
     assert isinstance(spec.source, MySqlConfig)

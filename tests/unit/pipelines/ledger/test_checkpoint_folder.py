@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.ingest.database.settings import RereadRequests
 from penstock.ingest.files.ledger import FoundFile, Ledger
-from penstock.ingest.mysql.checkpoint_state import MySqlState
 from penstock.ingest.mysql.ddl.history import DefinitionVersion
 from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
+from penstock.ingest.mysql.recorded_history import DefinitionStore
 from penstock.ingest.mysql.types import parse_type
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger import parked_tables
@@ -46,8 +47,8 @@ def content_of(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_bytes().decode() for path in folder.rglob("*") if path.is_file()}
 
 
-def mysql_state(checkpoint: CheckpointFolder) -> MySqlState:
-    return MySqlState(checkpoint.source_state("mysql"), checkpoint.snapshot_requests)
+def mysql_history(checkpoint: CheckpointFolder) -> DefinitionStore:
+    return DefinitionStore(checkpoint.source_state("mysql"))
 
 
 def files_of(batch: int) -> list[FoundFile]:
@@ -82,13 +83,13 @@ def test_a_recorded_checkpoint_is_read_by_sources(tmp_path: Path) -> None:
     assert ledger.entry(52) == files_of(52)
     assert ledger.entry(53) is None
     assert ledger.captured_before(53) == {f"in/{batch}é.json" for batch in range(49, 53)}
-    state = mysql_state(checkpoint)
-    assert [(record.server, record.version) for record in state.records()] == [
+    assert [(record.server, record.version) for record in mysql_history(checkpoint).records()] == [
         ("uuid-1", version) for version in VERSIONS
     ]
-    [signal] = state.signals()
-    assert (signal.name, signal.tables) == ("snapshot-1763800000001.json", ("shop.orders", "users"))
-    state.forget(signal.name)
+    requests = RereadRequests(checkpoint.snapshot_requests)
+    [request] = requests.pending(())
+    assert (request.name, request.tables) == ("snapshot-1763800000001.json", ("shop.orders", "users"))
+    assert requests.pending([request.name]) == []
     assert checkpoint.signals().snapshots == ()
     assert checkpoint.signals().paused
 
@@ -113,8 +114,8 @@ def test_the_same_checkpoint_is_written(tmp_path: Path, monkeypatch: pytest.Monk
     ledger = Ledger(checkpoint.source_state("files"))
     for batch in range(49, 53):
         ledger.write(batch, files_of(batch))
-    mysql_state(checkpoint).add("uuid-1", VERSIONS[:2])
-    mysql_state(checkpoint).add("uuid-1", VERSIONS[2:])
+    mysql_history(checkpoint).add("uuid-1", VERSIONS[:2])
+    mysql_history(checkpoint).add("uuid-1", VERSIONS[2:])
     assert content_of(tmp_path) == RECORDED
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from penstock.errors import SourceError
+from penstock.ingest.database.buffers import with_spare_bytes
 from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.binlog.segment import parse_format
 from penstock.ingest.mysql.binlog.table_map import parse_table_map
 from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
-from penstock.ingest.mysql.values.arrays import spare
 from penstock.ingest.mysql.values.decimals import decimals
 
 
@@ -29,10 +29,10 @@ def test_an_impossible_column_size_is_refused(kind: int, meta: bytes) -> None:
 
 
 def test_a_decimal_with_more_digits_than_places_is_refused() -> None:
-    held = decimals(spare(b"\xe3"), np.zeros(1, np.int64), np.zeros(1, np.bool_), 2, 0)
+    held = decimals(with_spare_bytes(b"\xe3"), np.zeros(1, np.int64), np.zeros(1, np.bool_), 2, 0)
     assert [str(value) for value in held.to_pylist()] == ["99"]
     with pytest.raises(ValueError, match="too many digits"):
-        decimals(spare(b"\xf0"), np.zeros(1, np.int64), np.zeros(1, np.bool_), 2, 0)
+        decimals(with_spare_bytes(b"\xf0"), np.zeros(1, np.int64), np.zeros(1, np.bool_), 2, 0)
 
 
 def test_a_short_format_description_is_refused_by_name() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.ingest.database.buffers import with_spare_bytes
 from penstock.ingest.mysql.binlog.row_layout import RowImageLayout, walk
-from penstock.ingest.mysql.values.arrays import spare
 
 Row = list[bytes | None]
 layouts = st.lists(st.sampled_from([0, 1, 2, 3, 5, 8, -1, -2, -3, -4]), min_size=1, max_size=20).map(tuple)
@@ -60,7 +60,7 @@ def test_every_row_of_every_event_is_found_in_order(widths: tuple[int, ...], siz
     dice = random.Random(seed)
     events = [[random_row(widths, dice) for _ in range(size)] for size in sizes]
     raw, start, end = place_events(events, [widths])
-    data = spare(raw)
+    data = with_spare_bytes(raw)
     images = walk(data, start, end, [RowImageLayout(widths)])[0]
     wanted = [(event, number, row) for event, rows in enumerate(events) for number, row in enumerate(rows)]
     assert list(zip(images.lane.tolist(), images.step.tolist(), strict=True)) == [(e, n) for e, n, _ in wanted]
@@ -72,9 +72,9 @@ def test_images_before_and_after_may_be_laid_out_apart() -> None:
     widths = [(4,), (-1, 2)]
     events = [[[b"aaaa"], [b"x", b"11"], [b"bbbb"], [None, b"22"]]]
     raw, start, end = place_events(events, widths)
-    before, after = walk(spare(raw), start, end, [RowImageLayout(w) for w in widths])
-    assert [cells_of(before, spare(raw), image) for image in range(2)] == [[b"aaaa"], [b"bbbb"]]
-    assert [cells_of(after, spare(raw), image) for image in range(2)] == [[b"x", b"11"], [None, b"22"]]
+    before, after = walk(with_spare_bytes(raw), start, end, [RowImageLayout(w) for w in widths])
+    assert [cells_of(before, with_spare_bytes(raw), image) for image in range(2)] == [[b"aaaa"], [b"bbbb"]]
+    assert [cells_of(after, with_spare_bytes(raw), image) for image in range(2)] == [[b"x", b"11"], [None, b"22"]]
 
 
 def test_chosen_images_keep_their_cells() -> None:
@@ -82,25 +82,25 @@ def test_chosen_images_keep_their_cells() -> None:
     dice = random.Random(7)
     rows = [random_row(widths, dice) for _ in range(20)]
     raw, start, end = place_events([rows], [widths])
-    images = walk(spare(raw), start, end, [RowImageLayout(widths)])[0].chosen(np.array([3, 17]))
-    assert [cells_of(images, spare(raw), image) for image in range(2)] == [rows[3], rows[17]]
+    images = walk(with_spare_bytes(raw), start, end, [RowImageLayout(widths)])[0].chosen(np.array([3, 17]))
+    assert [cells_of(images, with_spare_bytes(raw), image) for image in range(2)] == [rows[3], rows[17]]
 
 
 @pytest.mark.parametrize("shift", [-1, 1])
 def test_an_area_that_ends_within_a_row_is_refused(shift: int) -> None:
     raw, start, end = place_events([[[b"1234"], [b"5678"]]], [(4,)])
     with pytest.raises(ValueError, match="extends beyond"):
-        walk(spare(raw), start, end + shift, [RowImageLayout((4,))])
+        walk(with_spare_bytes(raw), start, end + shift, [RowImageLayout((4,))])
 
 
 @given(st.binary(min_size=10, max_size=300), layouts)
 def test_garbage_is_a_value_or_index_error(raw: bytes, widths: tuple[int, ...]) -> None:
     try:
-        walk(spare(raw), np.array([0]), np.array([len(raw)]), [RowImageLayout(widths)])
+        walk(with_spare_bytes(raw), np.array([0]), np.array([len(raw)]), [RowImageLayout(widths)])
     except (ValueError, IndexError):
         pass
 
 
 def test_an_empty_layout_does_not_walk_for_ever() -> None:
     with pytest.raises(ValueError, match="extends beyond"):
-        walk(spare(b"abc"), np.array([0]), np.array([3]), [RowImageLayout(())])
+        walk(with_spare_bytes(b"abc"), np.array([0]), np.array([3]), [RowImageLayout(())])

@@ -14,13 +14,13 @@ from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.query import Query, parse_query
 from penstock.ingest.mysql.binlog.segment import QUERY
 from penstock.ingest.mysql.binlog.unpack import unpacked
-from penstock.ingest.mysql.checkpoint_state import MySqlState
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl.statements import AlterTable, parse_ddl
 from penstock.ingest.mysql.ddl_effects import renames_column
 from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.recorded_history import DefinitionStore
 from penstock.ingest.mysql.types import MySqlType
 from penstock.storage.state_folder import StateFolder
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
@@ -220,7 +220,7 @@ def test_stored_definitions_may_contain_line_separators(tmp_path: Path) -> None:
     odd = "first\u2028second\u2029third\x85"
     column = MySqlColumn("id", MySqlType("int"), comment=odd)
     version = DefinitionVersion(("shop", "t"), "x.000001", 10, TableDefinition("shop", "t", (column,), ("id",)))
-    folder = MySqlState(StateFolder(str(tmp_path / "history")), StateFolder(str(tmp_path / "signals")))
+    folder = DefinitionStore(StateFolder(str(tmp_path / "history")))
     folder.add("server", [version, version])
     assert [record.version for record in folder.records()] == [version, version]
 

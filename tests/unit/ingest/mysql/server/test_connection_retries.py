@@ -8,7 +8,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from penstock.ingest.mysql.errors import ConnectionLost
+from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.mysql.server import connection
 from penstock.ingest.mysql.server.address import Secret, ServerAddress
 from penstock.ingest.mysql.server.connection import connect

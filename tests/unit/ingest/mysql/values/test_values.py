@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.ingest.database.buffers import slices, with_spare_bytes
 from penstock.ingest.mysql.definition import MySqlColumn
 from penstock.ingest.mysql.errors import ValueOutOfRange
 from penstock.ingest.mysql.types import MySqlType, parse_type
 from penstock.ingest.mysql.values import temporal
-from penstock.ingest.mysql.values.arrays import slices, spare
 from penstock.ingest.mysql.values.decimals import decimals, packed_size
 from penstock.ingest.mysql.values.labels import bits, enum_labels, set_members
 from penstock.ingest.mysql.values.rules import CellContext, ValueRules
@@ -155,7 +155,7 @@ def decimal_columns(draw: st.DrawFn) -> tuple[int, int, list[Decimal]]:
 def test_decimals_unpack_exactly_at_every_precision(column: tuple[int, int, list[Decimal]]) -> None:
     precision, scale, values = column
     width = packed_size(precision, scale)
-    data = spare(b"".join(packed(value, precision, scale) for value in values))
+    data = with_spare_bytes(b"".join(packed(value, precision, scale) for value in values))
     start = np.arange(len(values), dtype=np.int64) * width
     found = decimals(data, start, no_nulls(len(values)), precision, scale).to_pylist()
     if precision > 38:
@@ -183,7 +183,7 @@ def test_a_set_has_a_bit_per_label_and_no_bit_is_the_empty_list() -> None:
 
 
 def test_bits_keep_their_bytes_and_one_bit_is_a_truth() -> None:
-    data = spare(b"\x01\x00\x00\x01\x00")
+    data = with_spare_bytes(b"\x01\x00\x00\x01\x00")
     assert bits(data, numbers(0, 1), numbers(1, 1), no_nulls(2), 1).to_pylist() == [True, False]
     found = bits(data, numbers(0, 3), numbers(2, 2), np.array([False, True]), 9)
     assert found.to_pylist() == [b"\x01\x00", None]
@@ -195,12 +195,12 @@ def test_slices_of_any_length_come_out_whole(values: list[bytes | None]) -> None
     length = numbers(*(len(value or b"") for value in values))
     start = np.cumsum(length) - length
     null = np.array([value is None for value in values])
-    assert slices(pa.binary(), spare(content), start, length, null).to_pylist() == values
+    assert slices(pa.binary(), with_spare_bytes(content), start, length, null).to_pylist() == values
 
 
 @pytest.mark.parametrize("length", range(13))
 def test_a_short_text_at_the_very_end_beside_long_ones(length: int) -> None:
     long, short = b"x" * 100, b"y" * length
     start, size = np.array([0, 100]), np.array([100, length])
-    found = slices(pa.string(), spare(long + short), start, size, np.zeros(2, np.bool_))
+    found = slices(pa.string(), with_spare_bytes(long + short), start, size, np.zeros(2, np.bool_))
     assert found.to_pylist() == [long.decode(), short.decode()]

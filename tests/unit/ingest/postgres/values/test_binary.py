@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.ingest.mysql.values.arrays import spare
+from penstock.ingest.database.buffers import with_spare_bytes
 from penstock.ingest.postgres.types import PgType
 from penstock.ingest.postgres.values.binary import binary_column
 from penstock.ingest.postgres.values.cells import Cells
@@ -25,7 +25,7 @@ def cells(values: Sequence[bytes | None]) -> Cells:
     lengths = np.array([len(one or b"") for one in values], np.int64)
     start = np.cumsum(lengths) - lengths
     null = np.array([one is None for one in values], np.bool_)
-    return Cells(spare(b"".join(one or b"" for one in values)), start, lengths, null)
+    return Cells(with_spare_bytes(b"".join(one or b"" for one in values)), start, lengths, null)
 
 
 def numeric(value: str) -> bytes:
@@ -148,7 +148,9 @@ def test_values_that_no_type_can_store_become_null_and_are_counted(
 ) -> None:
     odd: Counter[str] = Counter()
     padding = binary + bytes(8)  # lanes are read beyond short values
-    found = binary_column(Cells(spare(padding), np.array([0]), np.array([len(binary)]), np.array([False])), kind, odd)
+    found = binary_column(
+        Cells(with_spare_bytes(padding), np.array([0]), np.array([len(binary)]), np.array([False])), kind, odd
+    )
     assert found.to_pylist() == [None]
     assert odd == {reason: 1}
     assert text_column(cells([text.encode()]), kind, odd).to_pylist() == [None]

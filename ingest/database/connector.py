@@ -1,0 +1,126 @@
+"""The base of connectors to databases: the keys that all their sections have, and what follows from them."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from abc import abstractmethod
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Annotated, ClassVar, Generic, TypeVar
+
+from pydantic import AfterValidator, Field
+
+from penstock.ingest.connector import (
+    Connector,
+    Keyless,
+    Preparation,
+    SourceConfig,
+    SourceRequest,
+    TableCapture,
+    TableName,
+)
+from penstock.ingest.database.settings import Address, DatabaseSettings
+from penstock.settings import Names, Seconds, Strict, told_in_place
+from penstock.table_pattern import TablePattern
+
+
+def _expression(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as reason:
+        raise ValueError(f"{pattern!r} is not a regular expression: {reason}") from reason
+    return pattern
+
+
+def _patterns(given: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in given:
+        with told_in_place():
+            TablePattern.of(pattern)
+    return given
+
+
+Expression = Annotated[str, AfterValidator(_expression)]
+TablePatterns = Annotated[Names, AfterValidator(_patterns)]
+
+
+class DatabaseSnapshot(Strict):
+    chunk_rows: int = Field(default=50_000, gt=0)
+    parallel: int | None = Field(
+        default=None, gt=0, description="chunks that are read at the same time; default: one per task"
+    )
+
+
+class DatabaseConfig(SourceConfig):
+    """The keys that the section of every database has."""
+
+    hostname: str
+    port: int = Field(gt=0, lt=65536)
+    username: str
+    password: str = Field(repr=False)
+    database_name: str
+    table_name: Expression = ".*"
+    tables: TablePatterns = ()
+    tables_exclude: TablePatterns = Field(
+        default=(), alias="tables.exclude", description="tables to exclude; wins over `tables`"
+    )
+    snapshot: DatabaseSnapshot = DatabaseSnapshot()
+    connect_timeout: Seconds = 30.0
+    newly_added_tables: bool = True
+    heartbeat: Seconds = Field(
+        default=10.0, description="seconds between two queries of the server's position, for freshness"
+    )
+    keyless: Keyless = "leave-out"
+
+
+C = TypeVar("C", bound=DatabaseConfig)
+S = TypeVar("S", bound=DatabaseSettings[Address])
+
+
+class DatabaseConnector(Connector[C], Generic[C, S]):
+    """A kind of database whose tables are copied, and whose log is read from there on.
+
+    The modules that connect are imported where they are used: reading a pipeline file needs none of them.
+    """
+
+    references: ClassVar[frozenset[str]] = frozenset({"password"})
+
+    @abstractmethod
+    def settings(self, config: C, request: SourceRequest) -> S:
+        """Return the settings of the source as described."""
+
+    def renames_columns(self, config: C) -> bool:
+        """Return whether renamed columns are renamed in the target table at their position in the log."""
+        return False
+
+    def captured_before(self, settings: S) -> Collection[TableName]:
+        """Return the tables captured in the past, if files of the checkpoint name them; otherwise the offsets do."""
+        return ()
+
+    def capture(self, config: C, request: SourceRequest) -> TableCapture:
+        settings = self.settings(config, request)
+        return TableCapture(
+            settings.reads_tables,
+            settings.new_tables,
+            self.renames_columns(config),
+            lambda name, left_out: replace(settings.tables, left_out=left_out).includes(*name),
+            lambda: self.captured_before(settings),
+        )
+
+    def prepared(self, settings: S, preparation: Preparation) -> S:
+        """Return the settings with the decisions that a pipeline made before its first batch."""
+        return replace(
+            settings,
+            tables=replace(settings.tables, left_out=preparation.left_out),
+            reset=preparation.reread,
+            rereads=settings.rereads or (secrets.token_hex(4) if preparation.reread else ""),
+        )
+
+    def readers(self, config: C) -> int | None:
+        return config.snapshot.parallel
+
+    def look_seconds(self, config: C) -> float:
+        return config.heartbeat
+
+    def keyless(self, config: C) -> Keyless:
+        return config.keyless

@@ -1,0 +1,165 @@
+"""The settings that the sources of all databases have: which tables, and when to read tables again.
+
+Plain data, safe to pickle and to print.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from penstock.ingest.connector import TableName, TableSelection
+from penstock.storage.state_folder import StateFolder
+from penstock.table_pattern import TablePattern
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 60.0  # how long a running pipeline waits for an unreachable server
+BYTES_PER_CHANGE = 200  # in the log; an estimate, for limits given in rows
+MAX_CHUNKS = 400  # per batch, because the bounds of chunks are stored in its offsets
+_LOG_BYTES = 256 << 20
+_SNAPSHOT_ROWS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedTables:
+    """The selection of tables by full matches of regular expressions; excluding patterns win.
+
+    The database of a PostgreSQL table is its schema. `left_out` are tables excluded for other reasons.
+    """
+
+    databases: str = ".*"
+    tables: str = ".*"
+    including: str = ".*"
+    excluding: str | None = None
+    including_databases: str = ".*"
+    excluding_databases: str | None = None
+    left_out: frozenset[TableName] = frozenset()
+    names: str | None = None  # an expression for `database.table` as one text
+    excluding_names: str | None = None
+
+    def includes(self, database: str, table: str) -> bool:
+        return (database, table) not in self.left_out and self.matches(database, table)
+
+    def matches(self, database: str, table: str) -> bool:
+        return (
+            _matches(self.databases, database)
+            and _matches(self.tables, table)
+            and _matches(self.including, table)
+            and _matches(self.including_databases, database)
+            and not _matches(self.excluding, table)
+            and not _matches(self.excluding_databases, database)
+            and (self.names is None or _matches(self.names, f"{database}.{table}"))
+            and not _matches(self.excluding_names, f"{database}.{table}")
+        )
+
+
+def _matches(pattern: str | None, name: str) -> bool:
+    return pattern is not None and re.fullmatch(pattern, name) is not None
+
+
+def names_pattern(tables: Sequence[str]) -> str | None:
+    """Return one regular expression that matches `database.table` for all of the tables; None if there are none."""
+    return "|".join(f"(?:{TablePattern.of(table).regex.pattern})" for table in tables) or None
+
+
+def selected_by(selection: TableSelection) -> tuple[str, str | None, str, str | None]:
+    """Return the pipeline's selection as the fields of `CapturedTables`, from `including` on."""
+    return (
+        selection.including_tables,
+        selection.excluding_tables,
+        selection.including_databases,
+        selection.excluding_databases,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RereadRequest:
+    """A request of a user to read `tables` again, given as `table` or `database.table`."""
+
+    name: str
+    tables: tuple[str, ...]
+
+    def names(self, table: TableName) -> bool:
+        return not {table[1], ".".join(table)}.isdisjoint(self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class RereadRequests:
+    """The requests of users to read tables again: one file each in a folder of the checkpoint."""
+
+    folder: StateFolder
+
+    def pending(self, noted: Collection[str]) -> list[RereadRequest]:
+        """Return the requests that the offsets do not name yet, and delete the others.
+
+        A request is deleted only after offsets that name it were stored: a crash before that repeats it.
+        """
+        found = []
+        for name in self.folder.names():
+            content = self.folder.read(name)
+            if name in noted:
+                self.folder.delete(name)
+            elif content is not None:
+                found.append(RereadRequest(name, tuple(json.loads(content)["tables"])))
+        return found
+
+
+def requested_tables(requests: Sequence[RereadRequest], captured: Sequence[TableName]) -> list[TableName]:
+    """Return the captured tables that the requests name, and log names of no captured table."""
+    names = [name for name in captured if any(request.names(name) for request in requests)]
+    asked = {table for request in requests for table in request.tables}
+    unknown = asked - {word for name in names for word in (name[1], ".".join(name))}
+    if unknown:
+        log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(sorted(unknown)))
+    log_reread(names)
+    return names
+
+
+def log_reread(names: Sequence[TableName]) -> None:
+    log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
+
+
+class Address(Protocol):
+    """The address of a server. `patience` is how long to wait, in seconds, for one that cannot be reached."""
+
+    @property
+    def patience(self) -> float: ...
+
+
+A_co = TypeVar("A_co", bound=Address, covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSettings(Generic[A_co]):
+    """The settings of a database source.
+
+    `rereads` is a request that the offsets do not contain yet: empty the tables in `reset`, or all, and read them
+    again. With `rereads_when_lost` this is done too if the log is gone. With `keyless_stops`, a table without a key is
+    an error.
+    """
+
+    server: A_co
+    tables: CapturedTables
+    requests: RereadRequests
+    new_tables: bool = True
+    keyless_stops: bool = False
+    rereads: str = ""
+    reset: tuple[TableName, ...] = ()
+    rereads_when_lost: bool = False
+    log_bytes: int = _LOG_BYTES
+    snapshot_rows: int = _SNAPSHOT_ROWS
+
+    @property
+    @abstractmethod
+    def reads_tables(self) -> bool:
+        """True if a new pipeline first reads the rows that the tables have."""
+
+    def is_requested(self, reread: str) -> bool:
+        """Return whether tables are to be read again, given the last request that was carried out."""
+        return bool(self.rereads) and self.rereads != reread

@@ -1,0 +1,104 @@
+"""A database as a `ChangeSource`: its planner, which is created where batches are planned, and repeated plans."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from penstock.errors import SourceError
+from penstock.ingest.database.settings import Address, DatabaseSettings
+from penstock.ingest.source import Limit, Offsets
+
+log = logging.getLogger(__name__)
+
+CHUNK_WEIGHT = 5 << 20  # of a full chunk as a range, in bytes of the log
+_ATTEMPTS = 3
+
+
+class BatchPlanner(Protocol):
+    """The planner of batches. `at_barrier`: the last batch ends before a change of a whole table, or applies one.
+
+    Its states (`Any` here) have the methods `to_json` and `from_json` of their database's offsets.
+    """
+
+    at_barrier: bool
+
+    def begin(self) -> Any:
+        """Return the start of a pipeline without a checkpoint."""
+
+    def next(self, before: Any, limit: Limit, until: Any) -> Any:
+        """Return the end of the batch after `before`, with its content; None if there is nothing to do."""
+
+
+S = TypeVar("S", bound=DatabaseSettings[Address])
+P = TypeVar("P", bound=BatchPlanner)
+
+
+@dataclass(slots=True)
+class DatabaseSource(ABC, Generic[S, P]):
+    """A source over one server. Offsets contain the whole content of their batch, so it is the same at every read."""
+
+    settings: S
+    _planner: P | None = field(default=None, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[DatabaseSource[S, P]], tuple[S]]:
+        return type(self), (self.settings,)
+
+    @property
+    def planner(self) -> P:
+        self._planner = self._planner or self.new_planner()
+        return self._planner
+
+    @abstractmethod
+    def new_planner(self) -> P:
+        """Return a planner that knows only the settings."""
+
+    @abstractmethod
+    def progress_at(self, offsets: Offsets) -> Any:
+        """Return the planner's state that these offsets contain."""
+
+    @abstractmethod
+    def position_at(self, offsets: Offsets) -> Any:
+        """Return the position in the log of offsets that `available` returned."""
+
+    def initial_offsets(self) -> Offsets:
+        # The position is determined together with the first end, which the checkpoint stores.
+        return {}
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._end_of_batch(start, limit, until)
+            except SourceError as error:
+                # A failed plan may have changed the planner's knowledge of tables; both are discarded.
+                self._planner = None
+                if not self.plans_again(error, attempt) or attempt == _ATTEMPTS - 1:
+                    raise
+                log.warning(
+                    "event=plan_again try=%d of=%d waits=%gs reason=%s",
+                    attempt + 2,
+                    _ATTEMPTS,
+                    self.settings.server.patience,
+                    error.message,
+                )
+        raise AssertionError
+
+    def plans_again(self, error: SourceError, attempt: int) -> bool:
+        """Return whether a plan that failed is repeated by a new planner."""
+        return error.retryable
+
+    def _end_of_batch(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
+        stop = None if until is None else self.position_at(until)
+        begin = self.progress_at(start) if "server" in start else self.planner.begin()
+        end = self.planner.next(begin, limit, stop)
+        if end is not None:
+            return dict(end.to_json())
+        return start if "server" in start else dict(begin.to_json())
+
+    def at_barrier(self) -> bool:
+        return self._planner is not None and self._planner.at_barrier
+
+    def close(self) -> None:
+        self._planner = None

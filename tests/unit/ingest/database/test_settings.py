@@ -1,0 +1,54 @@
+"""The selection of tables, and the requests of users to read tables again."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from penstock.ingest.database.settings import CapturedTables, RereadRequests, names_pattern, requested_tables
+from penstock.storage.state_folder import StateFolder
+
+
+def requests_in(folder: Path, **tables: list[str]) -> RereadRequests:
+    requests = RereadRequests(StateFolder(str(folder)))
+    for name, names in tables.items():
+        requests.folder.write(f"{name}.json", json.dumps({"tables": names}).encode())
+    return requests
+
+
+def test_excluding_patterns_win_and_match_the_whole_name() -> None:
+    tables = CapturedTables(
+        "shop", including="orders.*", excluding="orders_old", left_out=frozenset({("shop", "orders2")})
+    )
+    assert tables.includes("shop", "orders")
+    assert tables.includes("shop", "orders_1")
+    assert not tables.includes("shop", "orders_old")
+    assert not tables.includes("shop", "orders2")
+    assert not tables.includes("shop2", "orders")
+    assert not tables.includes("shop", "my_orders")
+
+
+def test_names_select_by_database_and_table_as_one_text() -> None:
+    tables = CapturedTables(names=names_pattern(["shop.*", "erp.orders"]), excluding_names=names_pattern(["shop.log"]))
+    assert [name for name in ("orders", "log") if tables.includes("shop", name)] == ["orders"]
+    assert [name for name in ("orders", "log") if tables.includes("erp", name)] == ["orders"]
+    assert names_pattern(()) is None
+
+
+def test_requests_are_deleted_once_the_offsets_name_them(tmp_path: Path) -> None:
+    requests = requests_in(tmp_path, a=["shop.t"], b=["u"])
+    assert [request.name for request in requests.pending(())] == ["a.json", "b.json"]
+    assert [request.tables for request in requests.pending(["a.json"])] == [("u",)]
+    assert requests.folder.names() == ["b.json"]
+
+
+def test_request_names_a_table_with_or_without_its_database(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    captured = [("shop", "t"), ("erp", "t"), ("erp", "u"), ("erp", "v")]
+    with caplog.at_level(logging.INFO):
+        names = requested_tables(requests_in(tmp_path, a=["shop.t", "u"], b=["w"]).pending(()), captured)
+    assert names == [("shop", "t"), ("erp", "u")]
+    assert "event=signal_unknown tables=w note=no such table is captured" in caplog.messages
+    assert "event=tables_read_again tables=shop.t,erp.u" in caplog.messages

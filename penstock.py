@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from penstock.pipelines.spark_source.registration import register
     from penstock.table.catalog.catalog import Catalog
     from penstock.table.catalog.path_tables import create_table, open_table
+    from penstock.table.errors import BranchMissing, SnapshotMissing, TagMissing
     from penstock.table.handle import (
         Table,
     )
-    from penstock.table.meta.errors import BranchMissing, SnapshotMissing, TagMissing
     from penstock.table.meta.store import TableMissing
     from penstock.table.schema.changes import (
         AddColumn,
@@ -66,7 +66,7 @@ _HOMES = {
     "penstock.table.catalog.catalog": ("Catalog",),
     "penstock.table.catalog.path_tables": ("create_table", "open_table"),
     "penstock.table.handle": ("Table",),
-    "penstock.table.meta.errors": ("BranchMissing", "SnapshotMissing", "TagMissing"),
+    "penstock.table.errors": ("BranchMissing", "SnapshotMissing", "TagMissing"),
     "penstock.table.meta.store": ("TableMissing",),
     "penstock.table.schema.changes": (
         "AddColumn",

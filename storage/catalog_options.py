@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 
 from penstock.errors import ConfigError, nearest
-from penstock.storage.known_options import is_store_option
+from penstock.storage.options import is_store_option
 
 log = logging.getLogger(__name__)
 

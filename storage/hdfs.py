@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, StoreError
 from penstock.references import masked, resolve
-from penstock.storage.base import Entry
-from penstock.storage.output import Output
+from penstock.storage.base import Entry, Output
 
 try:
     import hdfs_native

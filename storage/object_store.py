@@ -19,9 +19,8 @@ from obstore import exceptions, store
 
 from penstock.errors import ConfigError
 from penstock.references import masked, resolve
-from penstock.storage.base import Entry
+from penstock.storage.base import Entry, Output
 from penstock.storage.object_store_errors import explained, is_bucket_missing
-from penstock.storage.output import Output
 
 FOLDER_MARK = ".penstock-folder"
 # Minimum size of a ranged read: waiting for the first byte takes longer than transferring the first megabyte.

@@ -11,9 +11,8 @@ from penstock.errors import ConfigError
 from penstock.references import resolve
 from penstock.storage.base import Storage, put_if_absent
 from penstock.storage.catalog_options import check_catalog
-from penstock.storage.known_options import check_known
 from penstock.storage.local import LocalStorage
-from penstock.storage.options import azure_config, gcs_config, s3_config
+from penstock.storage.options import azure_config, check_known, gcs_config, s3_config
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>/.*)?", re.DOTALL)
 _KNOWN = "file, s3, s3a, gs, abfs, abfss, hdfs"

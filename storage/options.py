@@ -1,16 +1,20 @@
-"""Conversion of the options for a store's endpoint and credentials to obstore's configuration.
+"""The options of a store: the names that are accepted, and their conversion to obstore's configuration.
 
 Paimon's and Hadoop's names for the same setting are all accepted: `s3.access-key`, `s3a.access-key`,
-`fs.s3a.access.key`.
+`fs.s3a.access.key`. A misspelt name is refused before the store is contacted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import logging
+from collections.abc import Iterable, Mapping
 
-from penstock.errors import ConfigError
-from penstock.storage.known_options import OBSTORE, S3_PREFIXES
+from penstock.errors import ConfigError, nearest
 
+log = logging.getLogger(__name__)
+
+S3_PREFIXES = ("fs.s3a.", "fs.s3.", "s3a.", "s3.")
 _S3_NAMES = {
     "access.key": "access_key_id",
     "secret.key": "secret_access_key",
@@ -19,6 +23,76 @@ _S3_NAMES = {
     "endpoint.region": "region",
     "region": "region",
 }
+_ACCEPTED_S3_NAMES = (*_S3_NAMES, "aws.credentials.provider", "path.style.access", "connection.ssl.enabled")
+_ACCEPTED = frozenset(
+    {
+        *(prefix + name for prefix in S3_PREFIXES for name in _ACCEPTED_S3_NAMES),
+        "fs.gs.auth.service.account.json.keyfile",
+        "google.cloud.auth.service.account.json.keyfile",
+        "fs.azure.account.key",
+        "security.kerberos.login.principal",
+        "security.kerberos.login.keytab",
+        "local.sync",
+    }
+)
+# Names that end with an account, or that only the store's client can check.
+OBSTORE = "object-store."
+_ACCEPTED_PREFIXES = ("fs.azure.account.key.", "fs.viewfs.", "hadoop.", OBSTORE)
+_FAMILIES = ("s3", "fs.", "gs.", "google.cloud.", "azure.", "security.kerberos.", "local.", "object.", "objectstore.")
+# Tuning of Hadoop's own client. Other clients have no such settings and work without them.
+_TUNING_WORDS = """
+    attempts block bucket buffer bulk change committer connection directory etag executor experimental fast impl
+    input list max metadatastore multiobjectdelete multipart optimized paging prefetch readahead retry s3guard
+    select signing socket ssl threads user vectored
+"""
+_TUNING = frozenset(_TUNING_WORDS.split())
+_NEAR = 0.85
+
+
+def check_known(names: Iterable[str]) -> None:
+    """Raise ConfigError for a name that resembles an accepted one.
+
+    Log a warning for other unknown names that look like a store option.
+    """
+    for name in names:
+        plain = name.lower().replace("-", ".")
+        if _is_accepted(name) or not plain.startswith(_FAMILIES):
+            continue
+        if plain.startswith(("object.store.", "objectstore.")):
+            raise _misspelt(name, OBSTORE + plain.partition("store.")[2].replace(".", "_"))
+        near = nearest(plain, sorted(_ACCEPTED), cutoff=_NEAR)
+        if near:
+            raise _misspelt(name, near)
+        if not _is_tuning(plain):
+            _warn(name)
+
+
+def is_store_option(name: str) -> bool:
+    """Return whether an option looks like one of a store, even if it is misspelt."""
+    return _is_accepted(name) or name.lower().replace("-", ".").startswith(_FAMILIES)
+
+
+def _is_accepted(name: str) -> bool:
+    if name.startswith(S3_PREFIXES):
+        return name.replace("-", ".") in _ACCEPTED
+    return name in _ACCEPTED or name.startswith(_ACCEPTED_PREFIXES)
+
+
+def _misspelt(name: str, near: str) -> ConfigError:
+    return ConfigError(f"{name!r} is not a store option", hint=f"did you mean {near}?")
+
+
+def _is_tuning(plain: str) -> bool:
+    prefix = next((prefix for prefix in S3_PREFIXES if plain.startswith(prefix)), None)
+    return prefix is not None and plain.removeprefix(prefix).split(".")[0] in _TUNING
+
+
+@functools.lru_cache(maxsize=256)
+def _warn(name: str) -> None:
+    """Log the warning, once per process and option."""
+    log.warning(
+        "store option has no effect option=%s hint=write options of the obstore client as object-store.NAME", name
+    )
 
 
 def s3_config(bucket: str, options: Mapping[str, str]) -> dict[str, str]:

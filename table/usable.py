@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import ALONE, BucketMode, Layout, postponed_layout
+from penstock.table.errors import FormatUnknown
 from penstock.table.files.encoding import encoding_of
-from penstock.table.files.errors import FormatUnknown
 from penstock.table.maintenance.partition_times import PartitionTimes
 from penstock.table.maintenance.tag_periods import TagPeriod
 from penstock.table.merge.engines.registry import merge_engine, merge_spec

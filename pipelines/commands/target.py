@@ -117,7 +117,7 @@ def _zoned(written: str) -> datetime:
 
 def millis(given: Given, flag: str) -> int | None:
     """A span of time: `7 d`, `30 min`; Java's ISO form (`P7D`, `PT30M`) is not taken."""
-    from penstock.table.options.values import parse_duration
+    from penstock.table.options.kinds import parse_duration
 
     found = text(given, flag)
     return None if found is None else parse_duration(found)

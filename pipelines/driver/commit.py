@@ -15,10 +15,10 @@ from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import CommittedSnapshots, Committer
+from penstock.table.commit.completion import only_compaction
 from penstock.table.commit.conflicts import ForeignWriter
-from penstock.table.commit.prepared_files import only_compaction
+from penstock.table.errors import HistoryExpired
 from penstock.table.meta.entries import CommitMessage
-from penstock.table.meta.errors import HistoryExpired
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 

@@ -15,7 +15,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
-from penstock.table.meta.errors import SnapshotMissing
+from penstock.table.errors import SnapshotMissing
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import SnapshotRange, between_splits, read_between, snapshot_or_changelog
 from penstock.table.read.filter import RowFilter
@@ -24,7 +24,7 @@ from penstock.table.read.scan import Scan
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.system.handle import SystemTable
+from penstock.table.system.tables import SystemTable
 from penstock.table.values.arrow_types import arrow_schema
 
 

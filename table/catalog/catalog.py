@@ -19,7 +19,7 @@ from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
 from penstock.table.schema.changes import SchemaChange, SetOption
 from penstock.table.schema.new_schema import ColumnLike, create_schema
-from penstock.table.system.handle import SystemTable
+from penstock.table.system.tables import SystemTable
 from penstock.table.usable import check_name, check_usable
 from penstock.table.values.html import rows_html
 

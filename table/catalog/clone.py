@@ -15,8 +15,7 @@ from penstock.table.maintenance.file_deletion import with_folders
 from penstock.table.maintenance.reachable import ReferencedFiles
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.paths import external
-from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.snapshot_json import snapshot_json
+from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore
 
 _PLACES = {"path"}  # options that apply only to the old table

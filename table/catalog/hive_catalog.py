@@ -23,7 +23,7 @@ from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_de
 from penstock.table.catalog.hive_objects import is_external, is_paimon, new_database, new_table
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.options.values import parse_boolean, parse_duration
+from penstock.table.options.kinds import parse_boolean, parse_duration
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 

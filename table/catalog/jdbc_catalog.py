@@ -20,7 +20,7 @@ from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.jdbc_database import DuplicateRow, JdbcDatabase, Session
 from penstock.table.catalog.jdbc_lock import JdbcLocks, LockedCommits
 from penstock.table.meta.store import TableCommits, TableMissing, TableStore
-from penstock.table.options.values import parse_boolean, parse_duration, parse_integer
+from penstock.table.options.kinds import parse_boolean, parse_duration, parse_integer
 from penstock.table.schema.table_schema import TableSchema
 
 TABLES = "paimon_tables"

@@ -10,7 +10,7 @@ from penstock.errors import CommitConflict, PenstockError, StoreError
 from penstock.storage.base import store_error
 from penstock.table.commit.changes import Changes, record_delta, with_row_ids
 from penstock.table.commit.manifest_lists import ManifestListWriter
-from penstock.table.meta.errors import ManifestMissing
+from penstock.table.errors import ManifestMissing
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.commits import (

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.changes import Changes
-from penstock.table.meta.avro_container import manifest_codec
+from penstock.table.meta.container import manifest_codec
 from penstock.table.meta.data_file import EMPTY_STATS
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile
 from penstock.table.meta.live import base_manifests, delta_manifests, index_entries, manifest_entries
-from penstock.table.meta.manifest import write_index_manifest, write_manifest, write_manifest_list
+from penstock.table.meta.manifest import partition_stats, write_index_manifest, write_manifest, write_manifest_list
 from penstock.table.meta.manifest_merge import merge_manifests
-from penstock.table.meta.partition_stats import partition_stats
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.commits import MANIFEST_DELETE_FILE_DROP_STATS, MANIFEST_TARGET_FILE_SIZE

@@ -20,8 +20,7 @@ from typing import Any
 
 from penstock.storage.private_folder import private_folder
 from penstock.table.buckets.layout import Layout
-from penstock.table.dynamic_buckets.index_advance import IndexAdvance
-from penstock.table.dynamic_buckets.index_build import TableKeys
+from penstock.table.dynamic_buckets.index_build import IndexAdvance, TableKeys
 from penstock.table.dynamic_buckets.index_runs import (
     KeyRun,
 )

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from penstock.table.files.errors import NullRefused
-from penstock.table.files.parquet.relayout import relayout_column
+from penstock.table.errors import NullRefused
+from penstock.table.files.relayout import relayout_column
 from penstock.table.options.files import DATA_FILE_THIN_MODE
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import KEY_PREFIX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
-from penstock.table.files.errors import FormatUnknown
+from penstock.table.errors import FormatUnknown
 from penstock.table.options.changelogs import CHANGELOG_FILE_COMPRESSION, CHANGELOG_FILE_FORMAT
 from penstock.table.options.files import (
     AVRO_CODEC,
@@ -21,8 +21,8 @@ from penstock.table.options.files import (
     PARQUET_ENABLE_DICTIONARY,
     PARQUET_PAGE_SIZE,
 )
+from penstock.table.options.kinds import choose
 from penstock.table.options.table_options import TableOptions
-from penstock.table.options.values import choose
 
 FORMATS = ("parquet", "orc", "avro")
 _CODECS = {

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError, StoreError, TableCorrupt
 from penstock.storage.base import Storage, store_error
+from penstock.table.errors import FormatUnknown
 from penstock.table.files.avro import reader as avro
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, has_nanoseconds
 from penstock.table.files.conditions import ColumnCondition
-from penstock.table.files.errors import FormatUnknown
 from penstock.table.files.orc import reader as orc
 from penstock.table.files.parquet import reader as parquet
 from penstock.table.meta.data_file import DataFile

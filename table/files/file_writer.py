@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 from penstock.row_kinds import is_retract
 from penstock.storage.base import Storage
 from penstock.table.files.avro.reader import AvroWriter
-from penstock.table.files.chars import trim_chars
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, file_fields, row_fields
 from penstock.table.files.encoding import Encoding, encoding_of
 from penstock.table.files.orc.reader import OrcWriter
 from penstock.table.files.parquet.reader import ParquetWriter
-from penstock.table.files.parquet.relayout import relayout
+from penstock.table.files.relayout import relayout, trim_chars
 from penstock.table.files.statistics import FileStatistics, StatsMode, stats_modes
 from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource, wall_millis
 from penstock.table.options.changelogs import CHANGELOG_FILE_PREFIX

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.files.columns import has_nanoseconds
-from penstock.table.files.moments import UNIT_NANOS
+from penstock.table.files.relayout import UNIT_NANOS
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats
 from penstock.table.options.changelogs import CHANGELOG_FILE_STATS_MODE
 from penstock.table.options.files import (

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Sequence
 
 from penstock.errors import CommitConflict, ConfigError
+from penstock.table.errors import BranchMissing
 from penstock.table.maintenance.rollback import RollbackResult, delete_changelogs_after, set_consumers_back
 from penstock.table.maintenance.tags import tag_files
-from penstock.table.meta.errors import BranchMissing
-from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.snapshot_json import snapshot_json
+from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import tag_json
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH

@@ -10,8 +10,7 @@ from penstock.errors import CommitConflict
 from penstock.storage.base import put_if_absent
 from penstock.table.maintenance.tags import snapshot_or_tagged, tag_files
 from penstock.table.meta.consumer_files import ConsumerFiles
-from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.snapshot_json import snapshot_json
+from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import Tag
 

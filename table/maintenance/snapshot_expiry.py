@@ -10,7 +10,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from penstock.errors import TableCorrupt
-from penstock.table.maintenance.changelog_expiry import before_consumers, has_changelog, with_changelogs_expired
+from penstock.table.maintenance.changelog_expiry import (
+    Retention,
+    before_consumers,
+    has_changelog,
+    with_changelogs_expired,
+)
 from penstock.table.maintenance.file_deletion import ExpiryResult, UnusedFiles, sweep
 from penstock.table.maintenance.reachable import (
     has_delta_as_changelog,
@@ -19,7 +24,6 @@ from penstock.table.maintenance.reachable import (
     tags_around,
     taken_away,
 )
-from penstock.table.maintenance.retention import Retention
 from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore

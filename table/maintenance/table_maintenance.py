@@ -8,6 +8,7 @@ from typing import Self
 
 from penstock.errors import ConfigError
 from penstock.table.description import TableDescription
+from penstock.table.errors import SnapshotMissing
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintenance.changelog_expiry import expire_changelogs
 from penstock.table.maintenance.done_partitions import mark_partitions_done
@@ -27,7 +28,6 @@ from penstock.table.maintenance.tags import (
 )
 from penstock.table.maintenance.upkeep import Upkeep, expire_consumers, keep_up
 from penstock.table.meta.consumer_files import ConsumerFiles
-from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.operations.repair import (
     RepairResult,

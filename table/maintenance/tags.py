@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.errors import ConfigError
+from penstock.table.errors import SnapshotMissing
 from penstock.table.maintenance.done_partitions import write_success
 from penstock.table.maintenance.file_deletion import NEVER, SweepResult, UnusedFiles, sweep
 from penstock.table.maintenance.reachable import held_by_changelogs, nearest_before, tagged
 from penstock.table.meta.entries import FileKind
-from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore

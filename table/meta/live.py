@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from penstock.errors import TableCorrupt
+from penstock.table.errors import HistoryExpired, ManifestMissing
 from penstock.table.meta.entries import Bucket, FileKind, IndexEntry, ManifestEntry, ManifestFile
-from penstock.table.meta.errors import HistoryExpired, ManifestMissing
 from penstock.table.meta.manifest import read_index_manifest, read_manifest, read_manifest_list
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore

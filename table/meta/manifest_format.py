@@ -9,7 +9,7 @@ from typing import Any
 
 from fastavro import parse_schema
 
-from penstock.table.meta.avro_container import REQUIRED, RecordShape, layout
+from penstock.table.meta.container import REQUIRED, RecordShape, layout
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats, DataFile
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile, VectorRange
 from penstock.table.meta.manifest_decoder import MANIFEST_VERSION, decode_entries

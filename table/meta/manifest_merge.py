@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from penstock.errors import TableCorrupt
 from penstock.table.meta.entries import Bucket, FileKind, ManifestEntry, ManifestFile
-from penstock.table.meta.partition_stats import may_hold
+from penstock.table.meta.manifest import may_hold
 from penstock.table.options.commits import (
     MANIFEST_FULL_COMPACTION_THRESHOLD_SIZE,
     MANIFEST_MERGE_MIN_COUNT,

@@ -8,9 +8,8 @@ from decimal import Decimal
 
 from penstock.errors import TableCorrupt, nearest
 from penstock.storage.base import Storage, put_if_absent
-from penstock.table.meta.errors import TagMissing
-from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.snapshot_json import snapshot_node, snapshot_of
+from penstock.table.errors import TagMissing
+from penstock.table.meta.snapshot import Snapshot, snapshot_node, snapshot_of
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder
 from penstock.table.values.names import LONGEST_NEW, path_step

@@ -10,8 +10,14 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.table.buckets.bucket_state import BucketState
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.committer import CommittedSnapshots, Committer
-from penstock.table.commit.completion import Completion, CompletionResult
-from penstock.table.commit.prepared_files import compacted_buckets, discard, fate_of, only_compaction
+from penstock.table.commit.completion import (
+    Completion,
+    CompletionResult,
+    compacted_buckets,
+    discard,
+    fate_of,
+    only_compaction,
+)
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore

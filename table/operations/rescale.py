@@ -9,8 +9,7 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.commit_checks import contents
 from penstock.table.commit.committer import Committer
-from penstock.table.commit.completion import Completion
-from penstock.table.commit.prepared_files import compacted_buckets, discard, only_compaction
+from penstock.table.commit.completion import Completion, compacted_buckets, discard, only_compaction
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
+from penstock.table.errors import ManifestMissing, SnapshotMissing
 from penstock.table.meta.entries import FileKind, ManifestEntry
-from penstock.table.meta.errors import ManifestMissing, SnapshotMissing
 from penstock.table.meta.live import changelog_entries, delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore

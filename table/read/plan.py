@@ -19,8 +19,7 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
 from penstock.table.options.scans import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
-from penstock.table.read.facts import key_facts, partition_facts, value_facts
-from penstock.table.read.pruning import possible, required_values
+from penstock.table.read.pruning import key_facts, partition_facts, possible, required_values, value_facts
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.hashing import bucket_of, hash_rows
 from penstock.table.values.html import rows_html

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock.errors import ConfigError
-from penstock.table.meta.errors import SnapshotMissing
+from penstock.table.errors import SnapshotMissing
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError, did_you_mean
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
-from penstock.table.options.values import parse_duration
+from penstock.table.options.kinds import parse_duration
 from penstock.table.sql.context import SqlContext, done, one_column
 from penstock.table.sql.statements import Call
 

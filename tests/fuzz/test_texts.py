@@ -17,7 +17,7 @@ from penstock.schema_evolution.expressions.evaluate import evaluated
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.expressions.time_functions import Moment
 from penstock.schema_evolution.text_casts import Misfits
-from penstock.table.meta.snapshot_json import snapshot_of
+from penstock.table.meta.snapshot import snapshot_of
 from penstock.table.meta.tag_files import parse_tag
 from penstock.table.schema.json_file import JsonFile
 from penstock.table.schema.schema_files import parse_schema

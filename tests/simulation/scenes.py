@@ -16,10 +16,9 @@ from typing import Any
 from penstock.errors import CommitConflict, StoreError
 from penstock.storage.environment import Environment
 from penstock.table.dynamic_buckets.assigner import Assigner
+from penstock.table.errors import ManifestMissing
 from penstock.table.handle import Table
-from penstock.table.meta.errors import ManifestMissing
-from penstock.table.meta.snapshot import CommitKind, Snapshot
-from penstock.table.meta.snapshot_json import parse_snapshot
+from penstock.table.meta.snapshot import CommitKind, Snapshot, parse_snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.values.types import type_json
 from tests.golden.relations import Relation

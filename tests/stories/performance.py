@@ -11,8 +11,7 @@ from penstock.table.handle import Table
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.live import live_entries
-from penstock.table.meta.snapshot import CommitKind, Snapshot
-from penstock.table.meta.snapshot_json import parse_snapshot
+from penstock.table.meta.snapshot import CommitKind, Snapshot, parse_snapshot
 from penstock.table.meta.store import TableMissing, TableStore
 from tests.golden.relations import difference
 from tests.invariants import check_invariants

@@ -42,7 +42,7 @@ ALLOWED = Counter(
         ("extensions.py", "import_module"): 1,
         ("extensions.py", "getattr"): 1,
         # Literals, imported late because they are optional.
-        ("table/merge/aggregates/sketches.py", "import_module"): 1,
+        ("table/merge/aggregates/bitmaps.py", "import_module"): 1,
         ("table/catalog/jdbc_database.py", "import_module"): 1,
         # The places of the kinds of catalogs: built-in, or registered by installed packages.
         ("table/catalog/registry.py", "import_module"): 1,

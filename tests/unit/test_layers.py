@@ -38,13 +38,14 @@ LAYERS = {
 # From the ground up: a module or package may import those on its own floor and below. All must be on a floor.
 FLOORS = {
     "storage": [
-        {"base", "environment", "known_options", "object_store_errors", "private_folder"},
-        {"catalog_options", "options", "output"},
+        {"base", "environment", "options", "object_store_errors", "private_folder"},
+        {"catalog_options"},
         {"local", "object_store", "hdfs"},
         {"open"},
         {"state_folder"},
     ],
     "table": [
+        {"errors"},
         {"values"},
         {"options", "orc_metadata"},
         {"schema"},

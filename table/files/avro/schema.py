@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.table.files.errors import FormatUnknown
+from penstock.table.errors import FormatUnknown
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 NAMESPACE = "org.apache.paimon.avro.generated"

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.files.errors import TimestampOutOfRange
-from penstock.table.files.moments import UNIT_NANOS
-from penstock.table.files.parquet.relayout import map_leaves
+from penstock.table.errors import TimestampOutOfRange
+from penstock.table.files.relayout import UNIT_NANOS, map_leaves
 from penstock.table.values.buffers import Ints, filled_values
 
 

@@ -11,14 +11,13 @@ import pyarrow as pa
 from pyarrow import orc
 
 from penstock.errors import TableCorrupt
-from penstock.table.files.chars import char_lengths, pad_chars, trim_chars
 from penstock.table.files.columns import fitting_rows, stored_rows, stored_schema
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.orc.assembly import OrcAssembly
 from penstock.table.files.orc.early_times import as_nanoseconds, as_seconds, has_early_fractions, with_unit
 from penstock.table.files.orc.timestamps import WriterClock, with_nanoseconds, with_seconds
-from penstock.table.files.parquet.relayout import map_leaves, nested, relayout
+from penstock.table.files.relayout import char_lengths, map_leaves, nested, pad_chars, relayout, trim_chars
 from penstock.table.orc_metadata.tail import OrcTail
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType

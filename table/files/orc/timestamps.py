@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.files.moments import moments
 from penstock.table.files.orc.early_times import unrounded
+from penstock.table.files.relayout import moments
 from penstock.table.orc_metadata.protobuf import Message
 from penstock.table.orc_metadata.tail import (
     HEADER,

@@ -14,10 +14,9 @@ from penstock.errors import TableCorrupt
 from penstock.table.files.columns import fitting_rows, has_nanoseconds, stored_rows, stored_schema
 from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_hold
 from penstock.table.files.encoding import Encoding
-from penstock.table.files.moments import moments
 from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
-from penstock.table.files.parquet.relayout import map_leaves, relayout
 from penstock.table.files.parquet.thrift import I32, Struct, ThriftReader, struct_bytes
+from penstock.table.files.relayout import map_leaves, moments, relayout
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import Field
 

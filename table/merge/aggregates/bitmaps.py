@@ -1,17 +1,56 @@
-"""Unions of values that each contain a set (roaring bitmaps and sketches), computed key by key."""
+"""Unions of values that each contain a set (roaring bitmaps and sketches), computed key by key.
+
+The library of sketches is an optional extra, `sketches`.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from penstock.errors import TableCorrupt
+from penstock.errors import ConfigError, TableCorrupt
 from penstock.table.merge.aggregates import roaring64
 from penstock.table.merge.aggregates.function import Inputs
-from penstock.table.merge.aggregates.sketches import unite_hll, unite_theta
+
+
+def unite_hll(sketches: list[bytes]) -> bytes:
+    """Return the union of HLL sketches."""
+    library = _library()
+    parts = [_read(library.hll_sketch, sketch) for sketch in sketches]
+    union = library.hll_union(parts[0].lg_config_k)
+    for part in parts:
+        union.update(part)
+    return bytes(union.get_result(library.tgt_hll_type.HLL_4).serialize_compact())
+
+
+def unite_theta(sketches: list[bytes]) -> bytes:
+    """Return the union of theta sketches."""
+    library = _library()
+    union = library.theta_union()
+    for sketch in sketches:
+        union.update(_read(library.compact_theta_sketch, sketch))
+    return bytes(union.get_result().serialize())
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("datasketches")
+    except ImportError as reason:
+        raise ConfigError(
+            "aggregating sketches needs the package datasketches", hint="pip install datasketches"
+        ) from reason
+
+
+def _read(kind: Any, sketch: bytes) -> Any:
+    try:
+        return kind.deserialize(sketch)
+    except (RuntimeError, IndexError) as reason:
+        raise ValueError(str(reason)) from reason
 
 
 def unions(inputs: Inputs) -> pa.Array:
@@ -25,7 +64,7 @@ def unions(inputs: Inputs) -> pa.Array:
             results.append(union(sets) if len(sets) > 1 else next(iter(sets), None))
         except ValueError as reason:
             raise TableCorrupt(
-                f"a value cannot be read by {inputs.aggregate.function.name} reads: {reason}", column=inputs.name
+                f"a value cannot be read by {inputs.aggregate.function.name}: {reason}", column=inputs.name
             ) from reason
     return pa.array(results, values.type)
 

@@ -1,16 +1,112 @@
-"""sum, product, bool_and and bool_or, computed on whole columns, with Java's overflow behaviour."""
+"""sum, product, bool_and and bool_or, computed on whole columns, with Java's overflow behaviour.
+
+Decimals are added and multiplied exactly, on the 64-bit words of Arrow's buffers.
+"""
 
 from __future__ import annotations
 
+import decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.merge.aggregates.decimals import decimal_product, decimal_sum
 from penstock.table.merge.aggregates.function import Inputs
 from penstock.table.merge.incoming_kinds import RetractRefused
-from penstock.table.values.buffers import Flags, Ints, filled_values
+from penstock.table.values.buffers import Flags, Ints, Words, decimal_words, filled_values
+
+_LOW = np.uint64(0xFFFFFFFF)
+_EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
+_QUOTIENT = decimal.Context(prec=38, rounding=decimal.ROUND_HALF_UP)
+
+
+def decimal_sum(inputs: Inputs, values: pa.Array) -> pa.Array:
+    """Return the sum of each key.
+
+    Where a sum exceeds the type it becomes null, and the next row starts a new sum, as in Java.
+
+    Java checks the precision only for types of more than 18 digits; for others a sum overflows when it exceeds 64 bits.
+    """
+    counted = (inputs.adds | inputs.retracts) & inputs.valid()
+    words = np.stack([half.view(np.uint64) for half in decimal_words(values)], axis=1)
+    words[~counted] = 0
+    limit = 10**values.type.precision if values.type.precision > 18 else 1 << 63
+    result = _sums(words, inputs)
+    present = inputs.any_of(counted)
+    for key in np.flatnonzero(_may_overflow(words, inputs, limit)):
+        rows = range(int(inputs.work.starts[key]), int(inputs.work.ends[key]))
+        sum_ = _sum_one(words, [row for row in rows if counted[row]], inputs.retracts, limit)
+        present[key] = sum_ is not None
+        result[key] = _words_of(sum_ or 0)
+    return decimal_array(result, present, values.type)
+
+
+def decimal_array(words: Words, present: Flags, type_: pa.DataType) -> pa.Array:
+    """Return 128-bit words as an array of decimals."""
+    validity = pa.array(present).buffers()[1]
+    return pa.Array.from_buffers(type_, len(words), [validity, pa.py_buffer(np.ascontiguousarray(words))])
+
+
+def _sums(words: Words, inputs: Inputs) -> Words:
+    """Return 128-bit sums computed in four limbs of 32 bits, exact up to 2**31 rows per key."""
+    sign = np.where(inputs.retracts, -1, 1)
+    low, high = words[:, 0], words[:, 1]
+    limbs = [(low & _LOW).view(np.int64), (low >> np.uint64(32)).view(np.int64)]
+    limbs += [(high & _LOW).view(np.int64), high.view(np.int64) >> 32]
+    sums = [np.add.reduceat(limb * sign, inputs.work.starts) for limb in limbs]
+    for i in range(3):
+        sums[i + 1] = sums[i + 1] + (sums[i] >> 32)
+    parts = [part.view(np.uint64) & _LOW for part in sums]
+    return np.stack([parts[0] | parts[1] << np.uint64(32), parts[2] | parts[3] << np.uint64(32)], axis=1)
+
+
+def _may_overflow(words: Words, inputs: Inputs, limit: int) -> Flags:
+    sizes = np.abs(words[:, 1].view(np.int64).astype(np.float64) * 2.0**64 + words[:, 0].astype(np.float64))
+    return np.asarray(np.add.reduceat(sizes, inputs.work.starts) >= 0.999 * limit)
+
+
+def _sum_one(words: Words, rows: list[int], retracts: Flags, limit: int) -> int | None:
+    sum_: int | None = None
+    for row in rows:
+        value = -_integer(words, row) if retracts[row] else _integer(words, row)
+        sum_ = value if sum_ is None else sum_ + value
+        if not -limit < sum_ < limit:
+            sum_ = None
+    return sum_
+
+
+def _integer(words: Words, row: int) -> int:
+    return int(words[row, 0]) | int(words[row, 1].view(np.int64)) << 64
+
+
+def _words_of(value: int) -> tuple[int, int]:
+    return value & (1 << 64) - 1, value >> 64 & (1 << 64) - 1
+
+
+def decimal_product(inputs: Inputs, values: pa.Array) -> pa.Array:
+    """Return the product of each key, key by key: each step is rounded to the column's scale, as in Java."""
+    type_, valid = values.type, inputs.valid()
+    results: list[decimal.Decimal | None] = []
+    for start, end in zip(inputs.work.starts.tolist(), inputs.work.ends.tolist(), strict=True):
+        result: decimal.Decimal | None = None
+        for row in range(start, end):
+            if valid[row] and (inputs.adds[row] or inputs.retracts[row]):
+                value = values[row].as_py()
+                if result is not None:
+                    result = _step(result, value, inputs.retracts[row], type_)
+                elif inputs.adds[row]:
+                    result = value
+        results.append(result)
+    return pa.array(results, type_)
+
+
+def _step(
+    result: decimal.Decimal, value: decimal.Decimal, divides: np.bool_, type_: pa.DataType
+) -> decimal.Decimal | None:
+    exact = _QUOTIENT.divide(result, value) if divides else _EXACT.multiply(result, value)
+    rounded = _EXACT.quantize(exact, decimal.Decimal(1).scaleb(-type_.scale))
+    return rounded if len(rounded.as_tuple().digits) <= type_.precision else None
+
 
 Numbers = np.ndarray[Any, Any]
 

@@ -12,8 +12,7 @@ from penstock.row_kinds import DELETE, RowKinds
 from penstock.table.merge.aggregates.function import Aggregate
 from penstock.table.merge.aggregates.registry import LAST_NON_NULL
 from penstock.table.merge.engines.column_options import column_aggregates, named_columns
-from penstock.table.merge.engines.plain_fields import plain_picks, result_kinds
-from penstock.table.merge.engines.sequence_groups import merge_sequence_groups
+from penstock.table.merge.engines.sequence_groups import merge_sequence_groups, plain_picks, result_kinds
 from penstock.table.merge.incoming_kinds import RetractRefused, check_retractable, check_retracts
 from penstock.table.merge.key_groups import KIND, KeyGroups, Work
 from penstock.table.merge.outcome import MergeOutcome, Outcome

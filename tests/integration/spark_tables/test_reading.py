@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import ConfigError
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.errors import SnapshotMissing
 from penstock.table.handle import Table
-from penstock.table.meta.errors import SnapshotMissing
 from tests.integration.spark_tables.shop import ORDERS, add, orders, said
 
 pytestmark = pytest.mark.spark

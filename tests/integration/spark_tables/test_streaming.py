@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.errors import SnapshotMissing
 from penstock.table.handle import Table
-from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.schema.changes import AddColumn, RenameColumn
 from tests.integration.spark_tables.shop import add, orders, said
 

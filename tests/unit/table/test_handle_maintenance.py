@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.table.errors import SnapshotMissing, TagMissing
 from penstock.table.handle import Table
-from penstock.table.meta.errors import SnapshotMissing, TagMissing
 from penstock.table.schema.type_text import parse_type_text, written
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows

@@ -11,10 +11,10 @@ from penstock.errors import CommitConflict, StoreError
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.dynamic_buckets.assigner import Assigner
+from penstock.table.errors import HistoryExpired
 from penstock.table.handle import Table
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
-from penstock.table.meta.errors import HistoryExpired
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.operations.write import TableWriter

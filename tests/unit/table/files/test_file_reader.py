@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import TableCorrupt
+from penstock.table.errors import FormatUnknown, TimestampOutOfRange
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.encoding import Encoding
-from penstock.table.files.errors import FormatUnknown, TimestampOutOfRange
 from penstock.table.files.file_reader import POSITION, FileReader
 from penstock.table.files.orc import reader as orc
 from penstock.table.files.orc.reader import OrcWriter

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.table.errors import FormatUnknown, NullRefused
 from penstock.table.files.encoding import encoding_of
-from penstock.table.files.errors import FormatUnknown, NullRefused
 from penstock.table.files.file_reader import FileReader
 from penstock.table.files.file_writer import FileNames, RollingWriter
 from penstock.table.files.statistics import greatest_prefix

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.table.errors import FormatUnknown, TimestampOutOfRange
 from penstock.table.files.encoding import FORMATS
-from penstock.table.files.errors import FormatUnknown, TimestampOutOfRange
 from penstock.table.files.file_reader import FileReader
 from penstock.table.files.file_writer import FileNames, RollingWriter
 from penstock.table.meta.data_file import DataFile

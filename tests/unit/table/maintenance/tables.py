@@ -10,8 +10,7 @@ from penstock.table.maintenance.file_deletion import with_folders
 from penstock.table.maintenance.orphans import find_orphans
 from penstock.table.maintenance.reachable import changelogs_of, lines, snapshots_of, tagged
 from penstock.table.meta.live import changelog_entries, index_entries, live_entries
-from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.snapshot_json import snapshot_json
+from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore
 from tests.golden.cases import unpacked
 from tests.simulation.store import Disk, Faults, SimStore, never

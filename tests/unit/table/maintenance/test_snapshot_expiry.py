@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigError, TableCorrupt
+from penstock.table.errors import SnapshotMissing
+from penstock.table.maintenance.changelog_expiry import Retention, RetentionRule
 from penstock.table.maintenance.file_deletion import ExpiryResult
 from penstock.table.maintenance.orphans import remove_orphans
-from penstock.table.maintenance.retention import Retention, RetentionRule
 from penstock.table.maintenance.snapshot_expiry import WEEK, expire_snapshots
 from penstock.table.maintenance.tags import create_tag, delete_tag
 from penstock.table.maintenance.upkeep import expire_consumers
 from penstock.table.meta.consumer_files import ConsumerFiles
-from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.changes import SetOption, apply_changes

@@ -13,15 +13,15 @@ from _pytest.logging import LogCaptureFixture
 
 from penstock.errors import ConfigError, TableCorrupt
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.errors import BranchMissing, SnapshotMissing, TagMissing
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import create_tag, delete_tag, expire_tags, replace_tag, tag_files
-from penstock.table.meta.errors import BranchMissing, SnapshotMissing, TagMissing
 from penstock.table.meta.live import live_entries
-from penstock.table.meta.snapshot_json import snapshot_json
+from penstock.table.meta.snapshot import snapshot_json
 from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.schema.changes import AddColumn, SetOption, evolve
 from tests.simulation.store import Died, Disk, Fault, StoreFailure, at

@@ -13,7 +13,7 @@ import pytest
 from penstock.errors import TableCorrupt
 from penstock.table.meta import avro_blocks
 from penstock.table.meta.avro_blocks import AvroBlocks
-from penstock.table.meta.avro_container import REQUIRED, RecordShape, read_records
+from penstock.table.meta.container import REQUIRED, RecordShape, read_records
 from tests.fuzz.mutations import changed, held, seeds
 
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}, {"name": "n", "type": "int"}]}

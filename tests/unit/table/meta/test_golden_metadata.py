@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.table.meta.snapshot_json import parse_snapshot, snapshot_json
+from penstock.table.meta.snapshot import parse_snapshot, snapshot_json
 from penstock.table.meta.tag_files import parse_tag, tag_json
 from penstock.table.schema.schema_files import parse_schema, schema_json
 from tests.golden.cases import case_names, unpacked

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError, TableCorrupt
-from penstock.table.meta.avro_container import manifest_codec
+from penstock.table.meta.container import manifest_codec
 from penstock.table.meta.data_file import EMPTY_ROW, EMPTY_STATS, ColumnStats, DataFile
 from penstock.table.meta.entries import (
     DELETION_VECTORS,

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from penstock.errors import TableCorrupt
 from penstock.table.meta.data_file import EMPTY_ROW, EMPTY_STATS, ColumnStats, DataFile
 from penstock.table.meta.entries import FileKind, ManifestEntry, ManifestFile
-from penstock.table.meta.manifest import read_manifest, read_manifest_list
+from penstock.table.meta.manifest import may_hold, partition_stats, read_manifest, read_manifest_list
 from penstock.table.meta.manifest_merge import live_files, merge_entries, merge_manifests
-from penstock.table.meta.partition_stats import may_hold, partition_stats
-from penstock.table.meta.snapshot_json import parse_snapshot
+from penstock.table.meta.snapshot import parse_snapshot
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.schema_files import parse_schema
 from penstock.table.values.binary_row import decode_row, encode_row

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from penstock.errors import TableCorrupt
 from penstock.storage.base import Entry
-from penstock.table.meta.errors import SnapshotMissing
-from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.errors import SnapshotMissing
+from penstock.table.meta.snapshot import CommitKind, Snapshot, parse_snapshot, snapshot_json
 from penstock.table.meta.snapshot_files import SnapshotFiles
-from penstock.table.meta.snapshot_json import parse_snapshot, snapshot_json
 from tests.unit.storage.memory_store import MemoryStore
 
 # As Java Paimon 1.3.1 wrote them: all that may be there, and as little as may be.

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError, TableCorrupt
+from penstock.table.errors import TagMissing
 from penstock.table.meta.consumer_files import Consumer, ConsumerFiles
-from penstock.table.meta.errors import TagMissing
 from penstock.table.meta.tag_files import Tag, TagFiles, parse_tag, tag_json
 from tests.unit.storage.memory_store import MemoryStore
 from tests.unit.table.meta.test_snapshot_files import LEAST, snapshot

@@ -10,12 +10,11 @@ from penstock.errors import ConfigError
 from penstock.table.options.commits import COMMIT_MIN_RETRY_WAIT
 from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER, WRITE_ONLY
 from penstock.table.options.files import FILE_COMPRESSION_PER_LEVEL, TARGET_FILE_SIZE
-from penstock.table.options.kinds import FLAG
+from penstock.table.options.kinds import FLAG, parse_duration, parse_size
 from penstock.table.options.merge_engines import FIELD_DISTINCT, FIELD_SEQUENCE_GROUP, MERGE_ENGINE, SEQUENCE_FIELD
 from penstock.table.options.partitions import TAG_PERIOD_FORMATTER
 from penstock.table.options.spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
 from penstock.table.options.table_options import TableOptions
-from penstock.table.options.values import parse_duration, parse_size
 from penstock.table.schema.table_schema import TableSchema
 
 

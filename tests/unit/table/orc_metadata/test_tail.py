@@ -11,7 +11,7 @@ from pyarrow import orc
 
 from penstock.errors import TableCorrupt
 from penstock.table.files.orc.reader import read
-from penstock.table.meta.avro_container import REQUIRED, RecordShape, read_records
+from penstock.table.meta.container import REQUIRED, RecordShape, read_records
 from penstock.table.orc_metadata.protobuf import Message
 from penstock.table.orc_metadata.tail import Kind, OrcTail
 from penstock.table.values.types import Field, parse_type

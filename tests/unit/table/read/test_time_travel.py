@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.table.errors import SnapshotMissing
 from penstock.table.handle import Table
-from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import CommitKind
 from tests.unit.table.tables import new_table, rows
 

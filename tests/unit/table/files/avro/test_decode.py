@@ -12,9 +12,9 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from penstock.table.files.avro.columns import from_avro
 from penstock.table.files.avro.decode import can_decode, decoded
 from penstock.table.files.avro.encode import encoded_blocks
+from penstock.table.files.avro.reader import from_avro
 from penstock.table.files.avro.schema import record_schema, without_logical_types
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import Field, parse_type

@@ -19,10 +19,10 @@ from penstock.table.errors import SnapshotMissing
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import SnapshotRange, between_splits, read_between, snapshot_or_changelog
 from penstock.table.read.filter import RowFilter
-from penstock.table.read.plan import Split
 from penstock.table.read.scan import Scan
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.splits import Split
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.system.tables import SystemTable
 from penstock.table.values.arrow_types import arrow_schema

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from penstock.errors import CommitConflict, PenstockError, StoreError
 from penstock.storage.base import store_error
 from penstock.table.commit.changes import Changes, record_delta, with_row_ids
+from penstock.table.commit.identity import Identity, OnlyOnce
 from penstock.table.commit.manifest_lists import ManifestListWriter
 from penstock.table.errors import ManifestMissing
-from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.commits import (
     COMMIT_MAX_RETRIES,
@@ -24,16 +25,6 @@ from penstock.table.options.table_options import TableOptions
 log = logging.getLogger(__name__)
 
 Check = Callable[[Snapshot | None, bool], Changes]
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who commits, the commit's identifier, and the watermark and properties it records in the snapshot."""
-
-    user: str
-    identifier: int
-    watermark: int | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +56,6 @@ class Retries:
         return min(self.first_wait * 2.0 ** min(attempt, 60), self.longest_wait) * (0.8 + 0.4 * jitter)
 
 
-class AlreadyCommitted(CommitConflict):
-    """Raised when another process of the same commit user has committed this identifier, or a later one."""
-
-
 def commit_snapshot(
     store: TableStore, identity: Identity, retries: Retries, check: Check, only_once: OnlyOnce | None = None
 ) -> Snapshot:
@@ -86,33 +73,6 @@ def commit_snapshot(
         return _Commit(store, identity, retries, check, only_once).run()
     except OSError as failure:
         raise store_error(failure, "the store failed during a commit", table=store.name) from failure
-
-
-@dataclass(slots=True)
-class OnlyOnce:
-    """Protection against committing an identifier twice.
-
-    Snapshots after `looked_at` are searched for the user's identifiers from `refused_from` on.
-    """
-
-    looked_at: int
-    refused_from: int
-
-    def check(self, store: TableStore, user: str, latest: Snapshot | None) -> None:
-        """Raise AlreadyCommitted when a snapshot since the last check has one of the identifiers."""
-        snapshot = latest
-        while snapshot is not None and snapshot.id > self.looked_at:
-            identifier = snapshot.commit_identifier
-            if snapshot.commit_user == user and identifier != BATCH_IDENTIFIER and identifier >= self.refused_from:
-                raise AlreadyCommitted(
-                    f"{user!r} has committed {identifier} in another process in the meantime",
-                    table=store.name,
-                    snapshot=snapshot.id,
-                    hint="run one process per commit user at a time",
-                )
-            snapshot = store.snapshots.find(snapshot.id - 1)
-        if latest is not None:
-            self.looked_at = latest.id
 
 
 @dataclass(slots=True)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict, ConfigError, PenstockError
-from penstock.table.commit.attempt import AlreadyCommitted, Check, Identity, OnlyOnce, Retries, commit_snapshot
+from penstock.table.commit.attempt import Check, Retries, commit_snapshot
 from penstock.table.commit.changes import Changes, append_half, compact_half
 from penstock.table.commit.commit_checks import CommitChecks, Contents, Covers
+from penstock.table.commit.identity import AlreadyCommitted, Identity, OnlyOnce
 from penstock.table.compaction.lookup_store import drop_lookups
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot

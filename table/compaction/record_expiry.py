@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.table.files.statistics import safe_bounds
+from penstock.table.files.value_bounds import safe_bounds
 from penstock.table.meta.data_file import DataFile
 from penstock.table.options.merge_engines import RECORD_LEVEL_EXPIRE_TIME, RECORD_LEVEL_TIME_FIELD
 from penstock.table.schema.table_schema import TableSchema

@@ -37,8 +37,9 @@ from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.buckets import CROSS_PARTITION_UPSERT_INDEX_TTL
-from penstock.table.read.plan import Split, grouped, invisible_level_0, plan_state
+from penstock.table.read.plan import grouped, plan_state
 from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.splits import Split, invisible_level_0
 from penstock.table.values.buffers import fixed_values
 from penstock.table.values.fingerprints import Fingerprints, fingerprints
 

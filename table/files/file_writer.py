@@ -2,57 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.row_kinds import is_retract
 from penstock.storage.base import Storage
-from penstock.table.files.avro.reader import AvroWriter
-from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, file_fields, row_fields
-from penstock.table.files.encoding import Encoding, encoding_of
-from penstock.table.files.orc.reader import OrcWriter
-from penstock.table.files.parquet.reader import ParquetWriter
+from penstock.table.files.columns import row_fields
+from penstock.table.files.encoding import encoding_of
+from penstock.table.files.open_file import OpenFile
 from penstock.table.files.relayout import relayout, trim_chars
-from penstock.table.files.statistics import FileStatistics, StatsMode, stats_modes
-from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource, wall_millis
+from penstock.table.files.statistics import stats_modes
+from penstock.table.meta.data_file import DataFile, FileSource, wall_millis
 from penstock.table.options.changelogs import CHANGELOG_FILE_PREFIX
 from penstock.table.options.checks import check_writable
-from penstock.table.options.files import DATA_FILE_PREFIX, METADATA_STATS_DENSE_STORE, TARGET_FILE_SIZE
-from penstock.table.options.table_options import TableOptions
+from penstock.table.options.files import DATA_FILE_PREFIX, TARGET_FILE_SIZE
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.binary_row import encode_row
-from penstock.table.values.buffers import fixed_values
-from penstock.table.values.internal import internal_values
-from penstock.table.values.types import Field
 
 GROUP_ROWS = 131_072
 _GROUP_BYTES = 32 << 20
 _LEAST_GROUP_ROWS = 1_024
 _TARGET_KEYED, _TARGET_APPEND = 128 << 20, 256 << 20
-
-
-class FormatWriter(Protocol):
-    """The writer of one file of one format.
-
-    `close` ends the file, leaves the stream open, and returns the footer if the format has one.
-    """
-
-    def write(self, rows: pa.Table) -> None: ...
-
-    def close(self) -> Any: ...
-
-
-_WRITERS: dict[str, Callable[[Any, Sequence[Field], Encoding, pa.Table], FormatWriter]] = {
-    "parquet": ParquetWriter,
-    "orc": OrcWriter,
-    "avro": AvroWriter,
-}
 
 
 class FileNames:
@@ -110,7 +81,7 @@ class RollingWriter:
         self._rows = pa.schema([pa.field(field.name, to_arrow(field.type)) for field in row_fields(schema)])
         self._held: list[pa.RecordBatch] = []
         self._held_rows = self._held_bytes = 0
-        self._open: _OpenFile | None = None
+        self._open: OpenFile | None = None
         self._made: list[str] = []
         self._files: list[DataFile] = []
 
@@ -167,12 +138,12 @@ class RollingWriter:
         if self._open.stream.tell() >= self._target:
             self._close()
 
-    def _start(self, sample: pa.Table) -> _OpenFile:
+    def _start(self, sample: pa.Table) -> OpenFile:
         name = self._names.next(self._prefix, self._encoding.extension)
         path = f"{self._folder}/{name}"
         self._made.append(path)
         modes = stats_modes(self._schema.typed, self._schema.fields, self._level, changelog=self._changelog)
-        return _OpenFile(self._storage.open_output(path), name, self._schema, self._encoding, sample, modes)
+        return OpenFile(self._storage.open_output(path), name, self._schema, self._encoding, sample, modes)
 
     def _close(self) -> None:
         if self._open is None:
@@ -181,77 +152,3 @@ class RollingWriter:
         self._open = None
         self._sequence += file.row_count
         self._files.append(file)
-
-
-class _OpenFile:
-    """A file that is being written, with the statistics that its manifest entry will contain."""
-
-    def __init__(
-        self,
-        stream: Any,
-        name: str,
-        schema: TableSchema,
-        encoding: Encoding,
-        sample: pa.Table,
-        modes: Sequence[StatsMode],
-    ) -> None:
-        self.stream = stream
-        self._modes = modes
-        self._name, self._schema = name, schema
-        self._writer = _WRITERS[encoding.format](stream, file_fields(schema), encoding, sample)
-        self._statistics = FileStatistics(schema.fields, encoding.format)
-        self._keys = schema.select(schema.trimmed_primary_keys)
-        self._rows = self._deletes = 0
-        self._sequences: tuple[int, int] | None = None
-        self._first = self._last = EMPTY_ROW
-
-    def write(self, rows: pa.Table) -> None:
-        self._writer.write(rows)
-        self._statistics.pass_rows(rows)
-        if self._keys:
-            self._pass_keyed(rows)
-        self._rows += len(rows)
-
-    def _pass_keyed(self, rows: pa.Table) -> None:
-        if self._rows == 0:
-            self._first = self._key_of(rows.slice(0, 1))
-        self._last = self._key_of(rows.slice(len(rows) - 1))
-        ends = pc.min_max(rows.column(SEQUENCE_NUMBER.name))
-        low, high = ends["min"].as_py(), ends["max"].as_py()
-        before = self._sequences
-        self._sequences = (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
-        for chunk in rows.column(VALUE_KIND.name).chunks:
-            # -U and -D have odd numbers
-            self._deletes += int(np.count_nonzero(is_retract(np.asarray(fixed_values(chunk, np.int8), np.int8))))
-
-    def _key_of(self, row: pa.Table) -> bytes:
-        values = [internal_values(row.column(key.name), key.type)[0] for key in self._keys]
-        return encode_row(values, [key.type for key in self._keys])
-
-    def close(self, level: int, source: FileSource, first_sequence: int, creation_millis: int) -> DataFile:
-        footer = self._writer.close()
-        size = self.stream.tell()
-        self.stream.close()
-        if footer is not None:
-            self._statistics.pass_footer(footer)
-        options = self._schema.options
-        dense = TableOptions(options)[METADATA_STATS_DENSE_STORE]
-        stats, columns = self._statistics.value_stats(self._modes, dense=dense)
-        low, high = self._sequences or (first_sequence, first_sequence + self._rows - 1)
-        return DataFile(
-            name=self._name,
-            size=size,
-            row_count=self._rows,
-            min_key=self._first,
-            max_key=self._last,
-            key_stats=self._statistics.key_stats(self._keys),
-            value_stats=stats,
-            min_sequence=low,
-            max_sequence=high,
-            schema_id=self._schema.id,
-            level=level,
-            creation_millis=creation_millis,
-            delete_row_count=self._deletes,
-            source=int(source),
-            value_stats_cols=columns,
-        )

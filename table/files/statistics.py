@@ -7,7 +7,7 @@ and minima and maxima of columns that a footer does not cover.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,7 +16,14 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.files.columns import has_nanoseconds
-from penstock.table.files.relayout import UNIT_NANOS
+from penstock.table.files.value_bounds import (
+    FLOATS,
+    bounds_of_rows,
+    converter,
+    greatest_prefix,
+    has_bounds,
+    is_timestamp,
+)
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats
 from penstock.table.options.changelogs import CHANGELOG_FILE_STATS_MODE
 from penstock.table.options.files import (
@@ -27,12 +34,7 @@ from penstock.table.options.files import (
 )
 from penstock.table.options.table_options import TableOptions
 from penstock.table.values.binary_row import encode_row
-from penstock.table.values.internal import scaled
 from penstock.table.values.types import AtomicType, DataType, Field
-
-_UNORDERED = ("BINARY", "VARBINARY", "VARIANT")  # Java records no bounds for these
-_FLOATS = ("FLOAT", "DOUBLE")
-_GREGORIAN = -12_219_292_800 * 10**9  # 1582-10-15
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class FileStatistics:
         self._spans = {field.name: Span() for field in fields}
         int96 = any(has_nanoseconds(field.type) for field in fields)
         self._from_rows = {
-            field.name for field in fields if file_format != "parquet" or (int96 and _is_timestamp(field.type))
+            field.name for field in fields if file_format != "parquet" or (int96 and is_timestamp(field.type))
         }
 
     def pass_rows(self, rows: pa.Table) -> None:
@@ -113,16 +115,16 @@ class FileStatistics:
         for field in self._fields:
             column, span = rows.column(field.name), self._spans[field.name]
             span.nulls += column.null_count
-            if isinstance(field.type, AtomicType) and field.type.root in _FLOATS:
+            if isinstance(field.type, AtomicType) and field.type.root in FLOATS:
                 # As in parquet-mr, a column with a NaN has no bounds.
                 span.known = span.known and not pc.any(pc.is_nan(column)).as_py()
-            if field.name in self._from_rows and _has_bounds(field.type, self._format):
-                span.widen(*_bounds_of_rows(column, field.type))
+            if field.name in self._from_rows and has_bounds(field.type, self._format):
+                span.widen(*bounds_of_rows(column, field.type))
 
     def pass_footer(self, metadata: Any) -> None:
         """Add the bounds in the footer of a Parquet file."""
         wanted = {
-            f.name: f.type for f in self._fields if f.name not in self._from_rows and _has_bounds(f.type, "parquet")
+            f.name: f.type for f in self._fields if f.name not in self._from_rows and has_bounds(f.type, "parquet")
         }
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
@@ -161,7 +163,7 @@ class FileStatistics:
 
     def _bounds(self, field: Field, mode: StatsMode) -> tuple[object, object]:
         span = self._spans[field.name]
-        if not mode.bounds or not span.known or span.low is None or not _has_bounds(field.type, self._format):
+        if not mode.bounds or not span.known or span.low is None or not has_bounds(field.type, self._format):
             return None, None
         if mode.length is not None and isinstance(span.low, str):
             high = greatest_prefix(span.high, mode.length)
@@ -169,85 +171,9 @@ class FileStatistics:
         return span.low, span.high
 
 
-def _is_timestamp(type_: DataType) -> bool:
-    return isinstance(type_, AtomicType) and type_.root.startswith("TIMESTAMP")
-
-
-def _has_bounds(type_: DataType, file_format: str) -> bool:
-    if not isinstance(type_, AtomicType) or type_.root in _UNORDERED:
-        return False
-    return file_format != "parquet" or not has_nanoseconds(type_)
-
-
-def safe_bounds(low: Any, high: Any, type_: DataType, file_format: str) -> tuple[Any, Any]:
-    """Return a manifest's bounds if they enclose the values that a reader returns, otherwise None for both.
-
-    Java's bounds of ORC files need corrections: they are NaN when the first value is NaN, CHARs are padded with blanks
-    that no reader returns, and timestamps before 1582 use another calendar than the values.
-    """
-    if file_format != "orc" or low is None or not isinstance(type_, AtomicType):
-        return low, high
-    if type_.root == "CHAR":
-        return low.rstrip(" "), high
-    unsound = low != low if type_.root in _FLOATS else _is_timestamp(type_) and low < _GREGORIAN  # noqa: PLR0124
-    return (None, None) if unsound else (low, high)
-
-
-def greatest_prefix(text: str, length: int) -> str | None:
-    """Return a text of at most `length` characters that is not less than `text`, or None if there is no such text."""
-    if len(text) <= length:
-        return text
-    for last in range(length - 1, -1, -1):
-        point = ord(text[last]) + 1
-        if point == 0xD800:
-            point = 0xE000  # surrogates are not characters
-        if point <= 0x10FFFF:
-            return text[:last] + chr(point)
-    return None
-
-
-def _bounds_of_rows(column: pa.ChunkedArray, type_: DataType) -> tuple[object, object]:
-    ends = pc.min_max(column)
-    return _widened_zeros(*(_internal(ends[end], type_) for end in ("min", "max")))
-
-
-def _internal(scalar: pa.Scalar, type_: DataType) -> object:
-    if not scalar.is_valid:
-        return None
-    match type_:
-        case AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
-            return scalar.value * UNIT_NANOS[scalar.type.unit]
-        case AtomicType("DATE" | "TIME"):
-            return scalar.value
-    return scalar.as_py()
-
-
-def _widened_zeros(low: object, high: object) -> tuple[object, object]:
-    return (
-        -0.0 if low == 0.0 and isinstance(low, float) else low,
-        0.0 if isinstance(high, float) and not high else high,
-    )
-
-
 def _widen_by_footer(span: Span, footer: Any, rows: int, type_: DataType) -> None:
     if footer is not None and footer.has_min_max:
-        convert = _converter(cast(AtomicType, type_))
+        convert = converter(cast(AtomicType, type_))
         span.widen(convert(footer.min_raw), convert(footer.max_raw))
     elif footer is None or footer.null_count != rows:
         span.known = False  # a value was too long for the footer
-
-
-def _converter(type_: AtomicType) -> Callable[[Any], Any]:
-    """Return the conversion from a footer's physical value to an internal value."""
-    match type_.root:
-        case "CHAR" | "VARCHAR":
-            return bytes.decode
-        case "DECIMAL":
-            return lambda raw: scaled(_integer(raw), type_.scale)
-        case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            return lambda raw: raw * UNIT_NANOS["ms" if type_.precision <= 3 else "us"]
-    return lambda raw: raw
-
-
-def _integer(raw: int | bytes) -> int:
-    return raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)

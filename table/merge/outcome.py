@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.row_kinds import RowKinds, is_retract
-from penstock.table.merge.key_groups import KIND, KeyGroups, Work
+from penstock.table.merge.engine_rows import EngineRows
+from penstock.table.merge.key_groups import KIND, KeyGroups
 from penstock.table.values.buffers import Flags, Ints, rows_at
 
 
 @dataclass(frozen=True, slots=True)
 class MergeOutcome:
-    """The result of a merge engine for the keys in `Work`: one position per key (-1: null), or new values.
+    """The result of a merge engine for the keys in `EngineRows`: one position per key (-1: null), or new values.
 
     Columns in neither `picks` nor `made` come from the key's last row.
     """
@@ -39,12 +40,12 @@ class Outcome:
     groups: KeyGroups
     winners: Ints
     kinds: RowKinds
-    work: Work | None = None
+    work: EngineRows | None = None
     merged: MergeOutcome | None = None
 
     @classmethod
     def of(
-        cls, groups: KeyGroups, winners: Ints, work: Work | None = None, merged: MergeOutcome | None = None
+        cls, groups: KeyGroups, winners: Ints, work: EngineRows | None = None, merged: MergeOutcome | None = None
     ) -> Outcome:
         """Return the outcome with the kinds of the winners, or of the merged rows."""
         kinds = groups.kinds[winners]
@@ -53,12 +54,12 @@ class Outcome:
         return cls(groups, winners, kinds, work, merged)
 
     @classmethod
-    def by_column(cls, groups: KeyGroups, chosen: Flags, merge: Callable[[Work], MergeOutcome]) -> Outcome:
+    def by_column(cls, groups: KeyGroups, chosen: Flags, merge: Callable[[EngineRows], MergeOutcome]) -> Outcome:
         """Return the outcome of an engine that merges the rows of the chosen keys column by column."""
         winners = groups.order[groups.ends - 1]
         if not chosen.any():
             return cls.of(groups, winners)
-        work = Work.of(groups, chosen)
+        work = EngineRows.of(groups, chosen)
         return cls.of(groups, winners, work, merge(work))
 
     @property
@@ -108,7 +109,7 @@ class Outcome:
             shared.setdefault(id(places), ([], places))[0].append(name)
         return list(shared.values())
 
-    def _picked(self, names: list[str], places: Ints, work: Work, keep: Flags | None) -> pa.Table:
+    def _picked(self, names: list[str], places: Ints, work: EngineRows, keep: Flags | None) -> pa.Table:
         chosen = self.winners.copy()
         # Position -1 reads an arbitrary row number, which -1 then replaces.
         chosen[work.keys] = np.where(places < 0, -1, work.rows[places])
@@ -117,7 +118,7 @@ class Outcome:
         indices = pa.array(chosen, mask=missing) if missing.any() else pa.array(chosen)
         return self.groups.rows.select(names).take(indices)
 
-    def _made(self, name: str, values: pa.Array, work: Work, keep: Flags | None) -> pa.ChunkedArray:
+    def _made(self, name: str, values: pa.Array, work: EngineRows, keep: Flags | None) -> pa.ChunkedArray:
         column = self.groups.rows.column(name)
         chosen = self.winners.copy()
         chosen[work.keys] = len(column) + np.arange(len(work.keys))

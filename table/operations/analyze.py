@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.commit.attempt import Identity, Retries, commit_snapshot
+from penstock.table.commit.attempt import Retries, commit_snapshot
 from penstock.table.commit.changes import Changes
+from penstock.table.commit.identity import Identity
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore

@@ -14,9 +14,10 @@ from penstock.row_kinds import DELETE
 from penstock.table.buckets.bucket_files import BucketFiles, read_vectors, write_vectors
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.attempt import Check, Identity, Retries, commit_snapshot
+from penstock.table.commit.attempt import Check, Retries, commit_snapshot
 from penstock.table.commit.changes import Changes
 from penstock.table.commit.conflicts import check_deletes, check_vectors_have_files
+from penstock.table.commit.identity import Identity
 from penstock.table.files.file_reader import POSITION, FileReader
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.meta.data_file import DataFile

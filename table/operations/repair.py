@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.attempt import Identity, Retries, commit_snapshot
+from penstock.table.commit.attempt import Retries, commit_snapshot
 from penstock.table.commit.changes import Changes
 from penstock.table.commit.committer import Committer
+from penstock.table.commit.identity import Identity
 from penstock.table.meta.entries import ManifestEntry, ManifestFile
 from penstock.table.meta.live import all_manifests, live_entries, manifest_entries, merged
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot

@@ -16,8 +16,9 @@ from penstock.table.meta.store import TableStore
 from penstock.table.operations.compact import compact_table
 from penstock.table.operations.overwrite import OverwriteWriter, PartitionSpec
 from penstock.table.options.compaction import WRITE_ONLY
-from penstock.table.read.plan import invisible_level_0, plan_state
+from penstock.table.read.plan import plan_state
 from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.splits import invisible_level_0
 
 log = logging.getLogger(__name__)
 

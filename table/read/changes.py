@@ -23,9 +23,10 @@ from penstock.table.options.scans import (
     INCREMENTAL_BETWEEN_TIMESTAMP,
 )
 from penstock.table.options.table_options import TableOptions
-from penstock.table.read.plan import Split, grouped, invisible_level_0, only
+from penstock.table.read.plan import grouped
 from penstock.table.read.snapshot_diff import difference
 from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.splits import Split, invisible_level_0, only
 
 
 @dataclass(frozen=True, slots=True)

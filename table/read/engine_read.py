@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.read.outputs import Outputs
-from penstock.table.read.plan import Plan, Split
+from penstock.table.read.plan import Plan
+from penstock.table.read.splits import Split
 
 if TYPE_CHECKING:
     from penstock.table.read.lazy_dataset import LazyDataset, Rows

@@ -15,9 +15,9 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
 from penstock.table.options.table_options import TableOptions
 from penstock.table.read.changes import change_splits, snapshot_or_changelog, writes_changelog
-from penstock.table.read.plan import Split
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.splits import Split
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import whole_number
 

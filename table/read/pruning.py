@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.files.statistics import safe_bounds
+from penstock.table.files.value_bounds import safe_bounds
 from penstock.table.meta.data_file import ColumnStats, DataFile
 from penstock.table.meta.store import TableStore
 from penstock.table.values.arrow_types import to_arrow

@@ -17,8 +17,9 @@ from penstock.table.read.changes import SnapshotRange, read_between
 from penstock.table.read.engine_read import EngineRead
 from penstock.table.read.fallback import Fallback
 from penstock.table.read.filter import RowFilter
-from penstock.table.read.plan import KeepLevel, Plan, Split, plan_state
+from penstock.table.read.plan import KeepLevel, Plan, plan_state
 from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.splits import Split
 from penstock.table.read.time_travel import Travel, resolve
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.schema.table_schema import TableSchema

@@ -17,8 +17,9 @@ from penstock.table.meta.entries import Bucket, FileKind
 from penstock.table.meta.live import delta_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.read.plan import Plan, Split, grouped, only, plan_state
+from penstock.table.read.plan import Plan, grouped, plan_state
 from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.splits import Split, only
 from penstock.table.values.buffers import Flags
 from penstock.table.values.fingerprints import fingerprints
 from penstock.table.values.internal import entry_types, internal_values

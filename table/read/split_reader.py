@@ -27,7 +27,7 @@ from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import READ_BATCH_SIZE
 from penstock.table.read.filter import RowFilter
-from penstock.table.read.plan import Split, VectorPlace
+from penstock.table.read.splits import Split, VectorPlace
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import rows_at, set_places

@@ -14,8 +14,8 @@ import pytest
 import penstock
 from penstock.row_kinds import ROWKIND
 from penstock.table.handle import Table
-from penstock.table.read.plan import Split
 from penstock.table.read.scan import Scan
+from penstock.table.read.splits import Split
 from tests.golden.cases import Case, Incremental, case_names
 from tests.golden.relations import Relation, difference
 from tests.golden.told import told_files, told_indexes

@@ -20,7 +20,7 @@ from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.read.plan import invisible_level_0
+from penstock.table.read.splits import invisible_level_0
 from tests.golden.relations import Relation
 from tests.invariants import check_invariants
 from tests.simulation.model import Model, Row

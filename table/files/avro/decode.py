@@ -7,8 +7,7 @@ text is. Everything else is decoded column by column.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,16 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.table.files.avro.encode import counted
+from penstock.table.files.avro.record_places import SIZED, VARINTS, WIDTHS, Places, kind_of, record_places
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import AtomicType, DataType, Field, RowType
 
-Places = npt.NDArray[np.int64]
 Valid = npt.NDArray[np.bool_] | None
-Match = Callable[[bytes, int], re.Match[bytes] | None]
-_WIDTHS = {"float": 4, "double": 8, "boolean": 1}
-_VARINTS = ("int", "long")
-_SIZED = ("bytes", "string")
-_KINDS = (*_WIDTHS, *_VARINTS, *_SIZED)
+_KINDS = (*WIDTHS, *VARINTS, *SIZED)
 _VARINT_BYTES = 10
 _DECIMAL_BYTES = 16
 _LONG_TEXT = 256
@@ -38,12 +33,8 @@ def can_decode(node: Any, *, with_sized: bool = True) -> bool:
         case {"type": "record", "fields": fields}:
             return all(can_decode(field["type"], with_sized=with_sized) for field in fields)
         case ["null", branch]:
-            return can_decode(branch, with_sized=with_sized and _kind(branch) != "record")
-    return _kind(node) in _KINDS and (with_sized or _kind(node) not in _SIZED)
-
-
-def _kind(node: Any) -> Any:
-    return node["type"] if isinstance(node, dict) else node
+            return can_decode(branch, with_sized=with_sized and kind_of(branch) != "record")
+    return kind_of(node) in _KINDS and (with_sized or kind_of(node) not in SIZED)
 
 
 def decoded(data: bytes, count: int, schema: Mapping[str, Any], fields: Sequence[Field]) -> list[pa.Array]:
@@ -51,88 +42,13 @@ def decoded(data: bytes, count: int, schema: Mapping[str, Any], fields: Sequence
 
     ValueError or IndexError when the bytes do not contain exactly `count` records.
     """
-    places = _starts(data, count, schema["fields"])
+    places = record_places(data, count, schema["fields"])
     block = _PaddedBlock(np.frombuffer(data + bytes(_DECIMAL_BYTES), np.uint8))
     wanted, found = {field.name: field.type for field in fields}, {}
     for member in schema["fields"]:
         name = member["name"]
         found[name], places = block.column(member["type"], places, wanted.get(name))
     return [found[field.name] if field.name in found else pa.nulls(count, to_arrow(field.type)) for field in fields]
-
-
-def _stretches(members: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[Match, bool]], Match]:
-    """Return the matchers that skip the values before each text or bytes value, and the matcher for the rest.
-
-    Each matcher of the first kind is paired with whether its text may be null. If it may, the last matched byte is the
-    branch of the union.
-    """
-    found, pattern = [], b""
-    for node in _leaves(members):
-        nullable, kind = isinstance(node, list), _kind(node[1] if isinstance(node, list) else node)
-        if kind in _SIZED:
-            found.append((_compiled(pattern + (rb"[\x00\x02]" if nullable else b"")), nullable))
-            pattern = b""
-        else:
-            pattern += _pattern(node)
-    return found, _compiled(pattern)
-
-
-def _leaves(members: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
-    for member in members:
-        node = member["type"]
-        if _kind(node) == "record" and not isinstance(node, list):
-            yield from _leaves(node["fields"])
-        else:
-            yield node
-
-
-def _compiled(pattern: bytes) -> Match:
-    return re.compile(pattern, re.DOTALL).match
-
-
-def _pattern(node: Any) -> bytes:
-    if isinstance(node, list):
-        return rb"(?:\x00|\x02" + _pattern(node[1]) + b")"
-    kind = _kind(node)
-    if kind == "record":
-        return b"".join(_pattern(member["type"]) for member in node["fields"])
-    return rb"[\x80-\xff]*[\x00-\x7f]" if kind in _VARINTS else b".{%d}" % _WIDTHS[kind]
-
-
-def _starts(data: bytes, count: int, members: Sequence[Mapping[str, Any]]) -> Places:
-    stretches, last = _stretches(members)
-    place, found = 0, []
-    for _ in range(count):
-        found.append(place)
-        for stretch, nullable in stretches:
-            match = stretch(data, place)
-            if match is None:
-                raise ValueError("the bytes are not a valid record")
-            place = match.end()
-            if nullable and data[place - 1] == 0:
-                continue
-            size = data[place]
-            if size < 0x80:
-                place += 1 + (size >> 1)
-            else:
-                size, place = _long_size(data, place)
-                place += size
-        match = last(data, place)
-        if match is None:
-            raise ValueError("the bytes are not a valid record")
-        place = match.end()
-    if place != len(data):
-        raise ValueError(f"{count} records end at byte {place} of {len(data)}")
-    return np.array(found, np.int64)
-
-
-def _long_size(data: bytes, place: int) -> tuple[int, int]:
-    size, shift = data[place] & 0x7F, 7
-    while data[place] >= 0x80:
-        place += 1
-        size |= (data[place] & 0x7F) << shift
-        shift += 7
-    return size >> 1, place + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +70,14 @@ class _PaddedBlock:
     def _values(
         self, node: Any, places: Places, type_: DataType | None, valid: Valid
     ) -> tuple[pa.Array | None, Places]:
-        kind = _kind(node)
+        kind = kind_of(node)
         if kind == "record":
             return self._records(node["fields"], places, type_, valid)
         assert type_ is None or isinstance(type_, AtomicType)
-        if kind in _WIDTHS:
-            return self._fixed(kind, places, type_, valid), places + _WIDTHS[kind]
+        if kind in WIDTHS:
+            return self._fixed(kind, places, type_, valid), places + WIDTHS[kind]
         numbers, ends = self._varints(places)
-        if kind in _VARINTS:
+        if kind in VARINTS:
             return None if type_ is None else _numbers(numbers, valid, type_), ends
         if valid is not None:
             numbers = np.where(valid, numbers, 0)
@@ -170,7 +86,7 @@ class _PaddedBlock:
     def _fixed(self, kind: str, places: Places, type_: AtomicType | None, valid: Valid) -> pa.Array | None:
         if type_ is None:
             return None
-        width = _WIDTHS[kind]
+        width = WIDTHS[kind]
         inside = np.minimum(places, len(self.data) - width)
         values = self.data[inside[:, None] + np.arange(width)]
         values = values.view(f"<f{width}")[:, 0] if width > 1 else values[:, 0] != 0

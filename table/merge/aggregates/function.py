@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.merge.key_groups import Work
+from penstock.table.merge.engine_rows import EngineRows
 from penstock.table.values.buffers import Flags, Ints
 from penstock.table.values.types import DataType
 
@@ -53,7 +53,7 @@ class Aggregate:
 class Inputs:
     """A column to aggregate: its values, and which rows add to the result or retract from it."""
 
-    work: Work
+    work: EngineRows
     name: str
     type: DataType
     aggregate: Aggregate

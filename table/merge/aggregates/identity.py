@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.merge.key_groups import dense_ranks, valid_rows
+from penstock.table.merge.engine_rows import dense_ranks, valid_rows
 from penstock.table.values.buffers import Ints, fixed_values
 from penstock.table.values.sort_keys import sort_keys
 from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.table.merge.aggregates.function import Inputs
 from penstock.table.merge.aggregates.identity import combined, identities
-from penstock.table.merge.key_groups import valid_rows
+from penstock.table.merge.engine_rows import valid_rows
 from penstock.table.values.buffers import Flags, Ints, fixed_values
 from penstock.table.values.types import ArrayType, DataType, MapType, RowType
 

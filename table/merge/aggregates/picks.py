@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.table.merge.aggregates.function import Inputs, restarted
-from penstock.table.merge.key_groups import dense_ranks
+from penstock.table.merge.engine_rows import dense_ranks
 from penstock.table.values.buffers import Flags, Ints
 from penstock.table.values.sort_keys import sort_keys
 

@@ -11,9 +11,10 @@ from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
 from penstock.table.merge.aggregates.function import Aggregate, Inputs
 from penstock.table.merge.aggregates.registry import LAST_NON_NULL, aggregate_column
+from penstock.table.merge.engine_rows import EngineRows
 from penstock.table.merge.engines.column_options import column_aggregates
 from penstock.table.merge.incoming_kinds import check_retractable
-from penstock.table.merge.key_groups import KeyGroups, Work
+from penstock.table.merge.key_groups import KeyGroups
 from penstock.table.merge.outcome import MergeOutcome, Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
 from penstock.table.options.merge_engines import AGGREGATION_REMOVE_RECORD_ON_DELETE
@@ -27,7 +28,7 @@ def _merge(spec: MergeSpec, groups: KeyGroups, chosen: Flags) -> Outcome:
     return Outcome.by_column(groups, chosen, partial(_merge_columns, spec))
 
 
-def _merge_columns(spec: MergeSpec, work: Work) -> MergeOutcome:
+def _merge_columns(spec: MergeSpec, work: EngineRows) -> MergeOutcome:
     """Merge every column by its function.
 
     Keys and columns without a function have the value of the last row. So do the sequence fields, unless the last row
@@ -48,7 +49,7 @@ def _merge_columns(spec: MergeSpec, work: Work) -> MergeOutcome:
     return merged
 
 
-def _inputs(work: Work, name: str, type_: DataType, aggregate: Aggregate, removed: Ints) -> Inputs:
+def _inputs(work: EngineRows, name: str, type_: DataType, aggregate: Aggregate, removed: Ints) -> Inputs:
     """Return the inputs of a column's function: only rows after the last one that removed the key count.
 
     A NOT NULL column starts with the value of the row that removed the key.

@@ -11,10 +11,11 @@ from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, RowKinds
 from penstock.table.merge.aggregates.function import Aggregate
 from penstock.table.merge.aggregates.registry import LAST_NON_NULL
+from penstock.table.merge.engine_rows import EngineRows
 from penstock.table.merge.engines.column_options import column_aggregates, named_columns
 from penstock.table.merge.engines.sequence_groups import merge_sequence_groups, plain_picks, result_kinds
 from penstock.table.merge.incoming_kinds import RetractRefused, check_retractable, check_retracts
-from penstock.table.merge.key_groups import KIND, KeyGroups, Work
+from penstock.table.merge.key_groups import KIND, KeyGroups
 from penstock.table.merge.outcome import MergeOutcome, Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey, SequenceGroup
 from penstock.table.options.merge_engines import (
@@ -31,7 +32,7 @@ def _merge(spec: MergeSpec, groups: KeyGroups, chosen: Flags) -> Outcome:
     return Outcome.by_column(groups, chosen, partial(_merge_columns, spec))
 
 
-def _merge_columns(spec: MergeSpec, work: Work) -> MergeOutcome:
+def _merge_columns(spec: MergeSpec, work: EngineRows) -> MergeOutcome:
     """Merge rows so that a null never overwrites a value.
 
     A -D row removes the key if the table's options say so. A following -U row makes it visible again, as in Java.

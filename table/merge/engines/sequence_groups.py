@@ -13,20 +13,21 @@ import numpy as np
 from penstock.row_kinds import DELETE, RowKinds
 from penstock.table.merge.aggregates.function import Inputs
 from penstock.table.merge.aggregates.registry import aggregate_column
-from penstock.table.merge.key_groups import KIND, SEQUENCE, Work, dense_ranks, valid_rows
+from penstock.table.merge.engine_rows import EngineRows, dense_ranks, valid_rows
+from penstock.table.merge.key_groups import KIND, SEQUENCE
 from penstock.table.merge.outcome import MergeOutcome
 from penstock.table.merge.spec import MergeSpec, SequenceGroup
 from penstock.table.values.buffers import Flags, Ints
 from penstock.table.values.sort_keys import sort_keys
 
 
-def result_kinds(work: Work, adds: Flags, last_removes: Flags) -> RowKinds:
+def result_kinds(work: EngineRows, adds: Flags, last_removes: Flags) -> RowKinds:
     """Return -D for keys whose last row removes them, and for keys that never had an add; otherwise +I."""
     gone = last_removes | ~np.logical_or.reduceat(adds, work.starts)
     return np.where(gone, DELETE, 0).astype(np.int8)
 
 
-def plain_picks(spec: MergeSpec, work: Work, counted: Flags, base: Ints, names: list[str]) -> dict[str, Ints]:
+def plain_picks(spec: MergeSpec, work: EngineRows, counted: Flags, base: Ints, names: list[str]) -> dict[str, Ints]:
     """Return for each column the last counted row with a value.
 
     NOT NULL columns start from the row `base` of their key.
@@ -72,7 +73,7 @@ class Since:
     inits: Ints  # for each key: the row that NOT NULL columns start from, -1 if it is an add
 
 
-def merge_sequence_groups(spec: MergeSpec, work: Work) -> MergeOutcome:
+def merge_sequence_groups(spec: MergeSpec, work: EngineRows) -> MergeOutcome:
     """Merge rows of a table with sequence groups."""
     present = [group for group in spec.groups if set(group.fields) <= set(work.table.column_names)]
     ranks = [_sequence_ranks(spec, work, group) for group in present]
@@ -88,7 +89,7 @@ def merge_sequence_groups(spec: MergeSpec, work: Work) -> MergeOutcome:
     return merged
 
 
-def _sequence_ranks(spec: MergeSpec, work: Work, group: SequenceGroup) -> Ints:
+def _sequence_ranks(spec: MergeSpec, work: EngineRows, group: SequenceGroup) -> Ints:
     """Return the ranks of a group's sequences; 0 if all its fields are null: such a row does not change the group."""
     columns = [work.values(name) for name in group.fields]
     some = np.logical_or.reduce([valid_rows(column) for column in columns])
@@ -96,7 +97,7 @@ def _sequence_ranks(spec: MergeSpec, work: Work, group: SequenceGroup) -> Ints:
     return np.where(some, dense_ranks(keys) + 1, 0)
 
 
-def _segments(work: Work, removing: list[Ints]) -> Segments:
+def _segments(work: EngineRows, removing: list[Ints]) -> Segments:
     """Return the segments of all keys.
 
     Every round finds the first reset of each segment, which opens the next one. The number of rounds is the largest
@@ -116,7 +117,7 @@ def _segments(work: Work, removing: list[Ints]) -> Segments:
     return Segments(opens, resets)
 
 
-def _since(work: Work, segments: Segments) -> Since:
+def _since(work: EngineRows, segments: Segments) -> Since:
     base = work.last(segments.opens)
     starts_with_retract = segments.resets[base] | work.retract[work.starts]
     counted = np.arange(work.size) >= work.per_row(base)
@@ -124,7 +125,13 @@ def _since(work: Work, segments: Segments) -> Since:
 
 
 def _merge_group(
-    spec: MergeSpec, work: Work, group: SequenceGroup, ranks: Ints, applied: Flags, since: Since, merged: MergeOutcome
+    spec: MergeSpec,
+    work: EngineRows,
+    group: SequenceGroup,
+    ranks: Ints,
+    applied: Flags,
+    since: Since,
+    merged: MergeOutcome,
 ) -> None:
     applied = applied & since.counted
     last = work.last(applied)
@@ -142,7 +149,7 @@ def _merge_group(
             merged.picks[name] = np.where(last < 0, since.inits, plain) if required else plain
 
 
-def _inputs(spec: MergeSpec, work: Work, name: str, applied: Flags, late: Flags, since: Since) -> Inputs:
+def _inputs(spec: MergeSpec, work: EngineRows, name: str, applied: Flags, late: Flags, since: Since) -> Inputs:
     moved = applied | late
     required = not spec.type_of(name).nullable
     return Inputs(

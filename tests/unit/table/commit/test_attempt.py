@@ -12,9 +12,10 @@ import pytest
 from penstock.errors import CommitConflict, StoreError
 from penstock.storage.base import Storage
 from penstock.storage.environment import seeded
-from penstock.table.commit.attempt import Identity, Retries, commit_snapshot
+from penstock.table.commit.attempt import Retries, commit_snapshot
 from penstock.table.commit.changes import Changes, append_half
 from penstock.table.commit.committer import Committer
+from penstock.table.commit.identity import Identity
 from penstock.table.handle import Table
 from penstock.table.meta.entries import CommitMessage, ManifestEntry
 from penstock.table.meta.snapshot import CommitKind, Snapshot

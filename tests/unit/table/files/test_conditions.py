@@ -5,7 +5,7 @@ import math
 import pytest
 
 from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_hold
-from penstock.table.files.statistics import safe_bounds
+from penstock.table.files.value_bounds import safe_bounds
 from penstock.table.values.types import parse_atomic
 
 TENS = Bounds(10, 20, 0, 5)

@@ -13,7 +13,7 @@ from penstock.table.errors import FormatUnknown, NullRefused
 from penstock.table.files.encoding import encoding_of
 from penstock.table.files.file_reader import FileReader
 from penstock.table.files.file_writer import FileNames, RollingWriter
-from penstock.table.files.statistics import greatest_prefix
+from penstock.table.files.value_bounds import greatest_prefix
 from penstock.table.meta.data_file import DataFile, FileSource, wall_millis
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema

@@ -1,0 +1,118 @@
+"""A data file that is being written, in one of the formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.row_kinds import is_retract
+from penstock.table.files.avro.reader import AvroWriter
+from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, file_fields
+from penstock.table.files.encoding import Encoding
+from penstock.table.files.orc.reader import OrcWriter
+from penstock.table.files.parquet.reader import ParquetWriter
+from penstock.table.files.statistics import FileStatistics, StatsMode
+from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource
+from penstock.table.options.files import METADATA_STATS_DENSE_STORE
+from penstock.table.options.table_options import TableOptions
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.binary_row import encode_row
+from penstock.table.values.buffers import fixed_values
+from penstock.table.values.internal import internal_values
+from penstock.table.values.types import Field
+
+
+class FormatWriter(Protocol):
+    """The writer of one file of one format.
+
+    `close` ends the file, leaves the stream open, and returns the footer if the format has one.
+    """
+
+    def write(self, rows: pa.Table) -> None: ...
+
+    def close(self) -> Any: ...
+
+
+_WRITERS: dict[str, Callable[[Any, Sequence[Field], Encoding, pa.Table], FormatWriter]] = {
+    "parquet": ParquetWriter,
+    "orc": OrcWriter,
+    "avro": AvroWriter,
+}
+
+
+class OpenFile:
+    """A file that is being written, with the statistics that its manifest entry will contain."""
+
+    def __init__(
+        self,
+        stream: Any,
+        name: str,
+        schema: TableSchema,
+        encoding: Encoding,
+        sample: pa.Table,
+        modes: Sequence[StatsMode],
+    ) -> None:
+        self.stream = stream
+        self._modes = modes
+        self._name, self._schema = name, schema
+        self._writer = _WRITERS[encoding.format](stream, file_fields(schema), encoding, sample)
+        self._statistics = FileStatistics(schema.fields, encoding.format)
+        self._keys = schema.select(schema.trimmed_primary_keys)
+        self._rows = self._deletes = 0
+        self._sequences: tuple[int, int] | None = None
+        self._first = self._last = EMPTY_ROW
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write(rows)
+        self._statistics.pass_rows(rows)
+        if self._keys:
+            self._pass_keyed(rows)
+        self._rows += len(rows)
+
+    def _pass_keyed(self, rows: pa.Table) -> None:
+        if self._rows == 0:
+            self._first = self._key_of(rows.slice(0, 1))
+        self._last = self._key_of(rows.slice(len(rows) - 1))
+        ends = pc.min_max(rows.column(SEQUENCE_NUMBER.name))
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        before = self._sequences
+        self._sequences = (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
+        for chunk in rows.column(VALUE_KIND.name).chunks:
+            # -U and -D have odd numbers
+            self._deletes += int(np.count_nonzero(is_retract(np.asarray(fixed_values(chunk, np.int8), np.int8))))
+
+    def _key_of(self, row: pa.Table) -> bytes:
+        values = [internal_values(row.column(key.name), key.type)[0] for key in self._keys]
+        return encode_row(values, [key.type for key in self._keys])
+
+    def close(self, level: int, source: FileSource, first_sequence: int, creation_millis: int) -> DataFile:
+        footer = self._writer.close()
+        size = self.stream.tell()
+        self.stream.close()
+        if footer is not None:
+            self._statistics.pass_footer(footer)
+        options = self._schema.options
+        dense = TableOptions(options)[METADATA_STATS_DENSE_STORE]
+        stats, columns = self._statistics.value_stats(self._modes, dense=dense)
+        low, high = self._sequences or (first_sequence, first_sequence + self._rows - 1)
+        return DataFile(
+            name=self._name,
+            size=size,
+            row_count=self._rows,
+            min_key=self._first,
+            max_key=self._last,
+            key_stats=self._statistics.key_stats(self._keys),
+            value_stats=stats,
+            min_sequence=low,
+            max_sequence=high,
+            schema_id=self._schema.id,
+            level=level,
+            creation_millis=creation_millis,
+            delete_row_count=self._deletes,
+            source=int(source),
+            value_stats_cols=columns,
+        )

@@ -78,6 +78,7 @@ class AliyunGroup:
         source = declaration.source or AliyunSource()
         self.name = source.db, source.table
         self.keys = tuple(declaration.primary_key or ())
+        self.states_no_key = declaration.primary_key == []
         self.declared = {column.name: column.type for column in declaration.columns}
         self.rows = RowBuilder(options.rule(*self.name, self.keys))
         self.waiting: tuple[int, int, Row] | None = None
@@ -111,7 +112,7 @@ class AliyunGroup:
         declared = tuple(SourceField(name, kind) for name, kind in self.declared.items())
         for part in self.rows.parts():
             extra = tuple(SourceField(name, "STRING") for name in part.names() if name not in self.declared)
-            schema = SourceSchema("aliyun", *self.name, declared + extra, self.keys)
+            schema = SourceSchema("aliyun", *self.name, declared + extra, self.keys, states_no_key=self.states_no_key)
             part.batch(schema, [_reader(field) for field in schema.fields], messages, decoded)
 
 

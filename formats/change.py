@@ -46,7 +46,8 @@ class SourceSchema:
     """The columns and keys of one source table as the producer declares them.
 
     `dialect` is the language of the type texts: mysql, postgres, debezium, avro, aliyun, or text if no types are
-    declared.
+    declared. `states_no_key`: the producer says that the table has no primary key; without keys and without this
+    statement nothing is known about them.
     `comment` is the table's comment, None if the source has none. If `comments_follow` is false, comments apply only to
     new tables and columns: those of existing tables and columns stay as they are.
     """
@@ -58,6 +59,7 @@ class SourceSchema:
     primary_keys: tuple[str, ...] = ()
     comment: str | None = None
     comments_follow: bool = True
+    states_no_key: bool = False
 
     def __hash__(self) -> int:
         # Every batch of rows is looked up by its schema; hashing all fields would cost more than the lookup saves.

@@ -147,14 +147,14 @@ class TextTables:
 
     def __init__(self, options: DecodeOptions) -> None:
         self.options = options
-        self.rows: dict[tuple[str | None, str | None, tuple[str, ...]], RowBuilder] = {}
+        self.rows: dict[tuple[str | None, str | None, tuple[str, ...] | None], RowBuilder] = {}
 
     def of(self, database: str | None, table: str | None, keys: Iterable[str] | None) -> RowBuilder:
-        """Return the rows collected for this table and key."""
-        identity = (database, table, tuple(keys or ()))
+        """Return the rows collected for this table and key; `keys` is None if the message says nothing about them."""
+        identity = (database, table, None if keys is None else tuple(keys))
         rows = self.rows.get(identity)
         if rows is None:
-            rows = self.rows[identity] = RowBuilder(self.options.rule(*identity))
+            rows = self.rows[identity] = RowBuilder(self.options.rule(database, table, identity[2] or ()))
         return rows
 
     def finish(self, messages: Messages, decoded: DecodeResult) -> None:
@@ -162,7 +162,7 @@ class TextTables:
         for (database, table, keys), rows in self.rows.items():
             for part in rows.parts():
                 fields = tuple(SourceField(name) for name in part.names())
-                schema = SourceSchema("text", database, table, fields, keys)
+                schema = SourceSchema("text", database, table, fields, keys or (), states_no_key=keys == ())
                 part.batch(schema, [texts] * len(fields), messages, decoded)
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TableName: TypeAlias = tuple[str, str]  # database and table
 Keyless: TypeAlias = Literal["leave-out", "append", "fail"]
+# As the messages state: left out if they say that the table has no key, appended if they say nothing about keys.
+KeylessRule: TypeAlias = Literal["leave-out", "append", "fail", "as-stated"]
 StartPlace: TypeAlias = Literal["earliest", "latest"] | int  # or milliseconds since 1970
 LagUnit: TypeAlias = Literal["bytes of the binlog", "bytes of the WAL", "bytes", "records"]
 
@@ -89,7 +91,7 @@ class SourceRequest:
     zone: str = "UTC"
     selection: TableSelection = TableSelection()
     extras: frozenset[Extra] = frozenset()
-    keyless: Keyless = "append"
+    keyless: KeylessRule = "append"
     accept_gap: bool = False
     rereads: bool = False
     rereads_when_lost: bool = False
@@ -230,7 +232,7 @@ class Connector(ABC, Generic[C]):
         """Return the seconds between two looks at the source's lag."""
         return LOOK_SECONDS
 
-    def keyless(self, config: C) -> Keyless:
+    def keyless(self, config: C) -> KeylessRule:
         """Return how tables without a key are treated if the sink does not say."""
         return "append"
 

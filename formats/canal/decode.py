@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.errors import DecodeError
 from penstock.formats.canal.bulk import decode_bulk, parse_rows
 from penstock.formats.canal.message import (
+    ABSENT,
     NAME,
     OPERATIONS,
     WITHOUT_ROWS,
@@ -66,6 +67,11 @@ class CanalGroup:
         self.types, self.keys = first.mysql_type, first.pk_names
         self.numbers: list[int] = []
         self.members: list[CanalEnvelope] = []
+
+    @property
+    def states_no_key(self) -> bool:
+        """True if the messages say that the table has no primary key."""
+        return self.keys != ABSENT and not read_names(self.keys)
 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
@@ -132,7 +138,7 @@ def _set_aside(envelope: CanalEnvelope, number: int, messages: Messages, decoded
 @lru_cache(maxsize=8192)
 def _declared(types: bytes, keys: bytes) -> tuple[tuple[SourceField, ...] | None, tuple[str, ...]]:
     """Return the declared fields (None if the message declares none) and the primary keys."""
-    declared, names = read_types(types), read_names(keys)
+    declared, names = read_types(types), read_names(keys or NULL)
     if declared is None:
         return None, tuple(names or ())
     check_members([declared])
@@ -155,7 +161,7 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
     if fields is None:
         _decode_undeclared(group, keys, rule, messages, decoded)
         return
-    schema = SourceSchema("mysql", group.database, group.table, fields, keys)
+    schema = SourceSchema("mysql", group.database, group.table, fields, keys, states_no_key=group.states_no_key)
     documents = [member.data for member in group.members]
     sizes = np.fromiter(map(len, documents), np.int64, len(documents))
     bulky = partial(_is_bulky, fields, options.bulk_rows)
@@ -236,7 +242,7 @@ def _decode_undeclared(
     rows = _read_records(group.members, group.numbers, None, rule, messages, decoded)
     for part in rows.parts():
         fields = tuple(SourceField(name) for name in part.names())
-        schema = SourceSchema("text", group.database, group.table, fields, keys)
+        schema = SourceSchema("text", group.database, group.table, fields, keys, states_no_key=group.states_no_key)
         part.batch(schema, [_reader(None)] * len(fields), messages, decoded)
 
 

@@ -31,6 +31,7 @@ WITHOUT_ROWS = frozenset(
         "MHEARTBEAT",
     ]
 )
+ABSENT = msgspec.Raw(b"")
 Texts = dict[str, str | None]
 
 
@@ -44,7 +45,7 @@ class CanalEnvelope(msgspec.Struct, gc=False):
     data: msgspec.Raw = NULL
     old: msgspec.Raw = NULL
     mysql_type: msgspec.Raw = msgspec.field(default=NULL, name="mysqlType")
-    pk_names: msgspec.Raw = msgspec.field(default=NULL, name="pkNames")
+    pk_names: msgspec.Raw = msgspec.field(default=ABSENT, name="pkNames")
     ts: int | float | str | None = None
 
     def time(self) -> int:

@@ -59,7 +59,7 @@ _read_row = msgspec.json.Decoder(Row, float_hook=exact).decode
 class DebeziumGroup:
     """The rows of one table, key and declared schema."""
 
-    def __init__(self, schema: msgspec.Raw, name: TableName, keys: tuple[str, ...], rows: RowBuilder):
+    def __init__(self, schema: msgspec.Raw, name: TableName, keys: tuple[str, ...] | None, rows: RowBuilder):
         self.schema, self.name, self.keys, self.rows = schema, name, keys, rows
 
 
@@ -86,8 +86,11 @@ class DebeziumGroups:
         self.latest: dict[tuple[object, ...], DebeziumGroup] = {}
         self.found: dict[tuple[object, ...], DebeziumGroup] = {}
 
-    def of(self, payload: DebeziumPayload, schema: msgspec.Raw, keys: tuple[str, ...]) -> DebeziumGroup:
-        """Return the group of a message; DecodeError if its schema declares no row."""
+    def of(self, payload: DebeziumPayload, schema: msgspec.Raw, keys: tuple[str, ...] | None) -> DebeziumGroup:
+        """Return the group of a message; DecodeError if its schema declares no row.
+
+        `keys` is None if the message says nothing about them.
+        """
         database, table = self.name(payload)
         identity = (database, table, keys)
         # Every message carries a schema of several kilobytes; comparing it is cheaper than hashing it.
@@ -97,7 +100,7 @@ class DebeziumGroups:
             group = self.found.get(whole)
             if group is None:
                 row_fields(bytes(schema or NULL))  # rejects a schema without rows before any row is accepted
-                rows = RowBuilder(self.options.rule(database, table, keys))
+                rows = RowBuilder(self.options.rule(database, table, keys or ()))
                 group = self.found[whole] = DebeziumGroup(schema, (database, table), keys, rows)
             self.latest[identity] = group
         return group
@@ -126,7 +129,8 @@ def _take(
         skip_without_rows(payload.op, number, groups.name(payload), messages, decoded)
         return
     key = message_key(messages, number)
-    keys = tuple(key) if key else tuple(payload.pk_names or ())
+    names = key or payload.pk_names
+    keys = None if names is None else tuple(names)
     rows = groups.of(payload, envelope.schema, keys).rows
     take_rows(NAME, rows, number, payload.time(), payload.op, payload.before, payload.after, lambda: _key_row(key))
 
@@ -168,7 +172,13 @@ def _finish(group: DebeziumGroup, messages: Messages, decoded: DecodeResult) -> 
     for part in group.rows.parts():
         names = part.names()
         fields = tuple(SourceField(name) for name in names) if declared is None else _present(declared, names)
-        schema = SourceSchema("text" if declared is None else "debezium", *group.name, fields, group.keys)
+        schema = SourceSchema(
+            "text" if declared is None else "debezium",
+            *group.name,
+            fields,
+            group.keys or (),
+            states_no_key=group.keys == (),
+        )
         part.batch(schema, [reader(field.name, field.type) for field in fields], messages, decoded)
 
 

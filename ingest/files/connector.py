@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from penstock.ingest.connector import BYTES, Capabilities, Connector, SourceCheck, SourceConfig, SourceRequest
+from penstock.ingest.connector import (
+    BYTES,
+    Capabilities,
+    Connector,
+    KeylessRule,
+    SourceCheck,
+    SourceConfig,
+    SourceRequest,
+)
 
 if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource
@@ -39,6 +47,9 @@ class FilesConnector(Connector[FilesConfig]):
     def check(self, config: FilesConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
         names = self.open(config, request).available()["names"]
         return SourceCheck(f"{config.path}: {len(names)} files")
+
+    def keyless(self, config: FilesConfig) -> KeylessRule:
+        return "as-stated"
 
     def message_format(self, config: FilesConfig) -> str:
         from penstock.formats import format_named

@@ -9,6 +9,7 @@ from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
     Capabilities,
     Connector,
+    KeylessRule,
     Preparation,
     Sampler,
     SourceCheck,
@@ -70,6 +71,9 @@ class KafkaConnector(Connector[KafkaConfig]):
 
     def sampler(self, config: KafkaConfig, request: SourceRequest) -> Sampler:
         return Sampler(kafka_source(config, request).sample, config.topic_pattern or ", ".join(config.topic))
+
+    def keyless(self, config: KafkaConfig) -> KeylessRule:
+        return "as-stated"
 
     def message_format(self, config: KafkaConfig) -> str:
         from penstock.formats import format_named

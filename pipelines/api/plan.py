@@ -106,7 +106,7 @@ def _changes(drifts: Sequence[Drift]) -> dict[str, str]:
         changes |= {one.name: f"add {one.name} {written(one.type)}" for one in drift.added}
         changes |= {one.name: f"widen {one.name} to {written(one.type)}" for one in drift.widened}
         for comment in drift.comments:
-            changes.setdefault(comment.name, f"change the change the comment of {comment.name}")
+            changes.setdefault(comment.name, f"change the comment of {comment.name}")
     return changes
 
 

@@ -121,7 +121,7 @@ MYSQL = Flag(
 )
 INCLUDE_KEYLESS = Flag(
     "include-keyless",
-    "tables without a key: append, leave-out or fail (default: leave-out for MySQL, else append)",
+    "tables without a key: append, leave-out or fail (default: leave-out; messages that say nothing of keys: append)",
     metavar="POLICY",
 )
 MYSQL_DDL = (

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from penstock.ingest.connector import Keyless
+from penstock.ingest.connector import KeylessRule
 from penstock.ingest.connectors import connector_of
 from penstock.pipelines.config.rules import Behavior, RouteConfig, TransformConfig
 from penstock.pipelines.config.sink import SinkConfig
@@ -202,7 +202,7 @@ class PipelineSpec(Strict):
         return self
 
     @property
-    def keyless(self) -> Keyless:
+    def keyless(self) -> KeylessRule:
         """How source tables without a key are treated. Set at the source or at the sink."""
         match self.sink.no_primary_key:
             case "append" | "fail":

@@ -149,7 +149,8 @@ class SinkConfig(Strict):
     expire: Expire = Expire()
     schema_sample: SchemaSample = SchemaSample()
     no_primary_key: Literal["append", "skip", "fail"] | None = Field(
-        default=None, description="what to do with source tables without a key; the same as `keyless` of the source"
+        default=None,
+        description="source tables without a key; default as `keyless` of the source, or as the messages state",
     )
 
     @property

@@ -49,6 +49,7 @@ class Batch:
         self._settle(self.result)
         self._cross_barriers()
         self._evolve_and_reread()
+        self._note_keyless(BatchReport(self.result.reports))
         self._forget_left_out(self.result)
         self._rewrite_dead_letters()
         report = BatchReport(self.result.reports, self.result.stats)
@@ -152,6 +153,15 @@ class Batch:
         result = self.run.reread(self.number, inputs)
         self._settle(result)
         return result
+
+    def _note_keyless(self, report: BatchReport) -> None:
+        """Record which source tables were left out because they have no key, and which have one now."""
+        targets = self.run.targets
+        for table, source in report.keyless:
+            targets.leave_out_keyless(table, ".".join(filter(None, source)))
+        for table, sources in report.sources.items():
+            for source in sorted(sources):
+                targets.take_in_keyed(table, ".".join(filter(None, source)))
 
     def _rewrite_dead_letters(self) -> None:
         """Write the dead letters again without those of parked tables, which are written when their rows are."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import SourceSchema
+from penstock.ingest.connector import KeylessRule
 from penstock.pipelines.errors import KeylessTable
 from penstock.pipelines.mapping.metadata_columns import type_of
 from penstock.schema_evolution.computed_columns import ComputedColumn
@@ -18,6 +18,8 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import DataType, Field
 
 NO_ID = -1
+NO_KEY = "the source table has no primary key"
+NO_KEY_HINT = "--include-keyless append  (no-primary-key: append) writes such tables to append tables"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class NewTables:
     computed: tuple[ComputedColumn, ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
-    keyless: Literal["leave-out", "append", "fail"] = "append"  # source tables without a key
+    keyless: KeylessRule = "append"  # source tables without a key
     names_rows: bool = False  # whether the source reports database, table and time of every row
     typing_hint: str = ""  # how messages that declare no types can be made to declare them
 
@@ -76,16 +78,32 @@ class NewTables:
             schema = apply_changes(schema, changes, has_snapshots=False, now=now)
         return replace(schema, id=0)
 
+    def leaves_out(self, source: SourceSchema, has_table: bool, has_key: bool) -> bool:
+        """Return whether rows of this source table are left out, because it has no key and nothing gives it one.
+
+        `has_table` says that the target table exists, `has_key` that it has a primary key. An append table accepts all
+        rows. A key of the table does not distinguish rows of a source that states to have none: they would overwrite
+        each other.
+        """
+        if source.primary_keys or not self.keys.from_source or self.keyless not in {"leave-out", "as-stated"}:
+            return False
+        if not source.states_no_key and (has_table or self.keyless == "as-stated"):
+            return False
+        return (has_key or not has_table) and not self._gives_key(source)
+
+    def _gives_key(self, source: SourceSchema) -> bool:
+        names = {one.name for one in self.rules.wanted(source)} | {one.name for one in self.computed}
+        return bool(self._primary("", source, names | {name for name, _ in self.metadata}, insists=False))
+
     def _check_keyless(self, table: str, source: SourceSchema) -> None:
-        if self.keyless == "append":
+        if self.keyless == "append" or (self.keyless == "as-stated" and not source.states_no_key):
             return
-        kind = KeylessTable if self.keyless == "leave-out" else SourceError
+        kind = SourceError if self.keyless == "fail" else KeylessTable
         raise kind(
-            "the source table has no primary key",
+            NO_KEY,
             table=table,
             source=".".join(filter(None, (source.database, source.table))) or None,
-            hint="--include-keyless append  (no-primary-key: append) writes such tables to append tables, and"
-            " --primary-keys  sets a key",
+            hint=f"{NO_KEY_HINT}, and  --primary-keys  sets a key",
         )
 
     def sources_of(self, names: Iterable[str]) -> set[str]:

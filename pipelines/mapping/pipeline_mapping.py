@@ -144,6 +144,9 @@ class PipelineMapping:
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None) -> tuple[str, ...]:
         return target_images.left_out(change, fetched, table, self.rules, frozenset(self.made))
 
+    def leaves_out(self, source: SourceSchema, table: TableSchema | None) -> bool:
+        return self._schemas.leaves_out(source, table)
+
     def shaped(self, source: SourceSchema) -> SourceSchema:
         """Return the schema of such rows after transforms and routes."""
         nothing = pa.RecordBatch.from_arrays(

@@ -51,6 +51,10 @@ class TableMapping(Protocol):
         """Return the change after filters, projections and masks, and the messages for which these failed."""
         ...
 
+    def leaves_out(self, source: SourceSchema, table: TableSchema | None) -> bool:
+        """Return whether rows of this source are left out because it has no key; `table` is None if it is missing."""
+        ...
+
     def fit(
         self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None, now_millis: int
     ) -> FittedRows | None:

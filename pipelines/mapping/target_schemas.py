@@ -47,6 +47,8 @@ class TargetSchemas:
         """Return the first schema of a table that does not exist yet."""
         self.rules.policy.check_create(table)
         self._check_masks(table, sources)
+        keyed = [one for one in sources if not self.new_tables.leaves_out(one, has_table=False, has_key=False)]
+        sources = keyed or sources
         rules = self.table_rules.new_tables(self.new_tables, table, sources)
         return rules.schema(table, sources, insists=self.is_one_table, now=now)
 
@@ -126,6 +128,13 @@ class TargetSchemas:
             return False
         given = {self.rules.name(one.name) for one in source.fields}
         return not set(table.primary_keys) <= given | self.made
+
+    def leaves_out(self, source: SourceSchema, table: TableSchema | None) -> bool:
+        """Return whether rows of this source table are left out because it has no key; `table` is None if missing."""
+        # Canal finds the key in the row image: one that lacks the key column is an incomplete image, which is an error.
+        if self.is_one_table or (table is not None and self.lacks_keys(table, source)):
+            return False
+        return self.new_tables.leaves_out(source, table is not None, table is not None and bool(table.primary_keys))
 
     def namesakes(self, source: SourceSchema) -> set[str]:
         """Return source columns that would be lost because a computed or metadata column has the same name."""

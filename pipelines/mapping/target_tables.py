@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from penstock.pipelines.mapping.new_tables import NO_KEY, NO_KEY_HINT
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.catalog.registry import DEFAULT, OPTION
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from penstock.pipelines.config.sink import CatalogConfig as CatalogSection
 
 FILE = "tables.json"
+_KEYED = (
+    "the source table has a primary key now; its earlier rows are not in the table until the producer sends them again"
+)
 THREADS = 8
 
 
@@ -71,6 +75,7 @@ class Targets:
     left_out: set[str] = field(default_factory=set)  # in this run, because they cannot store incoming changes
     taken: set[str] = field(default_factory=set)  # tables that received rows in this run
     reasons: dict[str, str] = field(default_factory=dict)  # why tables cannot be created
+    keyless: dict[str, set[str]] = field(default_factory=dict)  # by table, sources left out because they have no key
     options: Mapping[str, str] = field(default_factory=dict)  # options that the pipeline sets on tables it creates
     reported: set[str] = field(default_factory=set)  # tables whose options without effect were logged
 
@@ -110,6 +115,23 @@ class Targets:
             self.reasons |= dict.fromkeys(names, reason)
         self._save()
 
+    def leave_out_keyless(self, table: str, source: str) -> None:
+        """Log once that a source table is left out because it has no key, and keep the reason for `status`."""
+        if source not in self.keyless.setdefault(table, set()):
+            self.keyless[table].add(source)
+            self.reasons[table] = _without_key(self.keyless[table])
+            log.warning("event=table_left_out table=%s source=%s reason=%s hint=%s", table, source, NO_KEY, NO_KEY_HINT)
+
+    def take_in_keyed(self, table: str, source: str) -> None:
+        """Log that a source table that was left out has a key now, and is captured from here on."""
+        if source in self.keyless.get(table, ()):
+            self.keyless[table].remove(source)
+            if self.keyless[table]:
+                self.reasons[table] = _without_key(self.keyless[table])
+            else:
+                self.reasons.pop(table, None)
+            log.warning("event=table_taken_in table=%s source=%s reason=%s", table, source, _KEYED)
+
     @contextmanager
     def only(self, tables: Collection[str]) -> Iterator[None]:
         """Leave out all other tables while the context is active."""
@@ -128,6 +150,10 @@ class Targets:
         half = self.folder / f".{FILE}"
         half.write_text(json.dumps([self.schemas, sorted(self.left_out)]))
         half.replace(self.folder / FILE)
+
+
+def _without_key(sources: Iterable[str]) -> str:
+    return f"{NO_KEY} (source {', '.join(sorted(sources))})"
 
 
 def known_tables(folder: str) -> tuple[Schemas, frozenset[str]]:

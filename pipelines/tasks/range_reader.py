@@ -84,10 +84,15 @@ class RangeReader:
             return
         if not (self._context.reads(table) or self._context.keeps_letters):
             return
+        source, layout = (change.schema.database or "", change.schema.table or ""), self._context.layout(table)
+        if self._context.mapping.leaves_out(change.schema, layout.schema if layout else None):
+            self._report.filtered += len(change)
+            self._report.keyless.add((table, source))
+            return
         report = self._report.table(table)
         if report.error is not None:
             return
-        report.sources.add((change.schema.database or "", change.schema.table or ""))
+        report.sources.add(source)
         try:
             self._fit(table, change, unread, fetched)
         except PenstockError as error:

@@ -88,6 +88,7 @@ class RangeReport:
     seconds: Seconds = field(default_factory=no_seconds)
     skipped: Counter[str] = field(default_factory=Counter)  # messages without rows, by operation
     filtered: int = 0  # rows that transforms filter out, or of left-out tables
+    keyless: set[tuple[str, tuple[str, str]]] = field(default_factory=set)  # target and source, left out without a key
     repaired: int = 0  # texts with unpaired surrogates
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
     truncations: list[Truncation] = field(default_factory=list)
@@ -209,6 +210,11 @@ class BatchReport:
             if report.sources:
                 found.setdefault(table, set()).update(report.sources)
         return found
+
+    @property
+    def keyless(self) -> list[tuple[str, tuple[str, str]]]:
+        """The source tables that were left out because they have no key, with their target tables."""
+        return sorted(set[tuple[str, tuple[str, str]]]().union(*(report.keyless for report in self.ranges)))
 
     @property
     def newest(self) -> dict[str, int]:

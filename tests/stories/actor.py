@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pyarrow.compute as pc
 
-from penstock.errors import CommitConflict
+from penstock.errors import CommitConflict, ConfigError
 from penstock.storage.environment import Environment
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.handle import Table
@@ -100,6 +100,10 @@ class Actor:
             except (CommitConflict, RowRefused) as refused:
                 self.refused = refused
                 return
+            except ConfigError:
+                if attempt and is_done(step):  # an earlier attempt failed, and took effect after all
+                    return
+                raise
             else:
                 return
         raise AssertionError(f"{step} failed {ATTEMPTS} times: {last}") from last

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.store import Fault, Operation
 from tests.simulation.story import Story
 from tests.stories.performance import Performance
 from tests.stories.plot import story_of
@@ -50,6 +51,21 @@ def test_more_random_stories_end_well(first: int) -> None:
 @pytest.mark.timeout(40_000)
 def test_a_night_of_random_stories_ends_well(night: bool) -> None:
     play(range(MORE, NIGHT) if night else range(MORE, MORE + 1))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_tag_whose_creation_arrives_late_exists_once(seed: int) -> None:
+    """The request fails and takes effect later: the next attempt may find the tag, and refuses to create it again."""
+    rows = {"op": "write", "columns": ["k"], "rows": [["+I", 1]]}
+    steps = [rows, {"op": "tag", "name": "t1"}, rows]
+    story = Story([("k", "INT NOT NULL")], [], steps, {"bucket": "-1"}, seed=seed)
+    late = [Fault.LATE]
+
+    def faults(operation: Operation) -> Fault | None:
+        return late.pop() if late and operation.name == "create" and operation.path.endswith("/tag-t1") else None
+
+    Performance(story, faults).run()
+    assert not late
 
 
 @pytest.mark.parametrize("seed", [4, 5])

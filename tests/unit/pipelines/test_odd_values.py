@@ -77,11 +77,11 @@ def typed(shop: Shop, suffix: str) -> None:
     catalog.create_table("ods.o", columns, ["id"], options={"bucket": "1"})
 
 
-def took(shop: Shop, value_format: str, *mapping: str, **more: Any) -> list[BatchReport]:
+def took(shop: Shop, value_format: str, *mapping: str, sink: Any = None, **more: Any) -> list[BatchReport]:
     reports: list[BatchReport] = []
-    source, sink = {"value.format": value_format}, {"type-mapping": list(mapping), "table-options": {"bucket": "-1"}}
+    options = {"type-mapping": list(mapping), "table-options": {"bucket": "-1"}}
     run(
-        shop.spec(source=source, sink=sink, **more),
+        shop.spec(source={"value.format": value_format}, sink=options | (sink or {}), **more),
         on_batch=lambda _, report: reports.append(report),
     )
     return reports
@@ -262,7 +262,7 @@ def test_a_name_that_is_no_folder_of_its_database_is_refused(shop: Shop, name: s
 
 
 def test_what_is_in_no_table_is_counted_by_what_it_is(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
-    keyless = json.loads(change("DELETE", "log", {"id": 1}))
+    keyless, appends = json.loads(change("DELETE", "log", {"id": 1})), {"sink": {"no-primary-key": "append"}}
     ddl = json.dumps({"isDdl": True, "type": "ALTER", "database": "shop", "table": "o", "data": None, "sql": "..."})
     messages = [json.dumps(keyless | {"pkNames": None, "type": kind}) for kind in ("INSERT", "DELETE", "DELETE")]
     shop.put(
@@ -273,7 +273,7 @@ def test_what_is_in_no_table_is_counted_by_what_it_is(shop: Shop, caplog: pytest
         insert("o", {"id": 1, "name": "\\ud800"}).replace("\\\\", "\\"),
     )
     with caplog.at_level(logging.WARNING):
-        (report,) = took(shop, "canal-json", selection={"excluding-tables": "secret"})
+        (report,) = took(shop, "canal-json", selection={"excluding-tables": "secret"}, **appends)
     assert report.passed_over == {
         "messages.ALTER": 1,
         "rows.left.out": 1,

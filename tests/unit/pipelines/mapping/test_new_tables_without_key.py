@@ -10,6 +10,7 @@ import pytest
 
 from penstock.errors import SourceError
 from penstock.pipelines.tasks.reports import BatchReport
+from penstock.table.handle import Table
 from tests.here import run
 from tests.shop import Shop, insert
 
@@ -24,31 +25,55 @@ def keyless(table: str, row: dict[str, object]) -> str:
 
 
 APPENDS = {"table-options": {"bucket": "-1"}}
+ABSENT = object()
+SILENT = ["debezium-json", "maxwell-json", "ogg-json", "aws-dms-json", "canal-json", "aliyun-json"]
+STATING: list[tuple[str, object]] = [
+    ("canal-json", None),
+    ("canal-json", []),
+    ("debezium-json", []),
+    ("maxwell-json", []),
+    ("ogg-json", []),
+    ("aliyun-json", []),
+]
 
 
-def keyless_message(form: str) -> str:
-    """Messages of one row without a key, as the formats have them: the table shop.log."""
+def message_of(form: str, keys: object = ABSENT, number: int = 1, table: str = "log") -> str:
+    """A message of one row of the table shop.log, as each format has it; `keys` are those that the message states."""
     match form:
         case "canal-json":
-            return keyless("log", {"id": 1})
+            message = json.loads(insert(table, {"id": number}))
+            del message["pkNames"]
+            place, member = message, "pkNames"
         case "debezium-json":
-            message: dict[str, object] = {"op": "c", "after": {"id": 1}, "source": {"db": "shop", "table": "log"}}
+            message = {"op": "c", "after": {"id": number}, "source": {"db": "shop", "table": table}}
+            place, member = message, "pkNames"
         case "maxwell-json":
-            message = {"database": "shop", "table": "log", "type": "insert", "data": {"id": 1}}
+            message = {"database": "shop", "table": table, "type": "insert", "data": {"id": number}}
+            place, member = message, "primary_key_columns"
         case "ogg-json":
-            message = {"table": "shop.log", "op_type": "I", "after": {"id": 1}}
+            message = {"table": f"shop.{table}", "op_type": "I", "after": {"id": number}}
+            place, member = message, "primary_keys"
+        case "aliyun-json":
+            place = {
+                "dataColumn": [{"name": "id", "type": "LONG"}],
+                "source": {"dbName": "shop", "tableName": table},
+            }
+            message = {"schema": place, "payload": {"op": "INSERT", "after": {"dataColumn": {"id": number}}}}
+            member = "primaryKey"
         case _:
-            meta = {"record-type": "data", "operation": "insert", "schema-name": "shop", "table-name": "log"}
-            message = {"data": {"id": 1}, "metadata": meta}
+            meta = {"record-type": "data", "operation": "insert", "schema-name": "shop", "table-name": table}
+            message = place = {"data": {"id": number}, "metadata": meta}
+            member = "keys"
+    if keys is not ABSENT:
+        place[member] = keys
     return json.dumps(message)
 
 
-@pytest.mark.parametrize("form", ["canal-json", "debezium-json", "maxwell-json", "ogg-json", "aws-dms-json"])
-def test_a_table_without_key_is_an_append_table_as_in_paimon_and_may_be_left_out(
+@pytest.mark.parametrize("form", SILENT)
+def test_messages_that_say_nothing_of_keys_go_to_an_append_table_as_in_paimon(
     shop: Shop, form: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Paimon's job requires no keys, whatever the format; what leaves such tables out is our own setting."""
-    shop.put("1.json", keyless_message(form))
+    shop.put("1.json", message_of(form))
     source = {"value.format": form}
     with caplog.at_level("WARNING"):
         run(shop.spec(source=source, sink=APPENDS))
@@ -61,14 +86,101 @@ def test_a_table_without_key_is_an_append_table_as_in_paimon_and_may_be_left_out
     assert "other" not in shop.warehouse.databases()
 
 
-def test_keyless_tables_are_append_tables(shop: Shop) -> None:
+@pytest.mark.parametrize(("form", "keys"), STATING)
+def test_a_table_whose_messages_state_that_it_has_no_key_is_left_out(
+    shop: Shop, form: str, keys: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, reports = {"value.format": form}, list[BatchReport]()
+    with caplog.at_level("WARNING"):
+        for number in (1, 2):
+            stated = message_of(form, keys, 1), message_of(form, ["id"], number, "orders"), message_of(form, keys, 2)
+            shop.put(f"{number}.json", *stated)
+        limits = {"max-batch": {"rows": 3}}
+        run(shop.spec(source=source, pipeline=limits), tasks=1, on_batch=lambda _, report: reports.append(report))
+    assert shop.ids("orders") == [1, 2] if form in {"canal-json", "aliyun-json"} else ["1", "2"]
+    assert "ods.log" not in shop.warehouse.tables("ods")
+    assert sum(report.passed_over["rows.left.out"] for report in reports) == 4
+    assert reports[-1].stats.left_out == {"ods.log": "the source table has no primary key (source shop.log)"}
+    assert caplog.text.count("event=table_left_out table=ods.log source=shop.log") == 1
+    sink = {**APPENDS, "database": "other", "no-primary-key": "append"}
+    run(shop.spec(checkpoint="b", source=source, sink=sink))
+    assert len(Table(shop.warehouse.store("other.log")).scan().to_arrow()) == 4
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_table_that_gets_its_key_later_is_captured_from_there_and_logged(
+    shop: Shop, together: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of rows from before, two may have had the same key: none of them is taken, not even from the same batch."""
+    before = [keyless("log", {"id": 1}), keyless("log", {"id": 1}), keyless("log", {"id": 2})]
+    shop.put("1.json", *before, *([insert("log", {"id": 3})] if together else []))
+    reports: list[BatchReport] = []
+    spec = shop.spec(pipeline={"max-batch": {"rows": 4 if together else 3}})
+    with caplog.at_level("WARNING"):
+        if not together:
+            shop.put("2.json", insert("log", {"id": 3}))
+        run(spec, tasks=1, on_batch=lambda _, report: reports.append(report))
+    assert shop.ids("log") == [3]
+    assert shop.table("log").store.schema().primary_keys == ("id",)
+    assert (
+        "event=table_taken_in table=ods.log source=shop.log reason=the source table has a primary key now"
+        in caplog.text
+    )
+    assert reports[-1].stats.left_out == {}
+    assert sum(report.passed_over["rows.left.out"] for report in reports) == 3
+
+
+def test_a_table_that_loses_its_key_is_left_out_from_there_and_logged(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its rows can no longer be distinguished: by the old key they would overwrite each other."""
+    shop.put("1.json", insert("log", {"id": 1}), insert("orders", {"id": 1}))
+    run(shop.spec())
+    shop.put("2.json", keyless("log", {"id": 1}), keyless("log", {"id": 1}), insert("orders", {"id": 2}))
+    with caplog.at_level("WARNING"):
+        run(shop.spec())
+    assert "event=table_left_out table=ods.log source=shop.log" in caplog.text
+    assert (shop.ids("log"), shop.ids("orders")) == ([1], [1, 2])
+
+
+def test_an_append_table_that_exists_receives_rows_without_key_as_before(shop: Shop) -> None:
+    shop.put("1.json", keyless("log", {"id": 1}))
+    run(shop.spec(sink={**APPENDS, "no-primary-key": "append"}))
+    shop.put("2.json", keyless("log", {"id": 2}))
+    run(shop.spec(sink=APPENDS))
+    assert shop.ids("log") == [1, 2]
+
+
+@pytest.mark.parametrize("sink", [{"primary-keys": ["id"]}, {"sync-primary-keys-from-source-schema": False}])
+def test_keys_that_the_pipeline_sets_hold_for_tables_without_a_key(shop: Shop, sink: dict[str, Any]) -> None:
+    shop.put("1.json", keyless("log", {"id": 1}), keyless("log", {"id": 1}))
+    run(shop.spec(sink={"table-options": {"bucket": "-1"}} | sink))
+    assert shop.ids("log") == ([1] if "primary-keys" in sink else [1, 1])
+
+
+def test_a_keyless_shard_is_left_out_and_the_others_are_captured(shop: Shop) -> None:
+    """Whichever comes first: its rows have no place in a table with a key."""
+    first = json.loads(keyless("log", {"id": 1})) | {"database": "shop_1"}
+    second = json.loads(insert("log", {"id": 2})) | {"database": "shop_2"}
+    reports: list[BatchReport] = []
+    for number in (1, 2):
+        shop.put(f"{number}.json", json.dumps(first), json.dumps(second))
+        run(shop.spec(), on_batch=lambda _, report: reports.append(report))
+        assert shop.ids("log") == [2]
+        assert reports[-1].stats.left_out == {"ods.log": "the source table has no primary key (source shop_1.log)"}
+
+
+def test_keyless_tables_are_append_tables_if_configured(shop: Shop) -> None:
     shop.put("1.json", keyless("log", {"id": 1}), insert("orders", {"id": 1}))
-    run(shop.spec(sink={"table-options": {"bucket": "-1"}}))
+    run(shop.spec(sink={"table-options": {"bucket": "-1"}, "no-primary-key": "append"}))
     assert (shop.ids("log"), shop.ids("orders")) == ([1], [1])
     assert shop.table("log").store.schema().primary_keys == ()
 
 
-@pytest.mark.parametrize("sink", [{"no-primary-key": "skip"}, {"table-options": {"bucket": "2"}}])
+@pytest.mark.parametrize(
+    "sink",
+    [{"no-primary-key": "skip"}, {}, {"no-primary-key": "append", "table-options": {"bucket": "2"}}],
+)
 def test_a_keyless_table_that_is_left_out_is_counted_and_stops_no_other(shop: Shop, sink: dict[str, Any]) -> None:
     """Whether it is to be left out, or cannot be made with the options of all tables; though it comes first."""
     shop.put("1.json", keyless("log", {"id": 1}), keyless("log", {"id": 2}), insert("orders", {"id": 1}))

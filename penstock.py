@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from penstock.pipelines.api.pipeline import Pipeline
     from penstock.pipelines.spark_source.registration import register
+    from penstock.table.catalog.batch_view import BatchView
     from penstock.table.catalog.catalog import Catalog
     from penstock.table.catalog.path_tables import create_table, open_table
     from penstock.table.errors import BranchMissing, SnapshotMissing, TagMissing
@@ -63,6 +64,7 @@ _HOMES = {
     ),
     "penstock.pipelines.api.pipeline": ("Pipeline",),
     "penstock.pipelines.spark_source.registration": ("register",),
+    "penstock.table.catalog.batch_view": ("BatchView",),
     "penstock.table.catalog.catalog": ("Catalog",),
     "penstock.table.catalog.path_tables": ("create_table", "open_table"),
     "penstock.table.handle": ("Table",),
@@ -88,6 +90,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AddColumn",
+    "BatchView",
     "BranchMissing",
     "Catalog",
     "CommitConflict",

@@ -28,10 +28,10 @@ from penstock.pipelines.api.compared_columns import (
     SourceAltered,
     differing_keys,
 )
-from penstock.pipelines.ledger.batch_identity import PIPELINE, range_of
+from penstock.pipelines.ledger.batch_identity import range_of
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.handle import Table
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import PIPELINE, Snapshot
 from penstock.table.meta.store import TableMissing
 from penstock.table.values.arrow_types import arrow_schema
 

@@ -198,6 +198,7 @@ class Batch:
         run.targets.report_options(messages)
         if self.late is None:
             messages = run.expected(self.result.messages)
+            identity = replace(identity, tables=len(messages))
         uncompacted: set[str] = set()
         snapshots: dict[str, Snapshot] = {}
         for attempt in range(1, MOST_FOREIGN + 2):

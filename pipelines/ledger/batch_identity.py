@@ -17,12 +17,11 @@ from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
 from penstock.pipelines.mapping.target_tables import THREADS
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.merge.engines.registry import merge_engine
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import PIPELINE, TABLES, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.schema.table_schema import TableSchema
 
-PIPELINE = "penstock.pipeline"
 START = "penstock.start"
 NOW = "now"  # among the source's offsets: when the batch was planned, in epoch milliseconds
 END = "penstock.end"
@@ -39,6 +38,7 @@ class BatchIdentity:
     start: Offsets
     end: Offsets
     newest: Mapping[str, int] = field(default_factory=dict)  # by table, milliseconds
+    tables: int = 0  # how many tables the batch changes; 0 if it is not known
 
     @property
     def user(self) -> str:
@@ -51,7 +51,8 @@ class BatchIdentity:
     def properties_of(self, table: str) -> dict[str, str]:
         """Return the snapshot properties for this table: the common ones plus its newest event time."""
         newest = self.newest.get(table, -1)
-        return self.properties | ({NEWEST: str(newest)} if newest >= 0 else {})
+        known = {NEWEST: newest, TABLES: self.tables or -1}
+        return self.properties | {name: str(value) for name, value in known.items() if value >= 0}
 
     @property
     def planned_at(self) -> int:

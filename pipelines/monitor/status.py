@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
 from penstock.ingest.connector import RECORDS
-from penstock.pipelines.ledger.batch_identity import END, NEWEST, PIPELINE
+from penstock.pipelines.ledger.batch_identity import END, NEWEST
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.monitor.driver_process import ALIVE_SECONDS, has_ended
@@ -22,7 +22,7 @@ from penstock.pipelines.tasks.bad_records import DEFAULT_NAME
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import PIPELINE, Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
 
 STALLED_SECONDS = 600.0

@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError, nearest
 from penstock.storage.environment import Environment
 from penstock.table.catalog.base import CatalogBackend, parse_name, split_name
+from penstock.table.catalog.batch_view import BatchView, batch_view
 from penstock.table.catalog.registry import open_backend
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing, TableStore
@@ -172,6 +173,10 @@ class Catalog:
             elif not self.backend.exists():
                 missing.hint = f"there is nothing at {self.warehouse}: is the warehouse's path right?"
             raise
+
+    def at(self, batch: int | None = None, pipeline: str | None = None) -> BatchView:
+        """Return the tables of a pipeline after one batch: the newest that all tables have, or the given one."""
+        return batch_view(self.backend, batch, pipeline)
 
     def alter_table(self, name: str, changes: Sequence[SchemaChange], ignore_if_missing: bool = False) -> None:
         """Apply schema changes as one new version of the table's schema."""

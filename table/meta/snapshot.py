@@ -11,6 +11,9 @@ from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.values.html import facts_html
 
 BATCH_IDENTIFIER = 9223372036854775807
+# Properties of the snapshots of a pipeline
+PIPELINE = "penstock.pipeline"
+TABLES = "penstock.tables"  # how many tables the batch changes
 
 
 class CommitKind(StrEnum):

@@ -12,11 +12,10 @@ import pytest
 from penstock.pipelines.api.replay_dead_letters import letters_of, replay
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.ledger.batch_identity import PIPELINE
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.bad_records import ensure
 from penstock.table.handle import Table
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import PIPELINE, Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.schema.changes import UpdateColumnType, evolve
 from penstock.table.values.types import parse_type

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+import penstock
 from penstock.errors import DecodeError, PenstockError
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES
@@ -38,6 +39,8 @@ def test_changes_of_several_tables_arrive_in_order_and_tables_make_themselves(sh
     assert len(snapshots) == 1
     assert snapshots[0].properties["penstock.pipeline"] == "shop"
     assert snapshots[0].commit_user.startswith("shop-")
+    view = penstock.Catalog(str(shop.folder / "warehouse")).at()
+    assert (view.pipeline, view.batch, view.snapshots) == ("shop", 0, {"ods.orders": 1, "ods.users": 1})
 
 
 def test_a_new_column_in_the_middle_of_a_batch_replays_that_table_alone(shop: Shop) -> None:

@@ -171,7 +171,7 @@ def test_files_of_an_external_table_are_kept(lake: penstock.Catalog, metastore: 
         lake.create_table("shop.orders", [("other", "INT")])
 
 
-def test_creating_a_table_completes_what_a_dead_process_began(lake: penstock.Catalog, metastore: str) -> None:
+def test_creating_a_table_completes_the_creation_of_a_killed_process(lake: penstock.Catalog, metastore: str) -> None:
     table = orders(lake)
     with HiveMetastore.of(metastore).session() as client:
         client.drop_table("shop", "orders", False)

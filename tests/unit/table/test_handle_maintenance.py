@@ -28,14 +28,14 @@ def names(table: Table) -> list[object]:
     return [row[1] for row in content(table)]
 
 
-def test_expiry_keeps_what_is_asked_for(tmp_path: Path) -> None:
+def test_expiry_keeps_the_requested_snapshots(tmp_path: Path) -> None:
     table = filled(tmp_path, 5)
     assert table.expire_snapshots(retain_max=2, retain_min=1).snapshots == 3
     assert [snapshot.id for snapshot in table.snapshots] == [4, 5]
     check_invariants(table)
 
 
-def test_a_table_goes_back_to_an_id_a_tag_or_a_time(tmp_path: Path) -> None:
+def test_a_table_is_rolled_back_to_an_id_a_tag_or_a_time(tmp_path: Path) -> None:
     table = filled(tmp_path, 5)
     at = [datetime.fromtimestamp(snapshot.time_millis / 1000, UTC) for snapshot in table.snapshots]
     assert table.rollback_to(at[3]).id == 4
@@ -48,7 +48,7 @@ def test_a_table_goes_back_to_an_id_a_tag_or_a_time(tmp_path: Path) -> None:
     check_invariants(table)
 
 
-def test_tags_are_made_by_id_time_and_watermark_and_moved_and_renamed(tmp_path: Path) -> None:
+def test_tags_are_created_by_id_time_and_watermark_replaced_and_renamed(tmp_path: Path) -> None:
     table = filled(tmp_path)
     with table.writer(commit_user="w") as writer:
         writer.write(rows(table, (9, "v9", None)))
@@ -70,7 +70,7 @@ def test_tags_are_made_by_id_time_and_watermark_and_moved_and_renamed(tmp_path: 
         table.create_tag("never", watermark=501)
 
 
-def test_a_branch_is_made_written_and_brought_home(tmp_path: Path) -> None:
+def test_a_branch_is_created_written_and_fast_forwarded(tmp_path: Path) -> None:
     table = filled(tmp_path)
     table.create_tag("base", 2)
     branch = table.create_branch("dev", "base")
@@ -84,7 +84,7 @@ def test_a_branch_is_made_written_and_brought_home(tmp_path: Path) -> None:
     check_invariants(table)
 
 
-def test_a_consumer_is_put_back_and_forgotten(tmp_path: Path) -> None:
+def test_a_consumer_is_reset_and_removed(tmp_path: Path) -> None:
     table = filled(tmp_path)
     table.reset_consumer("job", 2)
     assert table.consumers == {"job": 2}
@@ -92,7 +92,7 @@ def test_a_consumer_is_put_back_and_forgotten(tmp_path: Path) -> None:
     assert table.consumers == {}
 
 
-def test_orphans_are_shown_before_they_are_deleted(tmp_path: Path) -> None:
+def test_orphans_are_listed_before_they_are_deleted(tmp_path: Path) -> None:
     table = filled(tmp_path, 1)
     orphan = Path(table.path) / "bucket-0" / "data-lost-0.parquet"
     orphan.write_bytes(b"lost")

@@ -75,7 +75,9 @@ DOORS: dict[str, Callable[[Catalog, str], object]] = {
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", AWAY, ids=repr)
-def test_no_name_leads_out(catalog: Catalog, outside: Catalog, tmp_path: Path, door: str, name: str) -> None:
+def test_no_name_leads_out_of_the_warehouse(
+    catalog: Catalog, outside: Catalog, tmp_path: Path, door: str, name: str
+) -> None:
     if (door, name) == ("scan a branch", ""):
         pytest.skip("no branch is the main branch")
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if "warehouse" not in path.parts)
@@ -88,7 +90,7 @@ def test_no_name_leads_out(catalog: Catalog, outside: Catalog, tmp_path: Path, d
 
 
 @pytest.mark.parametrize("name", ["a b", "Ä", "a..b", "...a", "%2e%2e", "2024-05-06 10:00", "x" * 200])
-def test_odd_names_that_stay_are_taken(catalog: Catalog, name: str) -> None:
+def test_odd_names_within_the_warehouse_are_accepted(catalog: Catalog, name: str) -> None:
     table = written(catalog)
     table.create_tag(name)
     table.create_branch(name)
@@ -97,7 +99,7 @@ def test_odd_names_that_stay_are_taken(catalog: Catalog, name: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["..", "../t", "a/../../t", "a/./b", "a//b", "a\0b", "../../.."])
-def test_data_lie_below_their_table(catalog: Catalog, folder: str) -> None:
+def test_data_files_are_below_their_table(catalog: Catalog, folder: str) -> None:
     with pytest.raises(ConfigError, match="leads out of the table's folder"):
         catalog.create_table("d.evil", [("a", "INT")], options={"data-file.path-directory": folder})
     with pytest.raises(ConfigError, match="leads out"):
@@ -105,7 +107,7 @@ def test_data_lie_below_their_table(catalog: Catalog, folder: str) -> None:
     assert catalog.tables("d") == ["t"]
 
 
-def test_a_folder_below_the_table_is_taken(catalog: Catalog) -> None:
+def test_a_data_folder_below_the_table_is_accepted(catalog: Catalog) -> None:
     catalog.create_table("d.u", [("a", "INT")], options={"data-file.path-directory": "/files/data/"})
     with catalog.table("d.u").writer() as writer:
         writer.write(ROWS)
@@ -113,7 +115,7 @@ def test_a_folder_below_the_table_is_taken(catalog: Catalog) -> None:
     assert list(Path(catalog.table("d.u").path, "files", "data").rglob("data-*"))
 
 
-def test_what_a_table_names_outside_is_neither_read_nor_deleted(catalog: Catalog, tmp_path: Path) -> None:
+def test_files_outside_of_the_table_are_neither_read_nor_deleted(catalog: Catalog, tmp_path: Path) -> None:
     store = written(catalog).store
     file = tmp_path / "precious"
     file.write_text("x")

@@ -26,14 +26,14 @@ def catalog(tmp_path: Path) -> penstock.Catalog:
     return catalog
 
 
-def test_databases_are_made_once_and_listed(catalog: penstock.Catalog) -> None:
+def test_databases_are_created_once_and_listed(catalog: penstock.Catalog) -> None:
     catalog.create_database("shop", ignore_if_exists=True)
     with pytest.raises(ConfigError, match="exists already"):
         catalog.create_database("shop")
     assert catalog.databases() == ["shop"]
 
 
-def test_a_table_is_made_listed_renamed_and_dropped(catalog: penstock.Catalog) -> None:
+def test_a_table_is_created_listed_renamed_and_dropped(catalog: penstock.Catalog) -> None:
     catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "4"}, comment="all orders")
     assert catalog.tables("shop") == ["orders"]
     table = catalog.table("shop.orders")
@@ -45,12 +45,12 @@ def test_a_table_is_made_listed_renamed_and_dropped(catalog: penstock.Catalog) -
     assert catalog.tables("shop") == []
 
 
-def test_types_may_be_given_as_paimon_writes_them(catalog: penstock.Catalog) -> None:
+def test_types_can_be_written_as_in_paimon(catalog: penstock.Catalog) -> None:
     table = catalog.create_table("shop.t", [("id", "INT NOT NULL"), ("price", "DECIMAL(10, 2)")], primary_keys=["id"])
     assert table.schema.field("price").type == pa.decimal128(10, 2)
 
 
-def test_a_database_with_tables_is_dropped_only_on_purpose(catalog: penstock.Catalog) -> None:
+def test_a_database_with_tables_is_dropped_only_with_cascade(catalog: penstock.Catalog) -> None:
     catalog.create_table("shop.orders", SCHEMA, options={"bucket": "-1"})
     with pytest.raises(ConfigError, match="not empty"):
         catalog.drop_database("shop")
@@ -69,12 +69,12 @@ def test_columns_are_added_and_old_rows_read_null(catalog: penstock.Catalog) -> 
     assert table.options["bucket"] == "8"
 
 
-def test_a_table_elsewhere_is_opened_by_its_path(tmp_path: Path) -> None:
+def test_a_table_outside_the_warehouse_is_opened_by_its_path(tmp_path: Path) -> None:
     made = penstock.create_table(f"{tmp_path}/apart/orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"})
     assert penstock.open_table(made.path).primary_keys == ["id"]
 
 
-def test_system_tables_are_reached_by_name(catalog: penstock.Catalog) -> None:
+def test_system_tables_are_opened_by_name(catalog: penstock.Catalog) -> None:
     table = catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"})
     with table.writer(commit_user="etl") as writer:
         writer.write(pa.table({"id": [1], "v": ["a"]}, schema=SCHEMA))
@@ -84,7 +84,7 @@ def test_system_tables_are_reached_by_name(catalog: penstock.Catalog) -> None:
     assert table.system("files")["record_count"].to_pylist() == [1]
 
 
-def test_an_unknown_system_table_is_told_the_nearest(catalog: penstock.Catalog) -> None:
+def test_an_unknown_system_table_is_refused_with_the_nearest_name(catalog: penstock.Catalog) -> None:
     catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"})
     with pytest.raises(ConfigError, match="snapshot") as caught:
         catalog.table("shop.orders$snapshot")
@@ -92,7 +92,7 @@ def test_an_unknown_system_table_is_told_the_nearest(catalog: penstock.Catalog) 
 
 
 @pytest.mark.parametrize("name", ["orders", "shop.", ".orders", "shop.a$b$c"])
-def test_names_that_name_no_table_are_refused(catalog: penstock.Catalog, name: str) -> None:
+def test_invalid_table_names_are_refused(catalog: penstock.Catalog, name: str) -> None:
     with pytest.raises(ConfigError):
         catalog.table(name)
 
@@ -130,7 +130,7 @@ def test_columns_may_have_arrow_types_and_options_may_be_numbers(tmp_path: Path)
         (lambda c: penstock.Catalog(None), "a path or a URL"),
     ],
 )
-def test_what_is_no_table_and_no_change_is_refused(
+def test_paths_without_a_table_and_unknown_changes_are_refused(
     tmp_path: Path, verb: Callable[[penstock.Catalog], object], reason: str
 ) -> None:
     catalog = penstock.Catalog(tmp_path)
@@ -148,7 +148,7 @@ def test_what_is_no_table_and_no_change_is_refused(
         ({"snapshot.time-retained": "soon"}, "'soon' is not a duration"),
     ],
 )
-def test_options_that_would_fail_a_later_write_are_refused_when_the_table_is_made_or_altered(
+def test_options_that_would_fail_a_later_write_are_refused_by_create_and_alter(
     catalog: penstock.Catalog, options: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(ConfigError, match=reason):
@@ -160,9 +160,7 @@ def test_options_that_would_fail_a_later_write_are_refused_when_the_table_is_mad
 
 
 @pytest.mark.parametrize("codec", ["lz4", "gzip", "brotli"])
-def test_a_codec_that_avro_lacks_is_refused_where_rows_wait_for_their_bucket(
-    catalog: penstock.Catalog, codec: str
-) -> None:
+def test_a_codec_that_avro_lacks_is_refused_for_postponed_buckets(catalog: penstock.Catalog, codec: str) -> None:
     columns, postponed = [("id", "INT NOT NULL")], {"bucket": "-2"}
     refused = pytest.raises(ConfigError, match=r"not a codec of avro.*\(bucket = -2\) are stored in Avro files")
     with refused as error:
@@ -180,7 +178,7 @@ def test_a_codec_that_avro_lacks_is_refused_where_rows_wait_for_their_bucket(
         catalog.alter_table("shop.t", [penstock.SetOption("file.compression", codec)])
 
 
-def test_a_missing_table_is_told_with_the_nearest(catalog: penstock.Catalog) -> None:
+def test_the_error_for_a_missing_table_names_the_nearest(catalog: penstock.Catalog) -> None:
     catalog.create_table("shop.orders", SCHEMA)
 
     with pytest.raises(TableMissing) as missing:

@@ -75,7 +75,7 @@ def test_parameters_of_others_are_kept_and_removed_options_are_not() -> None:
     assert not update(table, after, after)
 
 
-def test_partition_columns_that_java_described_stay_where_they_are() -> None:
+def test_partition_columns_described_by_java_are_kept() -> None:
     schema = create_schema([("dt", "STRING"), ("id", "INT")], (), ["dt"], {"bucket": "-1"}, now=1)
     table = new_table("shop", "orders", "file:/orders", schema)
     table.partitionKeys, table.sd.cols = [table.sd.cols[0]], table.sd.cols[1:]

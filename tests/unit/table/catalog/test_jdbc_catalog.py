@@ -68,7 +68,7 @@ def test_a_database_that_only_has_tables_exists(tmp_path: Path) -> None:
         lake.table("shop.orders")
 
 
-def test_creating_a_table_completes_what_a_dead_process_began(tmp_path: Path) -> None:
+def test_creating_a_table_completes_the_creation_of_a_killed_process(tmp_path: Path) -> None:
     lake = catalog(tmp_path)
     lake.create_database("shop")
     with sqlite3.connect(tmp_path / "names.db") as connection:

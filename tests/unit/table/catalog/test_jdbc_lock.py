@@ -90,7 +90,7 @@ def test_a_commit_waits_for_the_lock_and_fails_without_it(tmp_path: Path) -> Non
     check_invariants(table)
 
 
-def test_branches_have_locks_of_their_own_as_in_java(tmp_path: Path) -> None:
+def test_branches_have_separate_locks_as_in_java(tmp_path: Path) -> None:
     table = events(catalog(tmp_path, locks(tmp_path, 200)))
     append(table, 1)
     table.create_tag("t")

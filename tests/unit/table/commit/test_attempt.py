@@ -113,7 +113,7 @@ def test_a_commit_counts_once_when_the_reply_to_its_put_is_lost(
 
 
 @pytest.mark.parametrize("put", PUTS.values(), ids=PUTS.keys())
-def test_a_lost_reply_beside_a_faster_writer(tmp_path: Path, put: Callable[[], Put]) -> None:
+def test_a_lost_reply_and_a_faster_writer(tmp_path: Path, put: Callable[[], Put]) -> None:
     table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
     messages, way = prepared(table, 1), put()
 
@@ -220,7 +220,7 @@ def test_a_refused_commit_after_an_uncertain_one_deletes_nothing(tmp_path: Path)
     check_invariants(table)
 
 
-def test_a_snapshot_that_came_and_expired_is_not_made_again(tmp_path: Path) -> None:
+def test_an_expired_snapshot_is_not_created_again(tmp_path: Path) -> None:
     table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
 
     def put(create: Create, path: str, data: bytes, number: int) -> bool:
@@ -248,7 +248,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_of_two_processes_with_one_identifier_one_commits(tmp_path: Path, name: str) -> None:
+def test_two_processes_with_one_identifier_commit_once(tmp_path: Path, name: str) -> None:
     keys, options = TABLES[name]
     table = new_table(tmp_path, keys=keys, options=options)
     first, second = prepared(table, 1, 7), prepared(table, 1, 7)
@@ -271,7 +271,7 @@ def test_of_two_processes_with_one_identifier_one_commits(tmp_path: Path, name: 
     check_invariants(table)
 
 
-def test_the_slower_of_two_processes_deletes_its_own_files_only(tmp_path: Path) -> None:
+def test_the_slower_of_two_processes_deletes_only_its_files(tmp_path: Path) -> None:
     table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
     writer = table.writer(commit_user="job")
     writer.write(rows(table, (1, "x", None)))
@@ -301,7 +301,7 @@ def test_the_compaction_of_a_commit_does_not_follow_the_users_next_commit(tmp_pa
     assert Committer(table.store, "job").committed(2) is not None
 
 
-def test_a_commit_whose_base_expires_under_it_is_made_on_the_newest_snapshot(tmp_path: Path) -> None:
+def test_a_commit_whose_base_expires_is_retried_on_the_newest_snapshot(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     messages = prepared(table, 1)
     other = Table(table.store)

@@ -9,7 +9,7 @@ from tests.simulation.verbs import VERBS, VerbPlay
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_knows_its_own_file_again(verb: str) -> None:
+def test_an_operation_recognises_its_file_after_a_lost_reply(verb: str) -> None:
     play = VerbPlay("append", verb) if verb != "rescale" else VerbPlay("vectors", verb)
     creates = [operation.number for operation in play.operations if operation.name == "create"]
     for number in creates:

@@ -30,7 +30,7 @@ def first_ids(table: penstock.Table) -> list[tuple[int | None, int, int]]:
     return sorted((file.first_row_id, file.row_count, file.max_sequence) for file in files)
 
 
-def test_each_commit_takes_the_next_ids(tracked: penstock.Table) -> None:
+def test_each_commit_assigns_the_next_row_ids(tracked: penstock.Table) -> None:
     append(tracked, 1, 2, 3)
     append(tracked, 4)
     assert first_ids(tracked) == [(0, 3, 1), (3, 1, 2)]
@@ -38,7 +38,7 @@ def test_each_commit_takes_the_next_ids(tracked: penstock.Table) -> None:
     assert tracked.latest_snapshot.next_row_id == 4
 
 
-def test_an_overwrite_gives_new_ids(tracked: penstock.Table) -> None:
+def test_an_overwrite_assigns_new_row_ids(tracked: penstock.Table) -> None:
     append(tracked, 1, 2)
     with tracked.overwrite() as writer:
         writer.write(pa.table({"id": pa.array([7], pa.int32())}))
@@ -46,7 +46,7 @@ def test_an_overwrite_gives_new_ids(tracked: penstock.Table) -> None:
     assert first_ids(tracked) == [(2, 1, 2)]
 
 
-def test_a_commit_beaten_by_another_takes_ids_after_it(tracked: penstock.Table) -> None:
+def test_a_commit_after_a_conflict_assigns_later_row_ids(tracked: penstock.Table) -> None:
     with tracked.writer() as late:
         late.write(pa.table({"id": pa.array([5, 6], pa.int32())}))
         append(tracked, 1, 2, 3)
@@ -54,7 +54,7 @@ def test_a_commit_beaten_by_another_takes_ids_after_it(tracked: penstock.Table) 
     assert first_ids(tracked) == [(0, 3, 1), (3, 2, 2)]
 
 
-def test_what_would_lose_ids_is_refused(tracked: penstock.Table) -> None:
+def test_changes_that_would_lose_row_ids_are_refused(tracked: penstock.Table) -> None:
     for number in range(8):
         append(tracked, number, number + 100)
     assert tracked.compact(full=False) == []

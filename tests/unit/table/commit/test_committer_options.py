@@ -41,7 +41,7 @@ def commit(table: penstock.Table, *ids: int, identifier: int | None = None) -> l
         ({"snapshot.ignore-empty-commit": "true"}, 1, 0),
     ],
 )
-def test_a_commit_without_rows_makes_a_snapshot_where_an_option_says_so(
+def test_a_commit_without_rows_creates_a_snapshot_if_configured(
     tmp_path: Path, options: dict[str, str], identifier: int | None, snapshots: int
 ) -> None:
     table = made(tmp_path, options)
@@ -66,14 +66,14 @@ def test_commit_users_begin_with_the_prefix(tmp_path: Path) -> None:
     assert table.latest_snapshot.commit_user == "job"
 
 
-def test_statistics_are_kept_of_the_first_columns_and_those_with_a_mode_of_their_own(tmp_path: Path) -> None:
+def test_statistics_cover_the_first_columns_and_columns_with_a_mode(tmp_path: Path) -> None:
     table = made(tmp_path, {"metadata.stats-keep-first-n-columns": "1", "fields.b.stats-mode": "full"})
     commit(table, 1, 2)
     [entry] = live_entries(table.store, table.latest_snapshot)
     assert entry.file.value_stats_cols == ("id", "b")
 
 
-def test_changelog_files_have_a_statistics_mode_of_their_own(tmp_path: Path) -> None:
+def test_changelog_files_have_a_separate_statistics_mode(tmp_path: Path) -> None:
     options = {"bucket": "1", "changelog-producer": "input", "changelog-file.stats-mode": "none"}
     table = made(tmp_path, options, ["id"])
     commit(table, 1, 2)
@@ -84,7 +84,7 @@ def test_changelog_files_have_a_statistics_mode_of_their_own(tmp_path: Path) -> 
     assert entry.file.value_stats_cols == ()
 
 
-def test_deletes_in_manifests_have_no_statistics_where_an_option_says_so(tmp_path: Path) -> None:
+def test_deletes_in_manifests_have_no_statistics_if_configured(tmp_path: Path) -> None:
     table = made(tmp_path, {"manifest.delete-file-drop-stats": "true"})
     commit(table, 1, 2)
     with table.overwrite() as writer:
@@ -94,7 +94,7 @@ def test_deletes_in_manifests_have_no_statistics_where_an_option_says_so(tmp_pat
     assert {entry.kind: entry.file.value_stats_cols for entry in entries} == {FileKind.DELETE: (), FileKind.ADD: None}
 
 
-def test_rows_come_in_batches_of_the_size_that_an_option_says(tmp_path: Path) -> None:
+def test_batches_have_the_configured_size(tmp_path: Path) -> None:
     table = made(tmp_path, {"bucket": "1", "read.batch-size": "10"}, ["id"])
     commit(table, *range(25))
     commit(table, *range(20, 45))
@@ -106,7 +106,7 @@ def test_rows_come_in_batches_of_the_size_that_an_option_says(tmp_path: Path) ->
     assert sum(batch.num_rows for batch in wide) == 45
 
 
-def test_a_writer_alone_begins_with_the_initial_number_of_dynamic_buckets(tmp_path: Path) -> None:
+def test_a_writer_starts_with_the_initial_number_of_dynamic_buckets(tmp_path: Path) -> None:
     table = made(tmp_path, {"dynamic-bucket.initial-buckets": "3"}, ["id"])
     commit(table, *range(100))
     assert {entry.bucket for entry in live_entries(table.store, table.latest_snapshot)} == {0, 1, 2}

@@ -81,7 +81,7 @@ def writer_of(table: Table, way: str) -> TableWriter:
 
 @pytest.mark.parametrize("way", ["write", "overwrite"])
 @pytest.mark.parametrize("name", SHOWN_BY_COMPACTION)
-def test_a_replay_does_the_compaction_that_a_dead_process_left(
+def test_a_replay_completes_the_compaction_of_a_killed_process(
     tmp_path: Path, name: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = new_table(tmp_path, options={"bucket": "1", **SHOWN_BY_COMPACTION[name]})
@@ -107,7 +107,7 @@ def test_a_replay_does_the_compaction_that_a_dead_process_left(
     check_invariants(table.refresh())
 
 
-def test_a_replay_of_a_whole_commit_leaves_the_level_0_of_other_jobs_alone(
+def test_a_replay_of_a_complete_commit_keeps_level_0_of_other_jobs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = new_table(tmp_path, options={"bucket": "1", "changelog-producer": "lookup"})
@@ -134,7 +134,7 @@ def test_a_replay_of_a_whole_commit_leaves_the_level_0_of_other_jobs_alone(
 @pytest.mark.parametrize("put", [1, 2])
 @pytest.mark.parametrize("way", ["write", "overwrite"])
 @pytest.mark.parametrize("name", TABLES)
-def test_messages_are_landed_again_after_the_store_was_away(
+def test_commit_messages_are_committed_again_after_a_store_outage(
     tmp_path: Path, name: str, way: str, put: int, identifier: int | None
 ) -> None:
     keys, options = TABLES[name]

@@ -54,7 +54,9 @@ def levels(table: Table) -> list[int]:
     [{}, {"merge-engine": "partial-update"}, {"changelog-producer": "lookup"}],
     ids=["deduplicate", "partial-update", "lookup"],
 )
-def test_a_compaction_is_dropped_whose_inputs_got_new_vectors(tmp_path: Path, options: dict[str, str]) -> None:
+def test_a_compaction_is_dropped_if_its_inputs_have_new_deletion_vectors(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
     table = keyed(tmp_path, {**VECTORS, **options})
     write(table, *((number, 0) for number in range(MANY)))
     table.compact()
@@ -72,7 +74,7 @@ def test_a_compaction_is_dropped_whose_inputs_got_new_vectors(tmp_path: Path, op
     check_invariants(table)
 
 
-def test_compact_does_what_it_lost_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compact_repeats_a_compaction_lost_to_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = keyed(tmp_path, VECTORS)
     write(table, *((number, 0) for number in range(MANY)))
     write(table, *((number, 1) for number in range(1, 300)))
@@ -91,7 +93,7 @@ def test_compact_does_what_it_lost_again(tmp_path: Path, monkeypatch: pytest.Mon
     check_invariants(table)
 
 
-def test_a_vector_of_a_file_that_was_compacted_away_is_never_committed(tmp_path: Path) -> None:
+def test_a_deletion_vector_of_a_compacted_file_is_not_committed(tmp_path: Path) -> None:
     """The bucket has no vectors before or after the full compaction: only the file that is gone tells the conflict."""
     table = keyed(tmp_path, VECTORS)
     write(table, *((number, 0) for number in range(MANY)))
@@ -130,7 +132,7 @@ def _rewritten_top(table: Table) -> CommitMessage:
     )
 
 
-def test_a_compaction_does_not_need_the_snapshot_it_began_at(tmp_path: Path) -> None:
+def test_a_compaction_does_not_need_its_base_snapshot(tmp_path: Path) -> None:
     table = keyed(tmp_path, {**VECTORS, "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
     write(table, *((number, 0) for number in range(MANY)))
     write(table, *((number, 1) for number in range(1, 300)))
@@ -183,9 +185,7 @@ def test_key_ranges_that_touch_overlap(tmp_path: Path, least: int, overlaps: boo
     [{"merge-engine": "first-row"}, {**VECTORS, "merge-engine": "partial-update"}, {"changelog-producer": "lookup"}],
     ids=["first-row", "partial-update with vectors", "lookup"],
 )
-def test_a_compaction_that_looked_keys_up_in_overwritten_files_is_dropped(
-    tmp_path: Path, options: dict[str, str]
-) -> None:
+def test_a_compaction_with_lookups_in_overwritten_files_is_dropped(tmp_path: Path, options: dict[str, str]) -> None:
     """The compaction merges 6 with the row of 6 that it finds in a file which it leaves where it is."""
     table = keyed(tmp_path, options)
     write(table, *((number, 0) for number in range(MANY)))

@@ -58,7 +58,9 @@ def second_task(table: Table) -> TableWriter:
         {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
     ],
 )
-def test_rows_between_the_first_numbers_a_writer_gave_out_are_seen(tmp_path: Path, options: dict[str, str]) -> None:
+def test_rows_of_others_between_sequence_numbers_of_a_writer_are_detected(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
     """The first rows of the batch are replaced by its last one: its files begin at a later number than it did."""
     table = keyed(tmp_path, options)
     write(table, *((number, 0) for number in range(30)))
@@ -86,7 +88,7 @@ def test_a_writer_that_prepares_twice_is_not_foreign_to_itself(tmp_path: Path) -
     assert content(table) == [(1, 2)]
 
 
-def test_a_writer_that_cannot_see_back_to_where_it_began_is_refused(tmp_path: Path) -> None:
+def test_a_writer_whose_base_snapshot_has_expired_is_refused(tmp_path: Path) -> None:
     table = keyed(tmp_path, {"write-only": "true", **SHORT_HISTORY})
     write(table, (1, 0))
     with table.writer(commit_user="pipeline") as writer:
@@ -114,7 +116,7 @@ def test_a_commit_without_rows_needs_no_history(tmp_path: Path) -> None:
     assert len(done.snapshots) == 1
 
 
-def test_a_writer_is_refused_when_the_table_was_rolled_back_behind_it(tmp_path: Path) -> None:
+def test_a_writer_is_refused_after_a_rollback_of_its_table(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
     write(table, (1, 1, 0))
     write(table, (1, 2, 0))
@@ -126,7 +128,7 @@ def test_a_writer_is_refused_when_the_table_was_rolled_back_behind_it(tmp_path: 
     assert content(table) == [(1, 1, 0)]
 
 
-def test_two_jobs_do_not_give_one_new_key_two_dynamic_buckets(tmp_path: Path) -> None:
+def test_two_jobs_do_not_assign_two_dynamic_buckets_to_one_key(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
     with second_task(table) as writer:
         writer.write(rows(table, (1, 7, 1)))
@@ -154,7 +156,7 @@ def test_known_keys_are_not_written_to_a_bucket_whose_index_was_dropped(tmp_path
     check_invariants(table)
 
 
-def test_jobs_go_side_by_side_where_one_writes_only_known_keys_of_other_buckets(tmp_path: Path) -> None:
+def test_jobs_with_known_keys_of_different_buckets_do_not_conflict(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
     write(table, *((1, number, 0) for number in range(4)))
     with table.writer(commit_user="pipeline") as writer:
@@ -165,7 +167,7 @@ def test_jobs_go_side_by_side_where_one_writes_only_known_keys_of_other_buckets(
     check_invariants(table)
 
 
-def test_a_commit_whose_id_others_had_and_expired_is_not_taken_for_done(
+def test_a_commit_with_an_expired_identifier_of_another_user_is_not_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The put succeeds, as the id is free again; the snapshot would lie before all that readers see."""

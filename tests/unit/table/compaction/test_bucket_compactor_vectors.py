@@ -55,7 +55,9 @@ def keyed(tmp_path: Path) -> Table:
     return table
 
 
-def test_a_writer_compacts_a_bucket_with_vectors_of_gone_files(keyed: Table, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_writer_compacts_a_bucket_with_vectors_of_deleted_files(
+    keyed: Table, caplog: pytest.LogCaptureFixture
+) -> None:
     """With vectors, rows of level 0 are invisible: a compaction that never commits hides everything written since."""
     write(keyed, (2, 3), (3, 3), (MANY, 3))
     found = dict(content(keyed))
@@ -66,7 +68,7 @@ def test_a_writer_compacts_a_bucket_with_vectors_of_gone_files(keyed: Table, cap
     check_invariants(keyed, excused=["I12"])
 
 
-def test_a_full_compaction_replaces_vectors_of_gone_files(keyed: Table) -> None:
+def test_a_full_compaction_replaces_vectors_of_deleted_files(keyed: Table) -> None:
     write(keyed, (3, 3))
     keyed.compact()
     assert (dict(content(keyed))[3], len(content(keyed)), len(live_names(keyed))) == (3, MANY, 1)
@@ -82,7 +84,7 @@ def append(tmp_path: Path) -> Table:
     return table
 
 
-def test_rows_are_deleted_beside_vectors_of_gone_files(append: Table) -> None:
+def test_rows_are_deleted_in_a_bucket_with_vectors_of_deleted_files(append: Table) -> None:
     append.delete("id = 3")
     assert sorted(number for number, _ in content(append)) == [0, 1, 4, 5, 6, 7, 8, 9]
     assert vector_names(append) == live_names(append)
@@ -97,7 +99,7 @@ def test_vectors_of_files_that_a_condition_rules_out_are_kept(append: Table) -> 
     assert len(vector_names(append)) == 2
 
 
-def test_an_append_table_is_compacted_beside_vectors_of_gone_files(append: Table) -> None:
+def test_an_append_table_with_vectors_of_deleted_files_is_compacted(append: Table) -> None:
     write(append, (20, 0), (21, 0))
     append.compact(full=True)
     assert len(live_names(append)) == 1

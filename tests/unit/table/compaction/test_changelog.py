@@ -38,20 +38,20 @@ def a_row(key: int, **values: Any) -> tuple[int, dict[str, Any]]:
     return 0, {"k": key, **values}
 
 
-def test_new_gone_and_changed_keys() -> None:
+def test_inserted_deleted_and_updated_keys() -> None:
     before = [None, a_row(2), a_row(3, s="old"), None]
     after = [a_row(1), None, a_row(3, s="new"), None]
     assert changes(before, after) == [(0, 1), (3, 2), (1, 3), (2, 3)]
 
 
-def test_retracts_stand_for_no_row() -> None:
+def test_retracts_count_as_no_row() -> None:
     gone = (3, {"k": 1})
     assert changes([gone], [a_row(1)]) == [(0, 1)]
     assert changes([a_row(1)], [gone]) == [(3, 1)]
     assert changes([gone], [(1, {"k": 1})]) == []
 
 
-def test_equal_rows_are_an_update_unless_told_otherwise() -> None:
+def test_equal_rows_are_an_update_unless_configured() -> None:
     rows = [a_row(1, s="a", x=1.0, l=[1, None])]
     assert changes(rows, rows) == [(1, 1), (2, 1)]
     assert changes(rows, rows, ChangelogSpec(deduplicate=True)) == []
@@ -71,7 +71,7 @@ def test_equal_rows_are_an_update_unless_told_otherwise() -> None:
         ({"l": []}, {"l": None}, False),
     ],
 )
-def test_equality_of_images_is_javas(old: dict[str, Any], new: dict[str, Any], equal: bool) -> None:
+def test_images_are_compared_as_java_does(old: dict[str, Any], new: dict[str, Any], equal: bool) -> None:
     found = changes([a_row(1, **old)], [a_row(1, **new)], ChangelogSpec(deduplicate=True))
     assert found == ([] if equal else [(1, 1), (2, 1)])
 

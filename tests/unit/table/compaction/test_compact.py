@@ -102,7 +102,7 @@ def test_reads_changelogs_and_vectors_follow_the_table(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOOKING_UP)
-def test_lookups_in_a_store_find_what_files_hold(name: str, tmp_path: Path) -> None:
+def test_lookups_in_a_store_return_the_rows_of_files(name: str, tmp_path: Path) -> None:
     follow(name, LookupStore(tmp_path))
 
 
@@ -159,7 +159,7 @@ def levels(bucket: MemoryBucket) -> list[tuple[str, int]]:
     return sorted((name, level) for name, level in bucket.live)
 
 
-def test_a_file_that_meets_no_other_only_rises() -> None:
+def test_a_file_without_overlap_is_upgraded() -> None:
     bucket = bucket_of({})
     bucket.flush([(0, row(k)) for k in range(20)])
     [file] = bucket.levels.all_files
@@ -168,7 +168,7 @@ def test_a_file_that_meets_no_other_only_rises() -> None:
     assert done.after == (replace(file, level=4),)
 
 
-def test_a_file_with_deletes_is_rewritten_when_it_comes_to_the_top() -> None:
+def test_a_file_with_deletes_is_rewritten_at_the_top_level() -> None:
     bucket = bucket_of({})
     bucket.flush([(0, row(1)), (3, row(2))])
     bucket.compact(full=True)
@@ -176,7 +176,7 @@ def test_a_file_with_deletes_is_rewritten_when_it_comes_to_the_top() -> None:
     assert (file.level, file.row_count, file.delete_row_count) == (5, 1, 0)
 
 
-def test_deletes_wait_below_the_top_as_long_as_older_rows_may_lie_under_them() -> None:
+def test_deletes_are_kept_below_the_top_level_while_older_rows_may_exist() -> None:
     bucket = bucket_of({})
     bucket.flush([(0, row(k)) for k in range(50)])
     bucket.compact(full=True)
@@ -188,7 +188,7 @@ def test_deletes_wait_below_the_top_as_long_as_older_rows_may_lie_under_them() -
     assert len(bucket.read()) == 48
 
 
-def test_a_bucket_of_deletes_alone_compacts_to_nothing() -> None:
+def test_a_bucket_with_only_deletes_compacts_to_nothing() -> None:
     bucket = bucket_of({})
     bucket.flush([(0, row(1))])
     bucket.flush([(3, row(1))])
@@ -196,7 +196,7 @@ def test_a_bucket_of_deletes_alone_compacts_to_nothing() -> None:
     assert bucket.live == {}
 
 
-def test_small_neighbours_are_rewritten_together_and_large_files_rise() -> None:
+def test_small_files_are_rewritten_together_and_large_files_upgraded() -> None:
     bucket = bucket_of({})
     bucket.flush([(0, row(k)) for k in range(3)])
     bucket.flush([(0, row(k)) for k in range(10, 13)])
@@ -216,7 +216,7 @@ def test_outputs_roll_at_the_target_size() -> None:
     assert [file.row_count for file in bucket.levels.upper[4]] == [25, 25, 10]
 
 
-def test_another_format_on_the_level_above_makes_a_file_be_rewritten() -> None:
+def test_a_file_is_rewritten_if_the_next_level_has_another_format() -> None:
     bucket = bucket_of({"file.format.per.level": "5:avro"})
     bucket.flush([(0, row(1))])
     [before] = bucket.levels.all_files
@@ -224,7 +224,7 @@ def test_another_format_on_the_level_above_makes_a_file_be_rewritten() -> None:
     assert done.after[0].name != before.name
 
 
-def test_changelog_of_a_commit_tells_net_changes_only() -> None:
+def test_changelog_of_a_commit_contains_net_changes_only() -> None:
     bucket = bucket_of(LOOKUP, up_level0=True)
     bucket.flush([(0, row(1, 10)), (0, row(2, 20)), (0, row(2, 21))])
     assert bucket.compact() == [(0, row(1, 10)), (0, row(2, 21))]
@@ -242,7 +242,7 @@ def test_equal_images_are_left_out_on_request() -> None:
     assert changes == []
 
 
-def test_a_delete_carries_the_old_row() -> None:
+def test_a_delete_contains_the_old_row() -> None:
     bucket = bucket_of(LOOKUP, up_level0=True)
     bucket.flush([(0, row(1, 10))])
     bucket.compact()
@@ -250,7 +250,7 @@ def test_a_delete_carries_the_old_row() -> None:
     assert bucket.compact() == [(3, row(1, 10))]
 
 
-def test_images_carry_the_sequence_numbers_of_their_rows() -> None:
+def test_images_have_the_sequence_numbers_of_their_rows() -> None:
     bucket = bucket_of(LOOKUP, up_level0=True)
     for a in (10, 11):
         bucket.flush([(0, row(1, a))])
@@ -266,7 +266,7 @@ def pick_of(bucket: MemoryBucket) -> Pick:
     return picked
 
 
-def test_a_key_found_below_is_marked_in_the_vector_of_its_file() -> None:
+def test_a_key_found_in_a_lower_file_is_marked_in_its_vector() -> None:
     bucket = bucket_of(VECTORS, up_level0=True)
     bucket.flush([(0, row(k)) for k in range(50)])
     bucket.compact()
@@ -276,7 +276,7 @@ def test_a_key_found_below_is_marked_in_the_vector_of_its_file() -> None:
     assert {name: vector.tolist() for name, vector in bucket.vectors.items()} == {base.name: [7, 9]}
 
 
-def test_a_deleted_place_is_not_found_again() -> None:
+def test_a_row_deleted_by_a_vector_is_not_found_again() -> None:
     bucket = bucket_of({**VECTORS, **LOOKUP}, up_level0=True)
     bucket.flush([(0, row(k)) for k in range(50)])
     bucket.compact()
@@ -286,7 +286,7 @@ def test_a_deleted_place_is_not_found_again() -> None:
     assert bucket.compact() == [(0, row(7, 5))]
 
 
-def test_full_compaction_of_the_top_level_writes_deleted_places_away() -> None:
+def test_full_compaction_of_the_top_level_removes_deleted_rows() -> None:
     bucket = bucket_of(VECTORS, up_level0=True)
     bucket.flush([(0, row(k)) for k in range(50)])
     bucket.compact()
@@ -297,13 +297,13 @@ def test_full_compaction_of_the_top_level_writes_deleted_places_away() -> None:
     assert sum(file.row_count for file in bucket.levels.all_files) == 49
 
 
-def test_vectors_that_stay_are_not_reported() -> None:
+def test_unchanged_vectors_are_not_reported() -> None:
     bucket = bucket_of(VECTORS, up_level0=True)
     bucket.flush([(0, row(1))])
     assert compact(bucket.spec, bucket.bucket_files(), pick_of(bucket)).vectors is None
 
 
-def test_a_later_row_of_a_known_key_is_no_first_row() -> None:
+def test_a_later_row_of_a_known_key_is_not_a_first_row() -> None:
     bucket = bucket_of({**FIRST_ROW, **LOOKUP}, up_level0=True)
     bucket.flush([(0, row(k, k)) for k in range(50)])
     bucket.compact()
@@ -327,7 +327,7 @@ def test_an_error_removes_what_was_written() -> None:
     assert [writer.aborted for writer in writers] == [True]
 
 
-def test_a_table_that_looks_up_refuses_to_do_without() -> None:
+def test_a_table_with_lookups_refuses_compaction_without_them() -> None:
     bucket = bucket_of(LOOKUP)
     bucket.flush([(0, row(1))])
     bucket.compact(full=True)

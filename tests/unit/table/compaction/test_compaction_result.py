@@ -16,7 +16,7 @@ def on(level: int, file: DataFile) -> DataFile:
     return replace(file, level=level)
 
 
-def test_a_file_made_and_replaced_by_two_compactions_is_in_neither_list() -> None:
+def test_a_file_created_and_replaced_by_two_compactions_is_in_neither_list() -> None:
     first = CompactionResult((A,), (on(4, B),), (), {"b": np.array([1])})
     second = CompactionResult((on(4, B),), (on(5, C),), (), None)
     together = first.then(second)

@@ -68,7 +68,7 @@ class Files:
 
 @pytest.mark.parametrize("kept", ["kept", "read", "no store"])
 @pytest.mark.parametrize("name", KEYS)
-def test_the_smallest_level_that_holds_a_key_answers(
+def test_a_key_is_found_on_its_lowest_level(
     name: str, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kept == "kept":
@@ -100,7 +100,7 @@ def test_probes_longer_than_any_key_of_the_file_are_not_found(tmp_path: Path, mo
     assert hits.rows is None
 
 
-def test_deleted_places_are_passed_over_to_the_level_below() -> None:
+def test_deleted_rows_are_skipped_for_the_next_level() -> None:
     files = Files("integer", {4: [[1, 2]], 5: [[1, 2, 3]]})
     [upper] = files.levels.upper[3]
     _, probes = files.probes([1, 2])
@@ -118,13 +118,13 @@ def test_a_file_is_kept_at_the_second_small_lookup(tmp_path: Path) -> None:
     assert len(files.files.reads) == 2
 
 
-def test_files_that_hold_no_probe_are_not_read() -> None:
+def test_files_without_requested_keys_are_not_read() -> None:
     files = Files("integer", {5: [[1, 2, 3], [10, 11, 12]]})
     Lookup(files.spec.merge, files.files).find(files.levels, 0, files.probes([11])[1], vectors={}, with_rows=True)
     assert len(files.files.reads) == 1
 
 
-def test_what_another_process_kept_is_found(tmp_path: Path) -> None:
+def test_lookup_files_of_another_process_are_found(tmp_path: Path) -> None:
     files = Files("text", {5: [list(range(50))]})
     [file] = files.levels.all_files
     keys, types = files.spec.merge.keys, files.spec.merge.key_types()
@@ -137,7 +137,7 @@ def test_what_another_process_kept_is_found(tmp_path: Path) -> None:
     assert stored.rows(places).column("v").to_pylist() == [f"{n} on 5" for n in numbers if n != 77]
 
 
-def test_the_least_lately_used_goes_when_the_folder_is_full(tmp_path: Path) -> None:
+def test_the_least_recently_used_file_is_evicted_when_the_folder_is_full(tmp_path: Path) -> None:
     files = Files("integer", {5: [list(range(50))]})
     [file] = files.levels.all_files
     keys, types = files.spec.merge.keys, files.spec.merge.key_types()
@@ -167,7 +167,7 @@ def test_a_mapped_file_survives_its_eviction(tmp_path: Path) -> None:
     assert which.tolist() == [0]
 
 
-def test_half_made_files_are_never_found_and_cleared_away_later(tmp_path: Path) -> None:
+def test_incomplete_files_are_not_found_and_are_removed_later(tmp_path: Path) -> None:
     files = Files("integer", {5: [list(range(50))]})
     file = files.levels.all_files[0]
     store = LookupStore(tmp_path)
@@ -189,7 +189,7 @@ def test_half_made_files_are_never_found_and_cleared_away_later(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("ending", ["arrow", "keys"])
-def test_a_torn_file_is_as_good_as_none(tmp_path: Path, ending: str) -> None:
+def test_a_truncated_lookup_file_is_ignored(tmp_path: Path, ending: str) -> None:
     files = Files("integer", {5: [list(range(50))]})
     keys, types = files.spec.merge.keys, files.spec.merge.key_types()
     LookupStore(tmp_path).put("a", files.files.read(files.levels.all_files[0]), keys, types)

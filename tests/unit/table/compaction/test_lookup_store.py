@@ -55,7 +55,7 @@ def test_a_worker_forgets_files_that_another_compacted_away(tmp_path: Path, monk
     assert not kept() & there
 
 
-def test_a_dropped_table_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dropped_table_leaves_no_lookup_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(tmp_path, "here", monkeypatch)
     catalog = penstock.Catalog(str(tmp_path / "warehouse"))
     catalog.create_database("shop")
@@ -69,7 +69,7 @@ def test_a_dropped_table_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pyte
     assert kept()
 
 
-def test_rows_kept_for_main_are_not_taken_for_a_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookup_rows_of_main_are_not_used_for_a_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(tmp_path, "here", monkeypatch)
     columns = [("id", "INT NOT NULL"), ("v", "INT"), ("t", "STRING")]
     catalog = penstock.Catalog(str(tmp_path / "warehouse"))

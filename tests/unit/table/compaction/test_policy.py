@@ -36,15 +36,15 @@ def test_four_runs_wait() -> None:
     assert picked(Policy(), [1, 1, 1, 1], {}) is None
 
 
-def test_five_equal_files_go_to_the_top() -> None:
+def test_five_equal_files_are_compacted_to_the_top_level() -> None:
     assert picked(Policy(), [1] * 5, {}) == (5, 5)
 
 
-def test_four_more_files_beside_a_small_top_rewrite_everything() -> None:
+def test_four_more_files_above_a_small_top_level_rewrite_everything() -> None:
     assert picked(Policy(), [10] * 4, {5: 12}) == (5, 5)
 
 
-def test_a_large_top_stays_and_small_files_go_below_it() -> None:
+def test_a_large_top_level_is_kept_and_small_files_are_compacted_below_it() -> None:
     assert picked(Policy(), [10] * 4, {5: 10_000}) == (4, 4)
 
 
@@ -57,7 +57,7 @@ def test_size_ratio_leaves_a_larger_older_file_of_level_0() -> None:
     assert picked(Policy(), [10, 10, 500], {4: 60_000, 5: 900_000}) == (4, 4)
 
 
-def test_too_many_runs_are_brought_down_to_the_trigger() -> None:
+def test_too_many_runs_are_reduced_to_the_trigger() -> None:
     assert picked(Policy(), [1, 10, 100], {3: 10_000, 4: 10**6, 5: 10**8}) == (4, 3)
 
 
@@ -74,7 +74,7 @@ def test_a_single_file_on_its_level_is_done() -> None:
     assert picked(Policy(up_level0=True), [], {5: 100}) is None
 
 
-def test_level_0_goes_up_after_each_commit_where_lookups_want_it() -> None:
+def test_level_0_is_compacted_after_each_commit_for_lookups() -> None:
     policy = Policy(up_level0=True)
     assert picked(policy, [1], {}) == (1, 5)
     assert picked(policy, [1], {5: 1000}) == (1, 4)
@@ -83,7 +83,7 @@ def test_level_0_goes_up_after_each_commit_where_lookups_want_it() -> None:
     assert picked(policy, [1], {1: 100, 5: 10_000}) == (2, 1)
 
 
-def test_gentle_lookups_let_level_0_rest() -> None:
+def test_gentle_lookups_postpone_level_0() -> None:
     policy = Policy(up_level0=True, gentle_interval=3)
     assert [picked(policy, [1], {5: 1000}, skipped=n) for n in range(3)] == [None, None, (1, 4)]
 
@@ -95,30 +95,30 @@ def test_optimization_interval_compacts_everything() -> None:
     assert picked(policy, [], {5: 1000}, idle_millis=2000) is None
 
 
-def test_small_buckets_are_kept_whole_by_the_total_size_threshold() -> None:
+def test_small_buckets_are_fully_compacted_by_the_total_size_threshold() -> None:
     assert picked(Policy(total_size_threshold=500), [1], {5: 100}) == (2, 5)
     assert picked(Policy(total_size_threshold=101), [1], {5: 100}) is None
 
 
-def test_a_large_increment_is_merged_by_its_own_threshold() -> None:
+def test_a_large_increment_is_merged_by_its_threshold() -> None:
     assert picked(Policy(incremental_size_threshold=50), [60], {5: 10**6}) == (2, 5)
     assert picked(Policy(incremental_size_threshold=50), [50], {5: 10**6}) is None
 
 
-def test_full_compaction_takes_all_files() -> None:
+def test_full_compaction_selects_all_files() -> None:
     everything = pick_all(levels_of([1, 1], {4: 10, 5: 100}))
     assert everything is not None
     assert (len(everything.files), everything.level) == (4, 5)
 
 
-def test_full_compaction_of_the_top_alone_takes_only_dirty_files() -> None:
+def test_full_compaction_of_the_top_level_selects_only_dirty_files() -> None:
     levels = levels_of([], {5: 100})
     assert pick_all(levels) is None
     assert pick_all(levels, {"L5"}) == Pick(levels.upper[4], 5)
     assert pick_all(levels_of([], {})) is None
 
 
-def test_writer_waits_when_more_runs_than_the_stop_trigger_lie_there() -> None:
+def test_writer_waits_while_more_runs_than_the_stop_trigger_exist() -> None:
     assert not must_wait(Policy(), levels_of([1] * 7, {5: 1}))
     assert must_wait(Policy(), levels_of([1] * 8, {5: 1}))
 
@@ -170,13 +170,13 @@ def test_small_files_without_buckets_are_packed_by_size() -> None:
     assert [names(b) for b in pick_bins(AppendPolicy(), append_files(170, 171, 172, 173, 174, 175))] == ["012", "345"]
 
 
-def test_a_full_compaction_is_content_with_two_small_files() -> None:
+def test_a_full_compaction_needs_only_two_small_files() -> None:
     assert [names(b) for b in pick_bins(AppendPolicy(), append_files(1, 1), full=True)] == ["01"]
     assert pick_bins(AppendPolicy(), append_files(1), full=True) == []
     assert pick_bins(AppendPolicy(), append_files(1, 200), full=True) == []
 
 
-def test_files_with_deleted_rows_are_never_left_over() -> None:
+def test_files_with_deleted_rows_are_always_selected() -> None:
     assert [names(b) for b in pick_bins(AppendPolicy(), append_files(1, 1, 1), {"1": 1})] == ["1"]
     assert [names(b) for b in pick_bins(AppendPolicy(), append_files(250, 1, 1), {"0": 1}, full=True)] == ["0", "12"]
 

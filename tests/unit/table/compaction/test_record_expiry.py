@@ -38,7 +38,7 @@ def expiry_of(table: Table, now: int) -> RecordExpiry:
 @pytest.mark.parametrize(
     ("kind", "scale"), [("INT", 1), ("BIGINT", 1), ("BIGINT", 1000), ("TIMESTAMP(3)", 0), ("TIMESTAMP_LTZ(9)", 0)]
 )
-def test_the_last_moment_still_counts(tmp_path: Path, kind: str, scale: int) -> None:
+def test_a_row_of_the_last_millisecond_is_kept(tmp_path: Path, kind: str, scale: int) -> None:
     table = table_of(tmp_path, kind)
     zone = UTC if "LTZ" in kind else None
 
@@ -50,7 +50,7 @@ def test_the_last_moment_still_counts(tmp_path: Path, kind: str, scale: int) -> 
     assert expiry_of(table, START).left(batch)["id"].to_pylist() == [2, 3]
 
 
-def test_compaction_leaves_them_out_and_reading_does_not(tmp_path: Path) -> None:
+def test_compaction_drops_expired_rows_and_reading_does_not(tmp_path: Path) -> None:
     table = table_of(tmp_path, "INT", **{"write-only": "true"})
     for start in (0, 3):
         with table.writer() as writer:
@@ -67,7 +67,7 @@ def test_compaction_leaves_them_out_and_reading_does_not(tmp_path: Path) -> None
     check_invariants(table)
 
 
-def test_statistics_tell_which_files_hold_them(tmp_path: Path) -> None:
+def test_statistics_show_which_files_contain_expired_rows(tmp_path: Path) -> None:
     table = table_of(tmp_path, "TIMESTAMP(6)")
     with table.writer() as writer:
         at = datetime.fromtimestamp(START, UTC).replace(tzinfo=None) - timedelta(hours=2)

@@ -60,7 +60,7 @@ def order_key(row: dict[str, object]) -> tuple[object, ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["order", "zorder", "hilbert"])
 @pytest.mark.parametrize("buffer", ["64 mb", "24 kb"])
-def test_rows_stay_and_their_order_changes(tmp_path: Path, strategy: str, buffer: str) -> None:
+def test_a_sort_keeps_all_rows(tmp_path: Path, strategy: str, buffer: str) -> None:
     table = filled(tmp_path)
     before = content(table)
     (made,) = table.sort(["x", "y"], strategy, options={"write-buffer-size": buffer})
@@ -81,9 +81,7 @@ def test_files_are_ranges_of_the_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_sort_loses_against_a_delete_and_not_against_new_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sort_conflicts_with_deletes_and_not_with_new_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = filled(tmp_path)
     plain, others = compacting.ordered_rows, 0
 
@@ -112,7 +110,7 @@ def test_a_sort_loses_against_a_delete_and_not_against_new_rows(
     check_invariants(table)
 
 
-def test_a_sort_that_always_loses_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sort_that_always_conflicts_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = filled(tmp_path, commits=1)
     plain = compacting.ordered_rows
 
@@ -138,12 +136,14 @@ def test_a_sort_that_always_loses_says_so(tmp_path: Path, monkeypatch: pytest.Mo
         (["x"], "spiral", "cannot be ordered by 'spiral'"),
     ],
 )
-def test_what_cannot_be_sorted_is_refused(tmp_path: Path, columns: list[str], strategy: str, message: str) -> None:
+def test_columns_that_cannot_be_sorted_are_refused(
+    tmp_path: Path, columns: list[str], strategy: str, message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         filled(tmp_path, commits=1, each=3).sort(columns, strategy)
 
 
-def test_tables_with_buckets_are_refused_in_paimons_words(tmp_path: Path) -> None:
+def test_tables_with_buckets_are_refused_with_the_error_text_of_paimon(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Sort Compact only supports bucket=-1 yet\."):
         new_table(tmp_path).sort(["id"])
 
@@ -195,7 +195,7 @@ def test_buckets_are_chosen_by_number(tmp_path: Path) -> None:
         parse_buckets("1-x")
 
 
-def test_partitions_that_rest_are_chosen(tmp_path: Path) -> None:
+def test_idle_partitions_are_chosen(tmp_path: Path) -> None:
     table = keyed(tmp_path)
     now = max(entry.file.creation_millis or 0 for entry in live(table))
     later = replace(table.store, ambient=replace(table.store.ambient, now_millis=lambda: now + 1000))

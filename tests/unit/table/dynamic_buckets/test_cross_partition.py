@@ -55,7 +55,7 @@ def test_a_row_of_another_partition_deletes_the_old_one(tmp_path: Path) -> None:
     assert content(table) == [("1", "b", 3), ("2", "a", 2)]
 
 
-def test_a_key_may_move_several_times_in_one_batch_and_come_back(tmp_path: Path) -> None:
+def test_a_key_may_change_its_partition_repeatedly_in_one_batch(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1), ("1", "b", 2), ("2", "a", 1), ("1", "c", 3), ("1", "a", 4), ("1", "a", 5))
     assert content(table) == [("1", "a", 5), ("2", "a", 1)]
@@ -64,7 +64,7 @@ def test_a_key_may_move_several_times_in_one_batch_and_come_back(tmp_path: Path)
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3])
-def test_a_key_that_comes_back_within_a_commit_gets_the_bucket_that_it_left(tmp_path: Path, writes: int) -> None:
+def test_a_key_that_returns_within_a_commit_keeps_its_bucket(tmp_path: Path, writes: int) -> None:
     table = new_table(
         tmp_path,
         COLUMNS,
@@ -83,7 +83,7 @@ def test_a_key_that_comes_back_within_a_commit_gets_the_bucket_that_it_left(tmp_
     assert content(table) == [("1", "a", 7), ("6", "a", 3)]
 
 
-def test_a_deleted_key_comes_back_where_it_wants(tmp_path: Path) -> None:
+def test_a_deleted_key_may_be_inserted_into_any_partition(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1))
     write(table, ("1", "a", 1), kinds=["-D"])
@@ -91,7 +91,7 @@ def test_a_deleted_key_comes_back_where_it_wants(tmp_path: Path) -> None:
     assert content(table) == [("1", "b", 2)]
 
 
-def test_no_row_moves_where_its_delete_would_be_ignored(tmp_path: Path) -> None:
+def test_no_row_moves_if_its_delete_would_be_ignored(tmp_path: Path) -> None:
     table = moving_table(tmp_path, ignore_delete="true")
     write(table, ("1", "a", 1), ("2", "a", 2))
     with pytest.raises(RowRefused, match="because the table ignores deletes"):
@@ -126,7 +126,7 @@ def test_first_row_ignores_a_row_of_another_partition(tmp_path: Path) -> None:
     "options", [{}, {"changelog_producer": "lookup"}, {"deletion-vectors.enabled": "true"}], ids=str
 )
 @pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
-def test_a_random_history_ends_as_in_a_dict(
+def test_a_random_history_matches_a_dict(
     tmp_path: Path, keys_folder: Path, options: Mapping[str, str], lost: bool
 ) -> None:
     """Whether the index is brought forward or made anew: it says the same."""
@@ -157,7 +157,7 @@ def buckets(table: Table) -> dict[bytes, set[int]]:
 
 
 @pytest.mark.slow
-def test_placers_side_by_side_open_no_more_buckets_than_there_may_be(tmp_path: Path) -> None:
+def test_parallel_assigners_open_at_most_the_allowed_buckets(tmp_path: Path) -> None:
     table = moving_table(tmp_path, **{"dynamic-bucket.max-buckets": "2"})
     layout, state = Layout.of(table.definition), TableState(table.store, None)
     given = rows(table, *((str(key), "a", key) for key in range(20))).to_batches()[0]
@@ -170,7 +170,7 @@ def test_placers_side_by_side_open_no_more_buckets_than_there_may_be(tmp_path: P
     assert opened == {0, 1}
 
 
-def test_a_writer_goes_on_over_many_commits(tmp_path: Path) -> None:
+def test_a_writer_keeps_its_index_over_many_commits(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     with table.writer(commit_user="etl") as writer:
         for number in range(25):
@@ -180,7 +180,7 @@ def test_a_writer_goes_on_over_many_commits(tmp_path: Path) -> None:
     assert len(content(table)) == 28
 
 
-def test_an_overwritten_partition_gives_up_its_keys(tmp_path: Path) -> None:
+def test_the_keys_of_an_overwritten_partition_are_removed(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1), ("2", "b", 2), ("3", "b", 3))
     with table.overwrite(partition={"p": "b"}) as writer:
@@ -196,7 +196,7 @@ def test_an_overwritten_partition_gives_up_its_keys(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "first-row"])
 @pytest.mark.parametrize("given", [{"p": "b"}, None], ids=["named", "dynamic"])
-def test_an_overwrite_is_refused_whose_keys_lie_in_partitions_that_stay(
+def test_an_overwrite_with_keys_of_other_partitions_is_refused(
     tmp_path: Path, engine: str, given: Mapping[str, str] | None
 ) -> None:
     table = moving_table(tmp_path, merge_engine=engine)
@@ -213,7 +213,7 @@ def test_an_overwrite_is_refused_whose_keys_lie_in_partitions_that_stay(
     assert content(table) == [("1", "a", 1), ("2", "b", 5), ("9", "b", 6)]
 
 
-def test_an_overwrite_of_the_whole_table_may_have_any_key_anywhere(tmp_path: Path) -> None:
+def test_an_overwrite_of_the_whole_table_may_move_any_key(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1), ("2", "b", 2))
     with table.overwrite(partition={}) as writer:
@@ -221,7 +221,7 @@ def test_an_overwrite_of_the_whole_table_may_have_any_key_anywhere(tmp_path: Pat
     assert content(table) == [("1", "b", 3)]
 
 
-def test_indexes_used_least_lately_go_when_there_are_too_many(tmp_path: Path) -> None:
+def test_least_recently_used_indexes_are_evicted(tmp_path: Path) -> None:
     small = {"penstock.key-index.max-disk-size": "1 b"}
     tables = [moving_table(tmp_path / name, **small) for name in "abc"]
     folders = [IndexFolder(table.store, Layout.of(table.definition)).folder for table in tables]
@@ -234,7 +234,7 @@ def test_indexes_used_least_lately_go_when_there_are_too_many(tmp_path: Path) ->
         assert content(table) == [("1", "c", 3)]
 
 
-def test_an_index_that_somebody_is_at_is_not_evicted(tmp_path: Path) -> None:
+def test_an_index_in_use_is_not_evicted(tmp_path: Path) -> None:
     tables = [moving_table(tmp_path / name, **{"penstock.key-index.max-disk-size": "1 b"}) for name in "ab"]
     first, second = (IndexFolder(table.store, Layout.of(table.definition)) for table in tables)
     for table in tables:
@@ -249,7 +249,7 @@ def test_an_index_that_somebody_is_at_is_not_evicted(tmp_path: Path) -> None:
     assert not (first.folder / "index.json").exists()
 
 
-def test_an_index_goes_with_its_table_and_with_its_name(tmp_path: Path) -> None:
+def test_an_index_is_removed_with_its_table_or_name(tmp_path: Path) -> None:
     catalog = penstock.Catalog(str(tmp_path / "warehouse"))
     catalog.create_database("shop")
 
@@ -274,7 +274,7 @@ def test_an_index_goes_with_its_table_and_with_its_name(tmp_path: Path) -> None:
     assert not any(path.exists() for path in paths)
 
 
-def test_a_dropped_partition_is_not_opened_again_by_deletes(tmp_path: Path) -> None:
+def test_a_dropped_partition_is_not_created_again_by_deletes(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1), ("2", "b", 2))
     table.drop_partitions([{"p": "b"}])
@@ -283,9 +283,7 @@ def test_a_dropped_partition_is_not_opened_again_by_deletes(tmp_path: Path) -> N
     assert list(buckets(table)) == [table.scan().plan().splits[0].partition]
 
 
-def test_the_index_comes_forward_without_reading_the_table_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_index_is_updated_without_reading_the_table_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = moving_table(tmp_path)
     write(table, *((str(number), "a", number) for number in range(100)))
     write(table, ("1", "b", 0))
@@ -297,7 +295,7 @@ def test_the_index_comes_forward_without_reading_the_table_again(
     assert len(content(table)) == 100
 
 
-def test_after_a_rollback_the_index_is_made_anew(tmp_path: Path) -> None:
+def test_the_index_is_rebuilt_after_a_rollback(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1))
     write(table, ("1", "b", 2))
@@ -307,7 +305,7 @@ def test_after_a_rollback_the_index_is_made_anew(tmp_path: Path) -> None:
     assert content(table) == [("1", "d", 4)]
 
 
-def test_two_writers_at_once_are_one_too_many(tmp_path: Path) -> None:
+def test_two_concurrent_writers_are_refused(tmp_path: Path) -> None:
     """The other's row of key 1 lies in a bucket that ours never touches."""
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1))
@@ -320,7 +318,7 @@ def test_two_writers_at_once_are_one_too_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
-def test_keys_are_forgotten_after_the_ttl_of_the_index(tmp_path: Path, keys_folder: Path, lost: bool) -> None:
+def test_keys_are_removed_after_the_ttl_of_the_index(tmp_path: Path, keys_folder: Path, lost: bool) -> None:
     clock = [1_700_000_000_000]
     made = moving_table(tmp_path, **{"cross-partition-upsert.index-ttl": "1 h"})
     ambient = replace(made.store.ambient, now_millis=lambda: clock[0])
@@ -335,7 +333,7 @@ def test_keys_are_forgotten_after_the_ttl_of_the_index(tmp_path: Path, keys_fold
     assert content(table) == [("1", "a", 1), ("1", "b", 2), ("2", "b", 2)]
 
 
-def test_half_a_run_of_a_process_that_died_is_swept(tmp_path: Path) -> None:
+def test_incomplete_runs_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1))
     folder = IndexFolder(table.store, Layout.of(table.definition))

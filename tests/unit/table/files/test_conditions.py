@@ -30,7 +30,7 @@ TENS = Bounds(10, 20, 0, 5)
         ("is not null", (), True),
     ],
 )
-def test_bounds_refuse_what_no_value_between_them_satisfies(
+def test_conditions_that_no_value_in_the_bounds_satisfies_skip_the_file(
     operator: str, operands: tuple[object, ...], may_hold: bool
 ) -> None:
     assert ColumnCondition("c", operator, operands).may_hold(TENS) is may_hold
@@ -40,11 +40,11 @@ def test_bounds_refuse_what_no_value_between_them_satisfies(
 @pytest.mark.parametrize(
     "bounds", [Bounds(None, None, None, 5), Bounds(math.nan, math.nan, 0, 5), Bounds("a", "b", 0, 5)]
 )
-def test_bounds_that_say_nothing_refuse_nothing(operator: str, bounds: Bounds) -> None:
+def test_missing_bounds_skip_no_file(operator: str, bounds: Bounds) -> None:
     assert ColumnCondition("c", operator, (1,)).may_hold(bounds)
 
 
-def test_one_value_is_all_that_differs_from_nothing_else() -> None:
+def test_not_equal_skips_a_file_with_only_that_value() -> None:
     assert not ColumnCondition("c", "!=", (3,)).may_hold(Bounds(3, 3, 0, 9))
 
 
@@ -56,7 +56,7 @@ def test_nulls_alone_satisfy_only_is_null() -> None:
     assert not ColumnCondition("c", "!=", (1,)).may_hold(nulls)
 
 
-def test_all_conditions_must_be_possible_and_unknown_columns_rule_nothing_out() -> None:
+def test_all_conditions_must_be_possible_and_unknown_columns_skip_nothing() -> None:
     conditions = [ColumnCondition("a", ">", (5,)), ColumnCondition("b", "=", (1,))]
 
     assert all_may_hold(conditions, {"a": TENS})
@@ -79,7 +79,7 @@ def test_an_unknown_operator_is_refused() -> None:
         ("INT", None, None, (None, None)),
     ],
 )
-def test_bounds_of_javas_orc_files_are_trusted_as_far_as_they_go(
+def test_truncated_bounds_of_java_orc_files_are_respected(
     kind: str, low: object, high: object, bounds: tuple[object, object]
 ) -> None:
     assert safe_bounds(low, high, parse_atomic(kind), "orc") == bounds

@@ -22,7 +22,7 @@ BYTES64 = bytes.fromhex(
 
 
 @pytest.mark.parametrize(("bitmap64", "expected", "length"), [(False, BYTES, 26), (True, BYTES64, 46)])
-def test_vectors_are_laid_out_as_java_lays_them(bitmap64: bool, expected: bytes, length: int) -> None:
+def test_vectors_have_the_layout_of_java(bitmap64: bool, expected: bytes, length: int) -> None:
     data, ranges = encode_vectors({"data-x.parquet": DELETED}, bitmap64=bitmap64)
 
     assert data == expected
@@ -31,7 +31,7 @@ def test_vectors_are_laid_out_as_java_lays_them(bitmap64: bool, expected: bytes,
 
 
 @pytest.mark.parametrize("bitmap64", [False, True])
-def test_a_file_holds_many_vectors(bitmap64: bool) -> None:
+def test_a_file_contains_many_vectors(bitmap64: bool) -> None:
     random = np.random.default_rng(7)
     vectors = {f"f{n}": np.flatnonzero(random.random(200_000) < share) for n, share in enumerate((0.5, 0.001, 0.0))}
     if bitmap64:
@@ -66,7 +66,7 @@ def test_damaged_vectors_are_refused(data: bytes, place: VectorRange, said: str)
 @pytest.mark.parametrize(
     "name", ["dv_pk", "dv_bitmap64", "dv_lookup_partitioned", "dv_partial_update", "layout_data_dir", "dv_orc"]
 )
-def test_vectors_of_java_leave_just_the_rows_that_java_reads(name: str) -> None:
+def test_vectors_of_java_select_the_rows_that_java_reads(name: str) -> None:
     golden = GoldenFiles(Case(name))
     vectors: dict[str, Any] = {}
     for told in golden.case.expected["index_files"]:

@@ -74,20 +74,20 @@ def numbers() -> Shelf:
     return Shelf((ID, NAME), pa.table({"id": ids, "name": [f"n{i}" for i in ids]}))
 
 
-def test_columns_come_as_wanted_whatever_their_place_or_name_in_the_file(numbers: Shelf) -> None:
+def test_columns_are_read_by_id_whatever_their_place_or_name_in_the_file(numbers: Shelf) -> None:
     table = numbers.read(Field(1, "renamed", STRING), Field(0, "id", BIGINT))
 
     assert table.column_names == ["renamed", "id"]
     assert table.slice(2999).to_pylist() == [{"renamed": "n2999", "id": 2999}]
 
 
-def test_a_column_with_an_id_the_file_does_not_know_is_null_even_when_the_name_is_there(numbers: Shelf) -> None:
+def test_a_column_whose_id_the_file_lacks_is_null_even_if_its_name_exists(numbers: Shelf) -> None:
     table = numbers.read(ID, Field(9, "name", STRING))
 
     assert table.column("name").null_count == 3000
 
 
-def test_row_groups_that_conditions_rule_out_are_not_read(numbers: Shelf) -> None:
+def test_row_groups_excluded_by_conditions_are_not_read(numbers: Shelf) -> None:
     assert len(numbers.read(conditions=[ColumnCondition("id", ">=", (2500,))])) == 1000
     assert len(numbers.read(conditions=[ColumnCondition("id", "=", (1500,)), ColumnCondition("name", "is null")])) == 0
 
@@ -96,7 +96,7 @@ def test_conditions_follow_a_renamed_column(numbers: Shelf) -> None:
     assert len(numbers.read(Field(0, "key", BIGINT), conditions=[ColumnCondition("key", "<", (10,))])) == 1000
 
 
-def test_positions_count_rows_of_the_file_not_of_what_is_read(numbers: Shelf) -> None:
+def test_positions_are_row_numbers_of_the_file_not_of_the_read_rows(numbers: Shelf) -> None:
     table = numbers.read(ID, conditions=[ColumnCondition("id", ">", (1999,))], positions=True)
 
     assert table.column(POSITION).to_pylist() == list(range(2000, 3000))
@@ -112,17 +112,15 @@ def test_deleted_rows_are_left_out(numbers: Shelf) -> None:
     assert table.column("id").to_pylist() == table.column(POSITION).to_pylist()
 
 
-def test_a_batch_of_which_nothing_is_left_does_not_come(numbers: Shelf) -> None:
+def test_empty_batches_are_not_returned(numbers: Shelf) -> None:
     assert list(numbers.reader().read(numbers.file, vector=np.arange(3000))) == []
 
 
-def test_batches_are_no_longer_than_asked(numbers: Shelf) -> None:
+def test_batches_have_at_most_the_requested_rows(numbers: Shelf) -> None:
     assert {len(batch) for batch in numbers.reader().read(numbers.file, batch_rows=300)} == {300, 100}
 
 
-def test_a_great_row_group_is_read_piece_by_piece_to_the_same_rows(
-    numbers: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_row_group_is_read_in_parts_with_the_same_rows(numbers: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = numbers.read()
     monkeypatch.setattr(parquet, "_BUFFERED_ABOVE", 100)
 
@@ -163,12 +161,12 @@ def test_a_missing_file_is_named(numbers: Shelf) -> None:
     assert caught.value.facts["file"] == "f.parquet"
 
 
-def test_a_file_without_row_kinds_is_not_taken_for_one_with(numbers: Shelf) -> None:
+def test_a_file_without_row_kinds_is_refused_as_a_changelog(numbers: Shelf) -> None:
     with pytest.raises(TableCorrupt, match="no sequence numbers or row kinds"):
         list(numbers.reader(system=True).read(numbers.file))
 
 
-def test_a_file_of_a_format_nobody_knows_is_refused_by_name(numbers: Shelf) -> None:
+def test_a_file_of_an_unknown_format_is_refused_by_name(numbers: Shelf) -> None:
     with pytest.raises(FormatUnknown, match="lance"):
         list(numbers.reader().read(data_file("f.lance", 1)))
 
@@ -212,7 +210,7 @@ def test_members_are_matched_by_id_at_every_depth() -> None:
 # --------------------------------------------------------------------------------------------- INT96
 
 
-def test_int96_is_right_in_every_year_where_microseconds_are_wanted() -> None:
+def test_int96_is_converted_to_microseconds_in_every_year() -> None:
     far = [-62_135_596_800_000_000, -1, 0, 253_402_300_799_999_999, None]
     fields = (Field(0, "t6", parse_atomic("TIMESTAMP(6)")), Field(1, "t9", parse_atomic("TIMESTAMP(9)")))
     rows = pa.table({"t6": pa.array(far, pa.timestamp("us")), "t9": pa.array([1, -1, None, 0, 5], pa.timestamp("ns"))})
@@ -235,7 +233,7 @@ def int96_shelf(year_7000: bool) -> Shelf:
     return shelf
 
 
-def test_a_nanosecond_timestamp_that_arrow_cannot_hold_is_refused_not_wrapped() -> None:
+def test_a_nanosecond_timestamp_out_of_range_is_refused() -> None:
     with pytest.raises(TimestampOutOfRange, match="1677") as caught:
         int96_shelf(year_7000=True).read()
 
@@ -243,7 +241,7 @@ def test_a_nanosecond_timestamp_that_arrow_cannot_hold_is_refused_not_wrapped() 
     assert int96_shelf(year_7000=False).read().column("t").cast(pa.int64()).to_pylist() == [0, 1000]
 
 
-def test_after_the_column_became_microseconds_the_same_file_is_read_whole() -> None:
+def test_a_file_of_nanoseconds_is_read_after_the_column_became_microseconds() -> None:
     wanted = Field(0, "t", AtomicType("TIMESTAMP", precision=6))
 
     table = int96_shelf(year_7000=True).read(wanted)
@@ -251,7 +249,7 @@ def test_after_the_column_became_microseconds_the_same_file_is_read_whole() -> N
     assert table.column("t").cast(pa.int64()).to_pylist() == [0, 158_751_360_000_000_000]
 
 
-def test_what_java_wrote_to_orc_by_the_clock_on_its_wall_is_read_as_what_it_was() -> None:
+def test_local_timestamps_in_orc_files_of_java_are_read() -> None:
     path = Path(__file__).with_name("java_in_shanghai.orc")  # written by Java Paimon 1.3.1 in that zone
     store = MemoryStore({"f.orc": path.read_bytes()})
     kinds = ("INT NOT NULL", "TIMESTAMP(3)", "TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP(6) WITH LOCAL TIME ZONE")
@@ -272,7 +270,7 @@ def test_what_java_wrote_to_orc_by_the_clock_on_its_wall_is_read_as_what_it_was(
     ]
 
 
-def test_a_large_row_group_of_long_rows_is_read_piece_by_piece(tmp_path: Path) -> None:
+def test_a_large_row_group_of_long_rows_is_read_in_parts(tmp_path: Path) -> None:
     """Neither the group, compressed as it is, nor a batch of as many rows as of short ones is held."""
     rows, width = 8_000, 4_000
     noise = np.random.default_rng(1).bytes(rows * width)

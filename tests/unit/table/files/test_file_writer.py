@@ -80,7 +80,7 @@ def test_a_file_has_the_columns_and_ids_of_the_format() -> None:
     assert [field.name for field in schema if field.nullable] == ["name", "dt"]
 
 
-def test_thin_files_do_without_key_columns() -> None:
+def test_thin_files_have_no_key_columns() -> None:
     store, _ = written(rows(10), replace(KEYED, options={"data-file.thin-mode": "true"}))
 
     names = pq.ParquetFile(io.BytesIO(store.files["t/bucket-0/data-uuid-0.parquet"])).schema_arrow.names
@@ -100,7 +100,7 @@ def test_files_roll_at_the_target_size_and_lose_nothing() -> None:
     assert all(ends[i][1][0] + 1 == ends[i + 1][0][0] for i in range(len(ends) - 1))  # type: ignore[operator]
 
 
-def test_a_short_tail_stays_with_its_group() -> None:
+def test_a_short_tail_is_added_to_the_last_row_group() -> None:
     store, (file,) = written(rows(140_000))
     metadata = pq.ParquetFile(io.BytesIO(store.files["t/bucket-0/data-uuid-0.parquet"])).metadata
 
@@ -108,13 +108,13 @@ def test_a_short_tail_stays_with_its_group() -> None:
     assert file.row_count == 140_000
 
 
-def test_nothing_written_is_no_file() -> None:
+def test_a_writer_without_rows_creates_no_file() -> None:
     store, files = written(rows(0))
 
     assert (store.files, files) == ({}, [])
 
 
-def test_rows_of_append_tables_are_numbered_on_from_file_to_file() -> None:
+def test_rows_of_append_tables_are_numbered_across_files() -> None:
     schema = replace(APPEND, options={"target-file-size": "50 kb"})
     _, files = written(rows(30_000).select(["id", "name"]), schema, first_sequence=500)
 
@@ -124,7 +124,7 @@ def test_rows_of_append_tables_are_numbered_on_from_file_to_file() -> None:
     assert {(file.min_key, file.delete_row_count) for file in files} == {(bytes(12), 0)}
 
 
-def test_changelog_files_share_the_count_and_have_names_and_codecs_of_their_own() -> None:
+def test_changelog_files_share_the_counter_and_have_separate_names_and_codecs() -> None:
     schema = replace(
         KEYED,
         options={
@@ -146,7 +146,7 @@ def test_changelog_files_share_the_count_and_have_names_and_codecs_of_their_own(
     assert footer.row_group(0).column(0).compression == "SNAPPY"
 
 
-def test_abort_removes_whole_and_half_files_twice_over() -> None:
+def test_abort_removes_complete_and_incomplete_files_and_can_be_repeated() -> None:
     store = MemoryStore()
     one = writer(store, replace(KEYED, options={"target-file-size": "100 kb"}))
     one.write(rows(60_000))
@@ -158,7 +158,7 @@ def test_abort_removes_whole_and_half_files_twice_over() -> None:
     assert store.files == {}
 
 
-def test_the_same_rows_clock_and_names_give_the_same_bytes() -> None:
+def test_the_same_rows_clock_and_names_produce_the_same_bytes() -> None:
     assert written(rows(20_000))[0].files == written(rows(20_000))[0].files
 
 
@@ -180,7 +180,7 @@ def test_dictionaries_are_for_columns_of_few_values_in_files_of_many_rows() -> N
     assert with_dictionary(1_000) == []
 
 
-def test_deltas_that_a_codec_makes_no_smaller_are_stored_without_it() -> None:
+def test_deltas_that_a_codec_does_not_shrink_are_stored_uncompressed() -> None:
     draw = np.random.default_rng(1)
     inner = Field(5, "tags", ArrayType(INT))
     fields = (
@@ -227,7 +227,7 @@ def test_long_rows_make_small_row_groups() -> None:
     assert file.row_count == 2000
 
 
-def test_text_beyond_what_a_footer_keeps_has_no_bounds() -> None:
+def test_texts_too_long_for_a_footer_have_no_bounds() -> None:
     schema = replace(APPEND, options={"metadata.stats-mode": "full"})
     _, (file,) = written(pa.table({"id": [1, 2], "name": ["a", "x" * 5000]}), schema)
 
@@ -272,7 +272,7 @@ def test_formats_and_codecs_may_differ_by_level() -> None:
     )
 
 
-def test_unknown_formats_codecs_and_modes_are_refused_with_the_nearest_known() -> None:
+def test_unknown_formats_codecs_and_modes_are_refused_with_the_nearest_name() -> None:
     with pytest.raises(FormatUnknown, match="parket") as caught:
         encoding_of(TableOptions({"file.format": "parket"}))
     assert caught.value.hint is not None

@@ -72,7 +72,7 @@ def beyond_avro(kind: Any) -> bool:
 @pytest.mark.parametrize("file_format", FORMATS)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(data=st.data())
-def test_what_is_written_is_read(file_format: str, data: st.DataObject) -> None:
+def test_written_rows_are_read_back(file_format: str, data: st.DataObject) -> None:
     of = data.draw(columns(depth=2, keyed=False))
     if file_format == "avro" and any(beyond_avro(kind) for _, kind in of.columns):
         return
@@ -86,7 +86,7 @@ def test_what_is_written_is_read(file_format: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_slices_and_other_text_layouts_are_written_as_what_they_hold(file_format: str) -> None:
+def test_slices_and_other_text_layouts_are_written_by_value(file_format: str) -> None:
     of = Columns(
         (("a", "STRING"), ("b", {"type": "ARRAY", "element": "INT"}), ("c", "BYTES"), ("d", "TIMESTAMP(3)")), 0
     )
@@ -104,7 +104,7 @@ def test_slices_and_other_text_layouts_are_written_as_what_they_hold(file_format
     assert found.to_pylist() == table.to_pylist()
 
 
-def test_nothing_behind_a_null_row_comes_to_light_in_orc() -> None:
+def test_values_under_null_rows_are_not_written_to_orc() -> None:
     row = {"type": "ROW", "fields": [{"name": "m", "type": {"type": "ROW", "fields": [{"name": "n", "type": "INT"}]}}]}
     inner = pa.StructArray.from_arrays(
         [pa.array([1, 2, None, 4], pa.int32())], ["n"], mask=pa.array([True, False, False, True])
@@ -129,7 +129,7 @@ def test_timestamps_before_1970_are_stored_in_orc_as_java_stores_them() -> None:
     assert found.column("l").cast(pa.list_(pa.int64())).to_pylist() == lists
 
 
-def test_orc_refuses_what_it_would_move_to_after_1970() -> None:
+def test_orc_refuses_timestamps_it_would_shift_after_1970() -> None:
     of = Columns((("t", "TIMESTAMP(6)"),), 0)
 
     with pytest.raises(TimestampOutOfRange, match="last second before 1970"):

@@ -50,12 +50,12 @@ def made(table: Table) -> dict[str, int]:
 HOURS = ("2023-07-18T12:12", "2023-07-18T12:59", "2023-07-18T13:00", "2023-07-18T14:00", "2023-07-18T15:00")
 
 
-def test_a_tag_stands_for_the_period_that_has_ended(tmp_path: Path) -> None:
+def test_a_tag_is_named_after_the_period_that_ended(tmp_path: Path) -> None:
     table = table_at(tmp_path, HOURS, creation_period="hourly")
     assert made(table) == {"2023-07-18 11": 1, "2023-07-18 12": 3, "2023-07-18 13": 4, "2023-07-18 14": 5}
 
 
-def test_rounds_go_on_after_the_newest_automatic_tag(tmp_path: Path) -> None:
+def test_tagging_continues_after_the_newest_automatic_tag(tmp_path: Path) -> None:
     table = table_at(tmp_path, HOURS[:3], creation_period="hourly")
     assert made(table) == made(table) == {"2023-07-18 11": 1, "2023-07-18 12": 3}
     table.create_tag("mine", 3)
@@ -77,7 +77,7 @@ def test_periods_have_their_names(tmp_path: Path, period: str, style: str, name:
     assert made(table_at(tmp_path, HOURS[:1], creation_period=period, period_formatter=style)) == {name: 1}
 
 
-def test_any_span_can_be_a_period(tmp_path: Path) -> None:
+def test_any_duration_can_be_a_period(tmp_path: Path) -> None:
     assert made(table_at(tmp_path, HOURS[:1], creation_period_duration="10 min")) == {"202307181200": 1}
 
 
@@ -88,20 +88,20 @@ def test_tags_wait_for_late_rows(tmp_path: Path) -> None:
         TagPeriod.of({"tag.creation-period": "hourly", "tag.creation-delay": "1 h"})
 
 
-def test_as_many_automatic_tags_stay_as_are_wanted(tmp_path: Path) -> None:
+def test_the_configured_number_of_automatic_tags_is_kept(tmp_path: Path) -> None:
     table = table_at(tmp_path, HOURS, creation_period="hourly", num_retained_max="2")
     table.create_tag("mine", 1)
     assert made(table) == {"2023-07-18 13": 4, "2023-07-18 14": 5, "mine": 1}
 
 
-def test_missed_periods_are_completed_when_asked_for(tmp_path: Path) -> None:
+def test_missed_periods_are_completed_if_configured(tmp_path: Path) -> None:
     times = ["2023-07-18T12:12", "2023-07-18T18:00", "2023-07-18T18:01", "2023-07-18T18:02"]
     assert made(table_at(tmp_path / "a", times, creation_period="hourly")) == {"2023-07-18 11": 1, "2023-07-18 17": 2}
     completed = table_at(tmp_path / "b", times, creation_period="hourly", automatic_completion="true")
     assert made(completed) == {"2023-07-18 11": 1, "2023-07-18 12": 2, "2023-07-18 13": 3, "2023-07-18 14": 4}
 
 
-def test_watermarks_make_tags_in_their_zone(tmp_path: Path) -> None:
+def test_watermarks_create_tags_in_their_zone(tmp_path: Path) -> None:
     table = table_at(tmp_path, HOURS[:3], watermarks=True, creation_period="hourly")
     assert made(table) == {"2023-07-18 11": 1, "2023-07-18 12": 3}
     options = {**table.options, "sink.watermark-time-zone": "Asia/Shanghai"}
@@ -110,7 +110,7 @@ def test_watermarks_make_tags_in_their_zone(tmp_path: Path) -> None:
     assert made(east) == {"2023-07-18 19": 1}
 
 
-def test_tags_are_named_by_this_machines_clock(tmp_path: Path) -> None:
+def test_tags_are_named_by_the_local_clock(tmp_path: Path) -> None:
     table = table_at(tmp_path, HOURS[:1], creation_period="hourly")
     assert made(at(table, HOURS[0], offset=-3_600_000)) == {"2023-07-18 10": 1}
 
@@ -132,7 +132,7 @@ def test_tags_end_after_the_default_time(tmp_path: Path) -> None:
     assert keep_up(at(table, "2023-07-18T16:30").store).tags_over == ("2023-07-17",)
 
 
-def test_a_table_at_rest_gets_its_tag_by_an_empty_snapshot(tmp_path: Path) -> None:
+def test_an_idle_table_is_tagged_with_an_empty_snapshot(tmp_path: Path) -> None:
     table = table_at(tmp_path, HOURS[:1])
     assert keep_up(at(table, "2023-07-18T23:59").store).tags == ("2023-07-17",)
     assert keep_up(at(table, "2023-07-18T23:59").store).tags == ()
@@ -140,7 +140,7 @@ def test_a_table_at_rest_gets_its_tag_by_an_empty_snapshot(tmp_path: Path) -> No
     assert table.tags == {"2023-07-17": 1, "2023-07-18": 2}
 
 
-def test_batch_jobs_move_their_tag(tmp_path: Path) -> None:
+def test_batch_jobs_replace_their_tag(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"tag.automatic-creation": "batch", "tag.num-retained-max": "1"})
     for text in HOURS[:2]:
         if table.latest_snapshot is not None:

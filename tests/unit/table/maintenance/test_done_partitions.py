@@ -47,7 +47,7 @@ def marked(table: Table) -> set[str]:
     return {path.parent.name.removeprefix("dt=") for path in Path(table.path).glob("*/_SUCCESS")}
 
 
-def test_a_success_file_keeps_when_it_was_made(tmp_path: Path) -> None:
+def test_a_success_file_keeps_its_creation_time(tmp_path: Path) -> None:
     table = filled(tmp_path, "2026-01-01", "2026-01-02")
     assert at(table, "2026-01-05").mark_partitions_done([{"dt": "2026-01-02"}]) == [{"dt": "2026-01-02"}]
     assert marked(table) == {"2026-01-02"}
@@ -58,7 +58,7 @@ def test_a_success_file_keeps_when_it_was_made(tmp_path: Path) -> None:
         table.mark_partitions_done([{"dt": "x"}])
 
 
-def test_a_partition_is_done_an_hour_after_its_day(tmp_path: Path) -> None:
+def test_a_daily_partition_is_done_after_the_idle_time(tmp_path: Path) -> None:
     table = filled(tmp_path, "2026-01-01", "2026-01-02", options=RULE)
     first = keep_up(at(table, "2026-01-03T00:59").store)
     assert marked(table) == {"2026-01-01"}
@@ -67,13 +67,13 @@ def test_a_partition_is_done_an_hour_after_its_day(tmp_path: Path) -> None:
     assert mark_due(at(table, "2026-01-09").store) == []  # both are marked
 
 
-def test_all_partitions_that_became_done_between_two_rounds_are_marked(tmp_path: Path) -> None:
+def test_all_partitions_done_between_two_checks_are_marked(tmp_path: Path) -> None:
     days = [str(date.fromordinal(date(2025, 1, 1).toordinal() + number)) for number in range(130)]
     table = filled(tmp_path, *days, options=RULE)
     assert len(mark_due(at(table, "2026-01-01").store, since=0)) == len(marked(table)) == 130
 
 
-def test_late_rows_let_a_partition_be_marked_again(tmp_path: Path) -> None:
+def test_late_rows_mark_a_partition_again(tmp_path: Path) -> None:
     table = filled(tmp_path, "2026-01-01", options=RULE)
     done = keep_up(at(table, "2026-01-03").store)
     with at(table, "2026-01-03T06:00").writer() as writer:
@@ -92,7 +92,7 @@ def test_watermarks_can_decide(tmp_path: Path) -> None:
     assert mark_due(filled(tmp_path / "none", "2026-01-01", options=options).store) == []
 
 
-def test_a_batch_marks_what_it_wrote(tmp_path: Path) -> None:
+def test_a_batch_marks_its_written_partitions(tmp_path: Path) -> None:
     table = new_table(
         tmp_path,
         COLUMNS,

@@ -17,13 +17,13 @@ WITH_ORPHANS = {"rollback_consumers"}
 
 
 @pytest.mark.parametrize("case", case_names())
-def test_golden_tables_hold_exactly_their_files(case: str) -> None:
+def test_golden_tables_have_no_orphans(case: str) -> None:
     store = golden(case)
     check_whole(store)
     assert bool(orphans(store)) == (case in WITH_ORPHANS)
 
 
-def test_removing_orphans_leaves_the_table_whole() -> None:
+def test_removing_orphans_keeps_the_table_complete() -> None:
     store = golden("rollback_consumers")
     before, lost = files(store), orphans(store)
     assert remove_orphans(store, older_than=LATE).deleted == len(lost) > 0
@@ -43,7 +43,7 @@ def test_foreign_files_in_the_tables_folders_are_found() -> None:
     assert orphans(store) == {f"{ROOT}/{name}" for name in (*lost, *temporary)}
 
 
-def test_what_is_young_may_belong_to_a_commit_under_way() -> None:
+def test_recent_files_are_kept_for_running_commits() -> None:
     store = golden("append_unaware")
     store.storage.write(f"{ROOT}/manifest/manifest-new-0", b"x")
     written = store.storage.disk.clock()  # type: ignore[attr-defined]
@@ -51,7 +51,7 @@ def test_what_is_young_may_belong_to_a_commit_under_way() -> None:
     assert [orphan.path for orphan in find_orphans(store)] == [f"{ROOT}/manifest/manifest-new-0"]  # years later
 
 
-def test_branches_hold_files_that_main_has_forgotten() -> None:
+def test_files_that_only_branches_use_are_kept() -> None:
     store = golden("branches")
     for number in store.snapshots.ids():
         store.storage.delete(store.paths.snapshot(number))
@@ -64,7 +64,7 @@ def test_branches_hold_files_that_main_has_forgotten() -> None:
     check_whole(branch)
 
 
-def test_a_commit_that_lands_while_files_are_listed_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_during_the_listing_loses_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is used is read after the listing: read before it, the files of this commit would be nobody's."""
     table = new_table(tmp_path, options={"bucket": "1"})
     real, listed = LocalStorage.list, []
@@ -85,9 +85,7 @@ def test_a_commit_that_lands_while_files_are_listed_loses_none(tmp_path: Path, m
     assert content(table) == [(1, "a", None)]
 
 
-def test_a_listing_that_misses_the_newest_snapshot_makes_no_file_an_orphan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stale_listing_of_snapshots_makes_no_file_an_orphan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table(tmp_path, options={"bucket": "1"})
     for number in range(3):
         with table.writer(commit_user="etl") as writer:

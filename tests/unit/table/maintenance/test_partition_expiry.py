@@ -38,7 +38,7 @@ def left(table: Table) -> list[tuple[str, int]]:
     return sorted({(row["dt"], row["hour"]) for row in table.scan().to_arrow().to_pylist()})
 
 
-def test_the_first_column_tells_the_time(tmp_path: Path) -> None:
+def test_the_first_partition_column_is_the_time(tmp_path: Path) -> None:
     table = filled(tmp_path, "2026-01-29", "2026-01-30", "no day", expiration_time="2 d")
     assert table.expire_partitions() == [{"dt": "2026-01-29", "hour": "1"}, {"dt": "2026-01-29", "hour": "13"}]
     assert left(table) == [("2026-01-30", 1), ("2026-01-30", 13), ("no day", 1), ("no day", 13)]
@@ -46,7 +46,7 @@ def test_the_first_column_tells_the_time(tmp_path: Path) -> None:
     assert table.expire_partitions() == []
 
 
-def test_several_columns_make_the_time_by_a_pattern(tmp_path: Path) -> None:
+def test_a_pattern_combines_columns_to_a_time(tmp_path: Path) -> None:
     table = filled(
         tmp_path,
         "20260129",
@@ -83,19 +83,19 @@ def test_several_columns_make_the_time_by_a_pattern(tmp_path: Path) -> None:
         (None, "no day", None),
     ],
 )
-def test_times_are_read_as_javas_formatter_reads_them(formatter: str | None, text: str, time: str | None) -> None:
+def test_times_are_parsed_as_javas_formatter_does(formatter: str | None, text: str, time: str | None) -> None:
     form = DEFAULT_FORM if formatter is None else TimeForm.of(formatter)
     wanted = None if time is None else int(datetime.fromisoformat(time).replace(tzinfo=UTC).timestamp() * 1000)
     assert form.millis(text) == wanted
 
 
 @pytest.mark.parametrize("formatter", ["yyyyMM", "HH:mm", "yyyy-MMM-dd", "QQ", "yyyyMMddyyyy", "yyyyMMdd["])
-def test_formatters_that_tell_no_day_are_refused(formatter: str) -> None:
+def test_formatters_without_a_day_are_refused(formatter: str) -> None:
     with pytest.raises(ConfigError, match=r"formatter|contain no day"):
         TimeForm.of(formatter)
 
 
-def test_a_date_tells_its_day_though_java_counts_days_and_expires_none(tmp_path: Path) -> None:
+def test_date_partitions_expire_by_their_day_unlike_in_java(tmp_path: Path) -> None:
     columns = [("day", "DATE NOT NULL"), ("id", "INT NOT NULL")]
     options = {"bucket": "1", "partition.expiration-time": "1 d"}
     table = new_table(tmp_path, columns, keys=("day", "id"), partitions=("day",), options=options)
@@ -105,19 +105,19 @@ def test_a_date_tells_its_day_though_java_counts_days_and_expires_none(tmp_path:
     assert table.expire_partitions() == [{"day": "2020-01-01"}]
 
 
-def test_a_month_among_days_stays(tmp_path: Path) -> None:
+def test_a_month_partition_among_days_is_kept(tmp_path: Path) -> None:
     days = ("20240101", "202411", "2024111")
     table = filled(tmp_path, *days, expiration_time="1 d", timestamp_formatter="yyyyMMdd")
     table.expire_partitions()
     assert {day for day, _ in left(table)} == {"202411", "2024111"}
 
 
-def test_a_round_drops_the_oldest_first_and_is_bounded(tmp_path: Path) -> None:
+def test_expiry_drops_the_oldest_partitions_first_up_to_a_limit(tmp_path: Path) -> None:
     table = filled(tmp_path, "2026-01-03", "2026-01-01", "2026-01-02", expiration_max_num="2", expiration_time="1 d")
     assert {part["dt"] for part in table.expire_partitions()} == {"2026-01-01"}
 
 
-def test_options_of_the_call_win_and_none_are_refused(tmp_path: Path) -> None:
+def test_options_of_the_call_win_and_missing_options_are_refused(tmp_path: Path) -> None:
     table = filled(tmp_path, "2026-01-01")
     with pytest.raises(ConfigError, match="the time after which partitions expire is not set"):
         table.expire_partitions()

@@ -51,7 +51,7 @@ def with_options(store: TableStore, **options: str) -> TableStore:
 
 
 @pytest.mark.parametrize("case", case_names())
-def test_golden_tables_expire_without_a_trace(case: str) -> None:
+def test_expiry_of_golden_tables_leaves_no_orphans(case: str) -> None:
     store = golden(case)
     expire_consumers(store, older_than=LATE)
     before, latest = orphans(store), store.snapshots.latest_id()
@@ -67,7 +67,7 @@ def test_golden_tables_expire_without_a_trace(case: str) -> None:
 @pytest.mark.parametrize(
     "case", ["tags_expired", "changelog_lookup", "dv_pk", "layout_data_dir", "bucket_dynamic", "statistics"]
 )
-def test_rounds_are_bounded_and_go_on(case: str) -> None:
+def test_expiry_is_limited_per_round_and_continues(case: str) -> None:
     one_by_one, at_once = golden(case), golden(case)
     while keep(one_by_one, 1, max_deletes=1).snapshots:
         check_whole(one_by_one)
@@ -75,7 +75,7 @@ def test_rounds_are_bounded_and_go_on(case: str) -> None:
     assert files(one_by_one) == files(at_once)
 
 
-def test_hint_then_snapshots_then_data_then_manifests() -> None:
+def test_expiry_deletes_in_the_order_hint_snapshots_data_manifests() -> None:
     store = golden("changelog_lookup")
     keep(store, 1)
     gone = [one.path.removeprefix(f"{ROOT}/") for one in log(store) if one.name in {"write", "delete"}]
@@ -102,7 +102,7 @@ def test_hint_then_snapshots_then_data_then_manifests() -> None:
         ({}, [1, 2, 3, 4, 5, 6]),
     ],
 )
-def test_options_say_what_stays(options: dict[str, str], ids: list[int]) -> None:
+def test_options_decide_which_snapshots_are_kept(options: dict[str, str], ids: list[int]) -> None:
     store = golden("layout_data_dir")
     changed = apply_changes(store.schema(), [SetOption(*pair) for pair in options.items()], True, now=1)
     if options:
@@ -111,7 +111,7 @@ def test_options_say_what_stays(options: dict[str, str], ids: list[int]) -> None
     assert store.snapshots.ids() == ids
 
 
-def test_more_cannot_be_kept_than_may_be() -> None:
+def test_the_minimum_of_kept_snapshots_must_not_exceed_the_maximum() -> None:
     store = golden("layout_data_dir")
     with pytest.raises(ConfigError, match="at least one"):
         expire_snapshots(store, retain_max=3, retain_min=0)
@@ -127,7 +127,7 @@ def test_older_than_is_an_instant() -> None:
     assert store.snapshots.ids()[0] == 3
 
 
-def test_consumers_hold_what_they_have_not_read() -> None:
+def test_consumers_keep_snapshots_they_have_not_read() -> None:
     store = golden("layout_data_dir")
     consumers = ConsumerFiles(store.storage, ROOT)
     consumers.put("a", 4)
@@ -141,7 +141,7 @@ def test_consumers_hold_what_they_have_not_read() -> None:
     check_whole(store)
 
 
-def test_idle_consumers_are_forgotten_by_option() -> None:
+def test_idle_consumers_are_removed_by_option() -> None:
     store = with_options(golden("layout_data_dir"), consumer_expiration__time="1 d")
     ConsumerFiles(store.storage, ROOT).put("a", 4)
     assert expire_consumers(store) == ["a"]
@@ -155,7 +155,7 @@ def users(store: TableStore, *named: tuple[str, int, int]) -> None:
         put_snapshot(store, latest, place, commit_user=user, commit_identifier=identifier, time_millis=time)
 
 
-def test_the_newest_snapshot_of_each_user_stays_for_a_week() -> None:
+def test_the_newest_snapshot_of_each_user_is_kept_for_a_week() -> None:
     store = golden("append_unaware")
     first = (store.snapshots.latest_id() or 0) + 1
     users(store, ("ours", 1, 400), ("gone", 1, 399), ("ours", 2, 100), ("idle", 1, 99), ("ours", 3, 2), ("ours", 4, 1))
@@ -165,14 +165,14 @@ def test_the_newest_snapshot_of_each_user_stays_for_a_week() -> None:
     assert store.snapshots.ids() == [first + 5]
 
 
-def test_batch_commits_are_no_proof_of_anything() -> None:
+def test_snapshots_of_batch_commits_are_not_kept_as_proof() -> None:
     store = golden("append_unaware")
     users(store, ("batch", BATCH_IDENTIFIER, 2), ("ours", 1, 1))
     expire_snapshots(store, retain_min=1, retain_max=1)
     assert len(store.snapshots.ids()) == 1
 
 
-def test_proof_is_looked_for_within_bounds() -> None:
+def test_the_search_for_snapshots_of_users_is_bounded() -> None:
     store = golden("append_unaware")
     first = (store.snapshots.latest_id() or 0) + 1
     users(store, ("idle", 1, 9), *(("ours", number, 8) for number in range(1, 230)))
@@ -181,7 +181,7 @@ def test_proof_is_looked_for_within_bounds() -> None:
     assert WEEK == 7 * 86_400_000
 
 
-def test_tags_hold_their_files_and_give_them_up() -> None:
+def test_tags_keep_their_files_until_they_are_deleted() -> None:
     store = golden("tags_expired")
     keep(store, 1)
     check_whole(store)
@@ -194,7 +194,7 @@ def test_tags_hold_their_files_and_give_them_up() -> None:
 
 
 @pytest.mark.parametrize("case", ["branches", "branch_fast_forward"])
-def test_branches_hold_their_files(case: str) -> None:
+def test_branches_keep_their_files(case: str) -> None:
     store = golden(case)
     delete_tag(store, "base")
     users(store, ("ours", 1, 1))
@@ -206,7 +206,7 @@ def test_branches_hold_their_files(case: str) -> None:
     assert orphans(store) == set()
 
 
-def test_changelogs_outlive_their_snapshots_and_expire_on_their_own() -> None:
+def test_changelogs_are_kept_after_their_snapshots_and_expire_separately() -> None:
     store = golden("changelog_decoupled")
     before = files(store)
     keep(store, 1)
@@ -224,7 +224,7 @@ def test_changelogs_outlive_their_snapshots_and_expire_on_their_own() -> None:
     assert orphans(store) == set()
 
 
-def test_without_a_producer_the_rows_as_written_outlive_as_changelog() -> None:
+def test_without_a_producer_written_rows_are_kept_as_changelog() -> None:
     store = golden("levels_partial")
     options = {"changelog.num-retained.max": "1000000", "changelog.time-retained": "100000 d", "write-only": "true"}
     changed = apply_changes(store.schema(), [SetOption(*pair) for pair in options.items()], True, now=1)
@@ -250,7 +250,7 @@ def test_without_a_producer_the_rows_as_written_outlive_as_changelog() -> None:
     assert {entry for entry in files(store) if "data-" in entry} < left
 
 
-def test_retention_tells_when_changelogs_are_on_their_own() -> None:
+def test_retention_options_decide_if_changelogs_are_decoupled() -> None:
     assert not Retention.of({}).decoupled
     assert Retention.of({"changelog.num-retained.min": "11"}).decoupled
     assert Retention.of({"changelog.time-retained": "2 h"}).decoupled
@@ -259,7 +259,7 @@ def test_retention_tells_when_changelogs_are_on_their_own() -> None:
     assert not RetentionRule(1, None, 0).beyond(RetentionRule(1, None, 0))
 
 
-def test_folders_left_empty_go_where_that_is_wanted() -> None:
+def test_empty_folders_are_deleted_if_configured() -> None:
     store = golden("all_deleted")
     folders = {path.rpartition("/")[0] for path in files(store) if "bucket-" in path}
     changed = apply_changes(store.schema(), [SetOption("snapshot.clean-empty-directories", "true")], True, now=1)
@@ -272,7 +272,7 @@ def test_folders_left_empty_go_where_that_is_wanted() -> None:
         assert not store.storage.exists(f"{ROOT}/{folder.rpartition('/')[0]}")
 
 
-def test_a_missing_manifest_stops_expiry_before_anything_is_lost() -> None:
+def test_a_missing_manifest_stops_expiry_before_any_delete() -> None:
     store = golden("layout_data_dir")
     store.storage.delete(store.paths.manifest(store.snapshots.get(3).delta_manifest_list))
     before = files(store)
@@ -281,7 +281,7 @@ def test_a_missing_manifest_stops_expiry_before_anything_is_lost() -> None:
     assert files(store) == before
 
 
-def test_a_tag_made_meanwhile_holds_its_files_or_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_concurrent_tag_keeps_its_files_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = disk_of("layout_data_dir")
     store, tagger = open_table(disk), open_table(disk)
     delete = store.storage.delete
@@ -300,7 +300,7 @@ def test_a_tag_made_meanwhile_holds_its_files_or_is_not_made(monkeypatch: pytest
     assert orphans(open_table(disk)) == set()
 
 
-def test_a_tag_is_taken_back_when_its_snapshot_went_while_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tag_is_removed_if_its_snapshot_expired_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = disk_of("layout_data_dir")
     store, tagger = open_table(disk), open_table(disk)
     create = tagger.storage.create
@@ -333,7 +333,7 @@ def numbers_of(disk: Disk, fault: Fault) -> list[int]:
 
 @pytest.mark.parametrize("case", ["changelog_decoupled", "bucket_dynamic"])
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.DIES_BEFORE, Fault.DIES_AFTER, Fault.STALE])
-def test_a_crash_at_any_moment_leaves_a_whole_table(case: str, fault: Fault) -> None:
+def test_a_crash_at_any_operation_of_expiry_keeps_the_table_complete(case: str, fault: Fault) -> None:
     wanted = golden(case)
     keep(wanted, 1)
     for number in numbers_of(disk_of(case), fault):

@@ -67,7 +67,7 @@ def test_a_tag_is_of_the_latest_snapshot_unless_another_is_named() -> None:
     check_whole(store)
 
 
-def test_tags_that_cannot_be_made_are_refused() -> None:
+def test_invalid_tags_are_refused() -> None:
     store = golden("layout_data_dir")
     create_tag(store, "a", 2)
     with pytest.raises(ConfigError, match=r"already[\s\S]*snapshot: 2"):
@@ -80,7 +80,7 @@ def test_tags_that_cannot_be_made_are_refused() -> None:
         delete_tag(store, "b")
 
 
-def test_tags_end_by_themselves_when_their_time_is_over() -> None:
+def test_tags_expire_after_their_time() -> None:
     store = golden("layout_data_dir")
     evolve(store.schemas, [SetOption("tag.default-time-retained", "2 h")], True, now=1)
     create_tag(store, "short", 2, retain_millis=1)
@@ -91,7 +91,7 @@ def test_tags_end_by_themselves_when_their_time_is_over() -> None:
     assert tag_files(store).names() == ["by option", "long"]
 
 
-def test_files_go_with_the_last_tag_that_holds_them() -> None:
+def test_files_are_deleted_with_the_last_tag_that_needs_them() -> None:
     store = golden("layout_data_dir")
     create_tag(store, "a", 2)
     create_tag(store, "b", 2)
@@ -106,7 +106,7 @@ def test_files_go_with_the_last_tag_that_holds_them() -> None:
         assert orphans(store) == set()
 
 
-def test_a_tag_of_a_living_snapshot_takes_nothing_with_it() -> None:
+def test_deleting_the_tag_of_an_existing_snapshot_deletes_no_files() -> None:
     store = golden("layout_data_dir")
     before = files(store)
     create_tag(store, "a", 2)
@@ -114,7 +114,7 @@ def test_a_tag_of_a_living_snapshot_takes_nothing_with_it() -> None:
     assert files(store) == before
 
 
-def test_tags_older_than_everything_are_given_up_without_a_trace() -> None:
+def test_deleting_the_oldest_tags_leaves_no_orphans() -> None:
     for case in ("changelog_decoupled", "levels_partial", "dv_pk", "tags_expired"):
         store = golden(case)
         first = store.snapshots.ids()[0]
@@ -126,7 +126,7 @@ def test_tags_older_than_everything_are_given_up_without_a_trace() -> None:
         assert orphans(store) == set(), case
 
 
-def test_a_snapshot_that_only_a_tag_holds_can_be_tagged_again() -> None:
+def test_an_expired_snapshot_with_a_tag_can_be_tagged_again() -> None:
     store = golden("layout_data_dir")
     create_tag(store, "a", 2)
     expire_snapshots(store, retain_max=1, protect_users=0)
@@ -140,7 +140,7 @@ def test_a_snapshot_that_only_a_tag_holds_can_be_tagged_again() -> None:
         create_tag(store, "c", 2)
 
 
-def test_a_tag_made_while_the_other_of_its_snapshot_goes_keeps_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tag_created_during_the_delete_of_another_keeps_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = disk_of("layout_data_dir")
     store, tagger = open_table(disk), open_table(disk)
     create_tag(store, "a", 2)
@@ -158,7 +158,7 @@ def test_a_tag_made_while_the_other_of_its_snapshot_goes_keeps_the_files(monkeyp
     assert orphans(open_table(disk)) == set()
 
 
-def test_tags_made_before_a_time_are_given_up_by_the_clock_on_the_wall() -> None:
+def test_tags_created_before_a_local_time_are_deleted() -> None:
     store = golden("layout_data_dir")
     store = replace(store, ambient=replace(store.ambient, zone_offset_millis=lambda _: 8 * HOUR))
     create_tag(store, "ends", 2, retain_millis=1000 * HOUR)
@@ -167,7 +167,7 @@ def test_tags_made_before_a_time_are_given_up_by_the_clock_on_the_wall() -> None
     assert expire_tags(store, older_than=made + HOUR) == ["ends"]
 
 
-def test_of_tags_that_never_end_the_file_tells_when_they_were_made(tmp_path: Path) -> None:
+def test_the_creation_time_of_permanent_tags_is_that_of_their_file(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1"})
     with table.writer() as writer:
         writer.write(rows(table, (1, "a", None)))
@@ -182,7 +182,7 @@ def test_of_tags_that_never_end_the_file_tells_when_they_were_made(tmp_path: Pat
 # rollback
 
 
-def test_a_rollback_makes_an_older_snapshot_the_newest() -> None:
+def test_a_rollback_restores_an_older_snapshot() -> None:
     store = golden("layout_data_dir")
     for number in (2, 3, 5):
         create_tag(store, f"t{number}", number)
@@ -197,7 +197,7 @@ def test_a_rollback_makes_an_older_snapshot_the_newest() -> None:
     check_whole(store)
 
 
-def test_a_rollback_to_a_tag_brings_its_snapshot_back() -> None:
+def test_a_rollback_to_a_tag_restores_its_snapshot() -> None:
     store = golden("layout_data_dir")
     create_tag(store, "t2", 2)
     create_tag(store, "t4", 4)
@@ -220,7 +220,7 @@ def test_a_rollback_by_number_finds_the_tag_of_an_expired_snapshot() -> None:
     check_whole(store)
 
 
-def test_a_rollback_takes_changelogs_back_too() -> None:
+def test_a_rollback_deletes_later_changelogs() -> None:
     store = golden("changelog_decoupled")
     create_tag(store, "t5", 5)
     expire_snapshots(store, retain_max=1, protect_users=0)
@@ -235,7 +235,7 @@ def test_a_rollback_takes_changelogs_back_too() -> None:
 
 
 @pytest.mark.parametrize("target", [9, "nothing"])
-def test_a_rollback_to_nothing_is_refused(target: int | str) -> None:
+def test_a_rollback_to_a_missing_snapshot_is_refused(target: int | str) -> None:
     with pytest.raises(ConfigError):
         rollback_to(golden("layout_data_dir"), target)
 
@@ -257,7 +257,7 @@ def test_a_branch_from_a_tag_begins_with_its_snapshot() -> None:
     check_whole(store)
 
 
-def test_a_branch_of_an_expired_snapshot_is_made_from_its_tag() -> None:
+def test_a_branch_of_an_expired_snapshot_is_created_from_its_tag() -> None:
     store = golden("layout_data_dir")
     create_tag(store, "t", 3)
     expire_snapshots(store, retain_max=1, protect_users=0)
@@ -278,12 +278,12 @@ def test_an_empty_branch_has_all_schemas_and_no_snapshot() -> None:
 
 
 @pytest.mark.parametrize("name", ["main", "", "7", "a/b"])
-def test_names_that_are_none_for_branches_are_refused(name: str) -> None:
+def test_invalid_branch_names_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"cannot (name|be the name of) a branch"):
         create_branch(golden("layout_data_dir"), name)
 
 
-def test_branches_are_made_once_and_deleted_once() -> None:
+def test_branches_are_created_once_and_deleted_once() -> None:
     store = golden("branches")
     with pytest.raises(ConfigError, match="already"):
         create_branch(store, "dev")
@@ -300,7 +300,7 @@ def test_branches_are_made_once_and_deleted_once() -> None:
     check_whole(store)
 
 
-def test_the_fallback_branch_stays() -> None:
+def test_the_fallback_branch_cannot_be_deleted() -> None:
     store = golden("branches")
     newest = store.schema()
     store.schemas.create(replace(newest, id=newest.id + 1, options={**newest.options, "scan.fallback-branch": "dev"}))
@@ -308,7 +308,7 @@ def test_the_fallback_branch_stays() -> None:
         delete_branch(store, "dev")
 
 
-def test_fast_forward_makes_main_what_the_branch_is() -> None:
+def test_fast_forward_replaces_main_by_the_branch() -> None:
     store = golden("branches")
     branch = store.on_branch("dev")
     wanted = {number: names(branch, number) for number in branch.snapshots.ids()}
@@ -325,7 +325,7 @@ def test_fast_forward_makes_main_what_the_branch_is() -> None:
     check_whole(store)
 
 
-def test_fast_forward_drops_what_the_branch_never_had(tmp_path: Path) -> None:
+def test_fast_forward_drops_snapshots_and_tags_that_the_branch_lacks(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"write-only": "true"})
     write(table, 1)
     table.create_tag("x")
@@ -353,7 +353,7 @@ def test_fast_forward_drops_what_the_branch_never_had(tmp_path: Path) -> None:
     check_whole(table.store)
 
 
-def test_fast_forward_refuses_tags_of_which_it_is_not_known_whether_the_branch_has_them(tmp_path: Path) -> None:
+def test_fast_forward_refuses_tags_that_may_not_be_in_the_branch(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     write(table, 1)
     table.create_tag("x")
@@ -370,7 +370,7 @@ def test_fast_forward_refuses_tags_of_which_it_is_not_known_whether_the_branch_h
     assert [snapshot.id for snapshot in table.snapshots] == [4]
 
 
-def test_all_schemas_of_a_branch_come_with_it(tmp_path: Path) -> None:
+def test_fast_forward_copies_all_schemas_of_the_branch(tmp_path: Path) -> None:
     """Live files may be of a version between the branch's beginning and its first snapshot that is left."""
     catalog = Catalog(tmp_path)
     catalog.create_database("d")
@@ -395,7 +395,7 @@ def test_all_schemas_of_a_branch_come_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"changelog.num-retained.max": "3", "changelog.num-retained.min": "1"}])
 @pytest.mark.parametrize("came_back", ["rollback", "branch"])
-def test_a_snapshot_that_came_back_without_its_changelog_stops_nothing(
+def test_expiry_continues_after_a_restored_snapshot_without_changelog(
     tmp_path: Path, came_back: str, options: dict[str, str]
 ) -> None:
     keep_one = {"snapshot.num-retained.max": "1", "snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"}
@@ -426,7 +426,7 @@ def test_a_snapshot_that_came_back_without_its_changelog_stops_nothing(
     assert table.remove_orphan_files(older_than=LATE) == []
 
 
-def test_a_lost_changelog_is_no_expired_one(tmp_path: Path) -> None:
+def test_a_lost_changelog_is_not_reported_as_expired(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"changelog-producer": "input"})
     for number in range(4):
         write(table, number)
@@ -439,7 +439,7 @@ def test_a_lost_changelog_is_no_expired_one(tmp_path: Path) -> None:
         table.changes(2, 3)
 
 
-def test_expiry_crosses_a_gap_that_a_fast_forward_of_java_left(tmp_path: Path) -> None:
+def test_expiry_continues_over_a_gap_of_a_java_fast_forward(tmp_path: Path) -> None:
     """Main's own snapshots 2 to 4 took files away that are live in the branch's 9."""
     table = new_table(tmp_path, options={"bucket": "1"})
     write(table, 1)
@@ -465,7 +465,7 @@ def test_expiry_crosses_a_gap_that_a_fast_forward_of_java_left(tmp_path: Path) -
 # readers and writers that were there before
 
 
-def test_consumers_that_read_what_is_rolled_back_are_set_back(tmp_path: Path, caplog: LogCaptureFixture) -> None:
+def test_consumers_are_reset_by_a_rollback(tmp_path: Path, caplog: LogCaptureFixture) -> None:
     table = new_table(tmp_path)
     for number in range(5):
         write(table, number)
@@ -481,7 +481,7 @@ def test_consumers_that_read_what_is_rolled_back_are_set_back(tmp_path: Path, ca
     assert [change.snapshot for change in table.follow(consumer_id="ahead", until=3)] == [3]
 
 
-def test_who_follows_a_table_learns_that_it_was_rolled_back(tmp_path: Path) -> None:
+def test_a_follower_reports_a_rollback(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     for number in range(3):
         write(table, number)
@@ -495,7 +495,7 @@ def test_who_follows_a_table_learns_that_it_was_rolled_back(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("change", ["rollback", "fast-forward", "made anew"])
-def test_an_open_writer_learns_that_the_table_is_another_one(tmp_path: Path, change: str) -> None:
+def test_an_open_writer_detects_a_fast_forward(tmp_path: Path, change: str) -> None:
     catalog = Catalog(tmp_path)
     catalog.create_database("d")
     table = catalog.create_table("d.t", [("k", "INT NOT NULL"), ("v", "INT")], ["k"], options={"bucket": "1"})
@@ -550,7 +550,7 @@ def outcome(disk: Disk) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("verb", [forward, branch_off, back, untag])
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.DIES_BEFORE, Fault.DIES_AFTER])
-def test_what_died_half_way_is_finished_by_doing_it_again(verb: Callable[[TableStore], None], fault: Fault) -> None:
+def test_a_failed_operation_is_completed_by_a_retry(verb: Callable[[TableStore], None], fault: Fault) -> None:
     calm = disk_of("branches")
     store = open_table(calm)
     opened = len(store.storage.log)  # type: ignore[attr-defined]

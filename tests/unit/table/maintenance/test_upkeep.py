@@ -34,12 +34,12 @@ def filled(folder: Path, commits: int = 3, **options: str) -> Table:
     return table
 
 
-def test_a_commit_expires_what_its_options_let_expire(tmp_path: Path) -> None:
+def test_a_commit_expires_snapshots_by_its_options(tmp_path: Path) -> None:
     table = filled(tmp_path, 5, snapshot__num_retained__max="2", snapshot__num_retained__min="1")
     assert [snapshot.id for snapshot in table.snapshots] == [4, 5]
 
 
-def test_a_round_takes_every_step(tmp_path: Path) -> None:
+def test_maintenance_runs_every_step(tmp_path: Path) -> None:
     table = filled(
         tmp_path,
         snapshot__num_retained__min="1",
@@ -57,7 +57,7 @@ def test_a_round_takes_every_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("enabled", "over"), [("true", ("short",)), ("false", ())])
-def test_tags_end_by_themselves_unless_the_table_says_they_do_not(
+def test_tags_expire_in_maintenance_unless_the_table_disables_it(
     tmp_path: Path, enabled: str, over: tuple[str, ...]
 ) -> None:
     table = filled(tmp_path, tag__time_expire_enabled=enabled)
@@ -66,7 +66,7 @@ def test_tags_end_by_themselves_unless_the_table_says_they_do_not(
     assert keep_up(later(table, table.store.ambient.now_millis() + HOUR)).tags_over == over
 
 
-def test_partitions_are_looked_at_as_often_as_the_table_says(tmp_path: Path) -> None:
+def test_partitions_are_checked_at_the_configured_interval(tmp_path: Path) -> None:
     table = filled(tmp_path, partition__expiration_time="29 d")
     first = keep_up(later(table, NOW))
     assert [partition["dt"] for partition in first.partitions] == ["2026-01-01", "2026-01-02"]
@@ -77,7 +77,7 @@ def test_partitions_are_looked_at_as_often_as_the_table_says(tmp_path: Path) -> 
     assert keep_up(later(table, NOW + 24 * HOUR), after).partitions_checked == NOW + 24 * HOUR
 
 
-def test_a_batch_commit_looks_at_partitions_when_asked_to(tmp_path: Path) -> None:
+def test_a_batch_commit_expires_partitions_if_configured(tmp_path: Path) -> None:
     options = {"partition__expiration_time": "29 d", "end_input__check_partition_expire": "true"}
     assert len(content(filled(tmp_path / "a", 1, **options))) == 1  # its clock stands in 2023
     table = filled(tmp_path / "b", 3, **{**options, "end_input__check_partition_expire": "false"})
@@ -92,7 +92,7 @@ def test_a_batch_commit_looks_at_partitions_when_asked_to(tmp_path: Path) -> Non
     assert content(asked) == [("2026-01-03", 3), ("2026-01-30", 9)]
 
 
-def test_a_failing_step_is_told_and_the_others_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_step_is_reported_and_the_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(store: TableStore) -> None:
         raise TableCorrupt("a manifest is torn", table=store.name)
 
@@ -104,7 +104,7 @@ def test_a_failing_step_is_told_and_the_others_are_taken(tmp_path: Path, monkeyp
     assert len(content(table)) == 3
 
 
-def test_no_step_begins_when_the_time_is_spent(tmp_path: Path) -> None:
+def test_no_step_starts_after_the_time_limit(tmp_path: Path) -> None:
     table = filled(tmp_path, tag__automatic_creation="process-time")
     assert not keep_up(later(table, NOW), seconds=0).did_something
 

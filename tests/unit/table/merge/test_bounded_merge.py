@@ -50,7 +50,7 @@ def batches(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.parametrize("rows", [1, 7, 1000])
-def test_merging_in_steps_gives_what_merging_at_once_gives(name: str, rows: int) -> None:
+def test_merging_in_steps_equals_merging_at_once(name: str, rows: int) -> None:
     for seed in range(3):
         spec, runs = spec_and_runs(name, seed, 5)
         whole = merge_rows(spec, runs, drop_deletes=False)
@@ -59,7 +59,7 @@ def test_merging_in_steps_gives_what_merging_at_once_gives(name: str, rows: int)
 
 
 @pytest.mark.parametrize("name", ["one integer", "a text"])
-def test_more_runs_than_may_be_open_merge_in_two_rounds(name: str, tmp_path: object) -> None:
+def test_more_runs_than_the_limit_merge_in_two_rounds(name: str, tmp_path: object) -> None:
     spec, runs = spec_and_runs(name, 1, 17)
     open_now = most = 0
 
@@ -76,7 +76,7 @@ def test_more_runs_than_may_be_open_merge_in_two_rounds(name: str, tmp_path: obj
     assert most <= 4
 
 
-def test_a_step_holds_at_most_one_batch_of_each_run() -> None:
+def test_a_step_keeps_at_most_one_batch_of_each_run() -> None:
     spec, runs = spec_and_runs("one integer", 2, 4)
     for step in steps(spec, [SortedRun(0, batches(run, 8)) for run in runs]):
         assert len(step.parts) <= 4

@@ -75,7 +75,7 @@ def shown(spec: MergeSpec, row: Row) -> dict[str, Any]:
 
 @pytest.mark.parametrize("bypass", [True, False], ids=["bypass", "no bypass"])
 @pytest.mark.parametrize("name", TABLES)
-def test_merging_runs_gives_what_the_model_gives(name: str, bypass: bool) -> None:
+def test_merged_runs_equal_the_model(name: str, bypass: bool) -> None:
     columns, options, kinds = TABLES[name]
     spec = spec_of(columns, options)
     for seed in range(8):

@@ -42,7 +42,7 @@ def live_files(golden: GoldenFiles, spec: MergeSpec, reader: FileReader) -> Iter
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_golden_table_merges_to_what_java_reads(name: str) -> None:
+def test_merged_golden_tables_equal_rows_of_java(name: str) -> None:
     golden = GoldenFiles(Case(name))
     spec, reader = merge_spec(golden.schema), golden.reader()
     files = list(live_files(golden, spec, reader))

@@ -22,12 +22,12 @@ def shape(files: list[DataFile]) -> list[list[list[str]]]:
     return [[[file.name for file in run.data_files] for run in section.runs] for section in sections(files, KEY)]
 
 
-def test_sections_are_cut_where_no_file_reaches_across() -> None:
+def test_sections_are_divided_where_no_file_overlaps() -> None:
     files = [data_file("c", 10, 20), data_file("a", 1, 5), data_file("b", 4, 9)]
     assert shape(files) == [[["b"], ["a"]], [["c"]]] or shape(files) == [[["a"], ["b"]], [["c"]]]
 
 
-def test_files_that_share_an_end_lie_in_one_section() -> None:
+def test_files_that_share_a_bound_are_in_one_section() -> None:
     assert len(sections([data_file("a", 1, 5), data_file("b", 5, 9)], KEY)) == 1
 
 
@@ -44,7 +44,7 @@ def test_a_level_above_0_is_one_run_and_comes_first() -> None:
     assert section.in_order
 
 
-def test_level_0_files_that_do_not_meet_share_a_run() -> None:
+def test_level_0_files_without_overlap_share_a_run() -> None:
     files = [
         data_file("base", 0, 100, level=5, sequences=(0, 9)),
         data_file("a", 0, 10, sequences=(10, 11)),
@@ -60,7 +60,7 @@ def test_numbers_have_to_be_read_when_two_writers_interleaved() -> None:
     assert not section.in_order
 
 
-def test_interleaved_numbers_do_not_matter_where_keys_do_not_meet() -> None:
+def test_interleaved_numbers_do_not_matter_without_key_overlap() -> None:
     files = [
         data_file("a", 0, 10, sequences=(0, 5)),
         data_file("b", 20, 30, sequences=(3, 8)),
@@ -70,7 +70,7 @@ def test_interleaved_numbers_do_not_matter_where_keys_do_not_meet() -> None:
     assert section.in_order
 
 
-def test_every_file_comes_after_the_older_ones_it_meets() -> None:
+def test_every_file_is_ordered_after_older_overlapping_files() -> None:
     random = Random(7)
     for _ in range(30):
         files = []

@@ -24,7 +24,7 @@ def test_spec_without_options_deduplicates() -> None:
     assert spec_of(COLUMNS).engine.name == "deduplicate"
 
 
-def test_spec_travels_by_pickle() -> None:
+def test_spec_is_pickled() -> None:
     spec = spec_of(COLUMNS, {**PARTIAL, "fields.g,h.sequence-group": "a,b"})
     assert pickle.loads(pickle.dumps(spec)) == spec
 
@@ -118,11 +118,11 @@ def test_table_without_primary_key_has_no_engine() -> None:
         ({"merge-engine": "first-row", "changelog-producer": "lookup"}, False),
     ],
 )
-def test_upper_levels_hold_merged_rows_where_compaction_looks_up(options: dict[str, str], lookup: bool) -> None:
+def test_upper_levels_contain_merged_rows_with_lookup_compaction(options: dict[str, str], lookup: bool) -> None:
     assert spec_of(COLUMNS, options).lookup is lookup
 
 
-def test_a_wanted_column_brings_the_key_and_its_sequence() -> None:
+def test_a_requested_column_adds_the_key_and_its_sequence() -> None:
     grouped = spec_of(COLUMNS, {**PARTIAL, "fields.g.sequence-group": "a", "fields.h.sequence-group": "s"})
     assert required_columns(grouped, ["a"]) == ("k", "a", "g")
     assert required_columns(grouped, ["b"]) == ("k", "b")
@@ -188,5 +188,5 @@ def test_retracts_that_would_poison_the_table_are_refused(options: dict[str, str
         {**AGGREGATION, "fields.a.aggregate-function": "max", "aggregation.remove-record-on-delete": "true"},
     ],
 )
-def test_retracts_that_the_options_provide_for_are_taken(options: dict[str, str]) -> None:
+def test_retracts_that_the_options_allow_are_accepted(options: dict[str, str]) -> None:
     check_retracts(spec_of(COLUMNS, options), kinds(0, 3))

@@ -168,7 +168,7 @@ def test_fields_of_later_releases_are_passed_over_in_any_order() -> None:
     assert read_manifest(rewritten(data, add_and_turn), "m") == [entry(creation_millis=5, source=1)]
 
 
-def test_a_field_that_must_be_there_is_missed() -> None:
+def test_a_missing_required_field_is_reported() -> None:
     def drop_name(fields: list[Any]) -> None:
         del file_fields(fields)[0]
 
@@ -237,7 +237,7 @@ def test_broken_manifests_are_named_and_never_crash() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"Obj\x01", b"ORC", b"PAR1", b"{}"])
-def test_what_is_no_manifest_is_named(data: bytes) -> None:
+def test_invalid_manifests_are_named(data: bytes) -> None:
     with pytest.raises(TableCorrupt, match="file: m"):
         read_manifest(data, "m")
 

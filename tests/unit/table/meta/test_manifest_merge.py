@@ -28,15 +28,15 @@ def entry(kind: FileKind, name: str, level: int = 0, partition: bytes = EMPTY_RO
     return ManifestEntry(kind, partition, bucket, 1, file)
 
 
-def test_a_delete_takes_back_its_add() -> None:
+def test_a_delete_cancels_its_add() -> None:
     assert merge_entries([entry(ADD, "a"), entry(ADD, "b"), entry(DELETE, "a")]) == [entry(ADD, "b")]
 
 
-def test_a_delete_of_an_older_add_stays() -> None:
+def test_a_delete_of_an_older_add_is_kept() -> None:
     assert merge_entries([entry(DELETE, "a"), entry(ADD, "b")]) == [entry(DELETE, "a"), entry(ADD, "b")]
 
 
-def test_a_file_taken_away_and_added_anew_keeps_both() -> None:
+def test_a_file_deleted_and_added_again_keeps_both_entries() -> None:
     both = [entry(DELETE, "a"), entry(ADD, "a")]
     assert merge_entries(both) == both
     assert merge_entries([*both, entry(DELETE, "a")]) == [entry(DELETE, "a")]
@@ -47,12 +47,12 @@ def test_an_upgrade_is_another_file() -> None:
     assert live_files(upgraded) == [entry(ADD, "a", level=5)]
 
 
-def test_adding_what_is_there_is_corrupt() -> None:
+def test_adding_an_existing_file_is_corruption() -> None:
     with pytest.raises(TableCorrupt, match=r"already contains[\s\S]*file: a[\s\S]*snapshot: 7"):
         merge_entries([entry(ADD, "a"), entry(ADD, "a")], snapshot=7)
 
 
-def test_taking_away_what_is_not_there_is_corrupt() -> None:
+def test_deleting_a_missing_file_is_corruption() -> None:
     with pytest.raises(TableCorrupt, match="does not contain"):
         live_files([entry(DELETE, "a")])
 
@@ -100,7 +100,7 @@ def taken(*names: str, partition: int = 1, bucket: int = 0) -> list[ManifestEntr
     return [entry(DELETE, name, partition=part(partition), bucket=bucket) for name in names]
 
 
-def test_few_small_manifests_stay_until_they_are_many() -> None:
+def test_small_manifests_are_kept_up_to_a_number() -> None:
     store = Manifests()
     small = [store.write(added(name))[0] for name in "abc"]
     assert store.merge(small, target=10_000, count=4, full=10**9) == small
@@ -109,7 +109,7 @@ def test_few_small_manifests_stay_until_they_are_many() -> None:
     assert store.entries[merged.name] == added("a", "b", "c", "d")
 
 
-def test_manifests_are_put_together_at_the_target_size_and_large_ones_stay() -> None:
+def test_manifests_are_merged_up_to_the_target_size_and_large_ones_are_kept() -> None:
     store = Manifests()
     manifests = [store.write(added(*names))[0] for names in ("abcd", "e", "fg", "h")]
     large, merged, last = store.merge(manifests, target=300, count=30, full=10**9)
@@ -117,7 +117,7 @@ def test_manifests_are_put_together_at_the_target_size_and_large_ones_stay() -> 
     assert store.entries[merged.name] == added("e", "f", "g")
 
 
-def test_manifests_that_cancel_leave_nothing() -> None:
+def test_manifests_that_cancel_each_other_are_removed() -> None:
     store = Manifests()
     manifests = store.write(added("a")) + store.write(taken("a"))
     assert store.merge(manifests, target=10_000, count=2, full=10**9) == []
@@ -132,7 +132,7 @@ def test_minor_merges_keep_deletes_of_older_manifests() -> None:
     assert store.entries[merged.name] == [*taken("a"), *added("i")]
 
 
-def test_full_merges_carry_deletes_out_and_leave_other_large_manifests_unread() -> None:
+def test_full_merges_apply_deletes_and_do_not_read_other_large_manifests() -> None:
     store = Manifests()
     elsewhere = store.write(added(*"ABCDEFGH", partition=2))
     other_bucket = store.write(added(*"STUVWXYZ", bucket=1))
@@ -153,7 +153,7 @@ def test_one_manifest_is_not_merged_with_itself() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 2)), max_size=40))
-def test_merging_never_changes_what_the_table_holds(steps: list[tuple[int, bool, int]]) -> None:
+def test_merging_manifests_keeps_the_files_of_the_table(steps: list[tuple[int, bool, int]]) -> None:
     store = Manifests()
     manifests: list[ManifestFile] = []
     model: dict[int, ManifestEntry] = {}
@@ -181,7 +181,7 @@ def test_partition_stats_without_partitions_are_empty() -> None:
     assert partition_stats([EMPTY_ROW] * 3, []) == ColumnStats(EMPTY_ROW, EMPTY_ROW, ())
 
 
-def test_stats_tell_which_partitions_may_be_there() -> None:
+def test_stats_show_which_partitions_may_be_in_a_manifest() -> None:
     nulls = partition_stats([part(None)], [INT])
     some = partition_stats([part(2), part(5)], [INT])
     assert [may_hold(some, [part(value)], [INT]) for value in (1, 2, 3, 5, 6, None)] == [

@@ -11,7 +11,7 @@ from penstock.table.meta.data_file import epoch_millis, wall_millis
 from penstock.table.meta.paths import TablePaths, external
 
 
-def test_main_branch_lies_in_the_table_itself() -> None:
+def test_the_main_branch_is_in_the_table_folder() -> None:
     for branch in (None, "main"):
         paths = TablePaths.of("/w/t/", {}, branch)
         assert paths.schema(0) == "/w/t/schema/schema-0"

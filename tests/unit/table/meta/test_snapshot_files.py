@@ -104,7 +104,7 @@ def test_a_cut_snapshot_names_its_file(cut: int) -> None:
         ({"properties": {"a": 1}}, "'properties' should be text"),
     ],
 )
-def test_what_is_no_snapshot_is_refused_with_what_is_wrong(change: dict[str, object], said: str) -> None:
+def test_invalid_snapshots_are_refused_with_the_reason(change: dict[str, object], said: str) -> None:
     with pytest.raises(TableCorrupt, match=said):
         parse_snapshot(json.dumps(json.loads(FULL) | change).encode(), "snapshot-5")
 
@@ -115,7 +115,7 @@ def test_no_snapshot_yet() -> None:
     assert list(files.newest_first()) == []
 
 
-def test_an_id_is_taken_once_and_the_hint_follows() -> None:
+def test_a_snapshot_id_is_committed_once_and_the_hint_is_updated() -> None:
     store, files = table_with(1, 2)
     assert not files.create(replace(snapshot(2), commit_user="other"))
     assert files.get(2) == snapshot(2, 2000)
@@ -123,7 +123,7 @@ def test_an_id_is_taken_once_and_the_hint_follows() -> None:
 
 
 @pytest.mark.parametrize("hint", [None, b"3", b"2", b"9", b"", b"\xff", b"-1", b"1" * 30, b"x"])
-def test_latest_is_found_whatever_the_hint_says(hint: bytes | None) -> None:
+def test_the_latest_snapshot_is_found_despite_a_wrong_hint(hint: bytes | None) -> None:
     store, files = table_with(2, 3)
     del store.files["/t/snapshot/LATEST"]
     if hint is not None:
@@ -132,20 +132,20 @@ def test_latest_is_found_whatever_the_hint_says(hint: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("hint", [None, b"2", b"1", b"9", b"", b"x"])
-def test_earliest_is_found_whatever_the_hint_says(hint: bytes | None) -> None:
+def test_the_earliest_snapshot_is_found_despite_a_wrong_hint(hint: bytes | None) -> None:
     store, files = table_with(2, 3)
     if hint is not None:
         store.files["/t/snapshot/EARLIEST"] = hint
     assert files.earliest_id() == 2
 
 
-def test_a_good_hint_spares_the_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_correct_hint_avoids_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     store, files = table_with(1, 2)
     monkeypatch.setattr(store, "list", lambda path: pytest.fail(f"listed {path}"))
     assert files.latest_id() == 2
 
 
-def test_a_hint_that_cannot_be_written_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_succeeds_if_its_hint_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     store, files = table_with(1)
 
     def refuse(path: str, data: bytes) -> None:
@@ -171,7 +171,7 @@ def test_by_time_is_the_newest_at_or_before(time: int, wanted: int | None) -> No
     assert (found.id if found else None) == wanted
 
 
-def test_a_missing_snapshot_is_told_from_an_expired_one() -> None:
+def test_missing_and_expired_snapshots_have_different_errors() -> None:
     _, files = table_with(3, 4)
     with pytest.raises(SnapshotMissing, match=r"snapshot 2 has expired[\s\S]*3 to 4[\s\S]*tag"):
         files.get(2)
@@ -181,7 +181,7 @@ def test_a_missing_snapshot_is_told_from_an_expired_one() -> None:
         table_with()[1].get(1)
 
 
-def test_changelogs_outlive_their_snapshots() -> None:
+def test_changelogs_are_kept_after_their_snapshots() -> None:
     store, files = table_with(1, 2)
     assert files.create_changelog(files.get(1))
     assert files.create_changelog(files.get(1))  # again, as after a lost reply
@@ -192,7 +192,7 @@ def test_changelogs_outlive_their_snapshots() -> None:
     assert files.find(1) is None
 
 
-def test_a_branch_has_snapshots_of_its_own() -> None:
+def test_a_branch_has_separate_snapshots() -> None:
     store = MemoryStore()
     SnapshotFiles(store, "/t", "dev").create(snapshot(1))
     assert "/t/branch/branch-dev/snapshot/snapshot-1" in store.files

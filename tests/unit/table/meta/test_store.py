@@ -30,7 +30,7 @@ class Reporting(FileCommits):
         return evolved
 
 
-def test_changes_make_the_next_schema_version(tmp_path: Path) -> None:
+def test_changes_create_the_next_schema_version(tmp_path: Path) -> None:
     store = new_table(tmp_path).store
     before = store.schema()
     evolved = store.evolve([AddColumn("more", "INT")], check_usable)

@@ -21,7 +21,7 @@ def switching_often() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("switching_often")
-def test_threads_share_it_and_it_stays_within_its_bound() -> None:
+def test_threads_share_the_cache_within_its_limit() -> None:
     cache, errors = EntryCache(50), []
 
     def work(number: int) -> None:

@@ -62,7 +62,7 @@ def test_odd_times_name_the_tag(change: dict[str, object]) -> None:
         parse_tag(json.dumps(json.loads(LEAST) | change).encode(), "t", "/t/tag/tag-t")
 
 
-def test_tags_go_by_snapshot_and_name() -> None:
+def test_tags_are_ordered_by_snapshot_and_name() -> None:
     tags = TagFiles(MemoryStore(), "/t")
     for name, number in (("b", 2), ("c", 1), ("a", 2)):
         assert tags.create(Tag(name, snapshot(number)))
@@ -70,7 +70,7 @@ def test_tags_go_by_snapshot_and_name() -> None:
     assert tags.names() == ["a", "b", "c"]
 
 
-def test_a_name_is_taken_once_until_deleted() -> None:
+def test_a_tag_name_is_used_once_until_deleted() -> None:
     tags = TagFiles(MemoryStore(), "/t")
     assert tags.create(Tag("a", snapshot(1)))
     assert not tags.create(Tag("a", snapshot(2)))
@@ -88,14 +88,14 @@ def test_a_missing_tag_names_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "a/b"])
-def test_a_name_that_is_no_file_name_is_refused(name: str) -> None:
+def test_a_tag_name_that_is_not_a_file_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="cannot be the name"):
         TagFiles(MemoryStore(), "/t").create(Tag(name, snapshot(1)))
     with pytest.raises(ConfigError, match="cannot be the name"):
         ConsumerFiles(MemoryStore(), "/t").put(name, 1)
 
 
-def test_consumers_move_in_place() -> None:
+def test_consumers_are_updated_in_place() -> None:
     store = MemoryStore()
     consumers = ConsumerFiles(store, "/t")
     assert consumers.least_next_snapshot() is None
@@ -110,7 +110,7 @@ def test_consumers_move_in_place() -> None:
     assert consumers.all() == [Consumer("a", 9, 1)]
 
 
-def test_a_torn_consumer_is_named() -> None:
+def test_a_truncated_consumer_is_named() -> None:
     consumers = ConsumerFiles(MemoryStore({"/t/consumer/consumer-x": b"{"}), "/t")
     with pytest.raises(TableCorrupt, match="consumer-x"):
         consumers.all()

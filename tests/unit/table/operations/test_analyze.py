@@ -44,7 +44,7 @@ def table(tmp_path: Path) -> Table:
     return made
 
 
-def test_what_is_found_is_what_the_rows_hold(table: Table) -> None:
+def test_statistics_equal_those_of_the_rows(table: Table) -> None:
     before = table.scan().to_arrow().sort_by("id")
 
     snapshot = table.analyze()
@@ -65,7 +65,7 @@ def test_what_is_found_is_what_the_rows_hold(table: Table) -> None:
     check_invariants(table)
 
 
-def test_only_the_columns_asked_for_are_told(table: Table) -> None:
+def test_only_requested_columns_are_analyzed(table: Table) -> None:
     table.analyze(["name"])
 
     assert list(json.loads(table.statistics["colstat"][0].as_py())) == ["name"]
@@ -95,7 +95,7 @@ def test_statistics_are_kept_by_later_commits_and_expired_with_the_last_snapshot
     check_invariants(table)
 
 
-def test_many_different_values_are_estimated_within_a_few_in_a_hundred(tmp_path: Path) -> None:
+def test_distinct_values_are_estimated_within_a_few_percent(tmp_path: Path) -> None:
     catalog = penstock.Catalog(tmp_path)
     catalog.create_database("d")
     table = catalog.create_table("d.t", [("n", "BIGINT"), ("few", "INT")])
@@ -111,7 +111,7 @@ def test_many_different_values_are_estimated_within_a_few_in_a_hundred(tmp_path:
     assert told["few"]["distinctCount"] == 7
 
 
-def test_a_table_without_a_snapshot_has_nothing_to_tell(tmp_path: Path) -> None:
+def test_a_table_without_a_snapshot_has_no_statistics(tmp_path: Path) -> None:
     catalog = penstock.Catalog(tmp_path)
     catalog.create_database("d")
 

@@ -42,7 +42,7 @@ def test_postponed_rows_become_visible_by_a_compaction(
     check_invariants(table)
 
 
-def test_writers_of_postponed_rows_do_not_meet(tmp_path: Path) -> None:
+def test_writers_of_postponed_rows_do_not_conflict(tmp_path: Path) -> None:
     table = new_table(tmp_path, COLUMNS, options={"bucket": "-2"})
     with table.writer(commit_user="one") as one, table.writer(commit_user="two") as two:
         one.write(rows(table, (1, 1)))

@@ -52,7 +52,7 @@ def levels(table: Table) -> Counter[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_inline_and_dedicated_compaction_leave_the_same(tmp_path: Path, kind: str) -> None:
+def test_inline_and_dedicated_compaction_have_the_same_result(tmp_path: Path, kind: str) -> None:
     inline, apart = table_of(tmp_path / "inline", kind), table_of(tmp_path / "apart", kind, write_only="true")
     for turn in range(3):
         for table in (inline, apart):
@@ -77,9 +77,7 @@ def test_inline_and_dedicated_compaction_leave_the_same(tmp_path: Path, kind: st
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_file_of_a_batch_is_in_its_append_half_though_its_compaction_consumed_it(
-    tmp_path: Path, kind: str
-) -> None:
+def test_files_of_a_batch_are_in_its_append_snapshot_even_if_compacted(tmp_path: Path, kind: str) -> None:
     table = table_of(tmp_path, kind)
     for turn in range(4):
         add(table, *range(8), turn=turn)
@@ -95,7 +93,7 @@ def test_every_file_of_a_batch_is_in_its_append_half_though_its_compaction_consu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_compaction_that_meets_another_is_dropped_and_the_data_stands(tmp_path: Path, kind: str) -> None:
+def test_a_conflicting_compaction_is_dropped_and_the_rows_are_kept(tmp_path: Path, kind: str) -> None:
     table = table_of(tmp_path, kind)
     for turn in range(2):
         add(table, *range(8), turn=turn)
@@ -125,7 +123,7 @@ def test_a_compaction_that_meets_another_is_dropped_and_the_data_stands(tmp_path
     assert table.remove_orphan_files(dry_run=True, older_than=LATE) == []
 
 
-def test_a_dedicated_compaction_that_meets_a_write_is_done_again(
+def test_a_dedicated_compaction_is_repeated_after_a_conflicting_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from penstock.table.operations import compact as compacting
@@ -150,7 +148,7 @@ def test_a_dedicated_compaction_that_meets_a_write_is_done_again(
     assert table.remove_orphan_files(dry_run=True, older_than=LATE) == []
 
 
-def test_a_bucket_with_too_many_runs_is_compacted_until_it_has_not(tmp_path: Path) -> None:
+def test_a_bucket_with_too_many_runs_is_compacted_below_the_limit(tmp_path: Path) -> None:
     table = table_of(tmp_path, "plain", write_only="true")
     for turn in range(12):
         add(table, 1, turn=turn)
@@ -162,7 +160,7 @@ def test_a_bucket_with_too_many_runs_is_compacted_until_it_has_not(tmp_path: Pat
     assert content(table) == [(1, "last", None)]
 
 
-def test_levels_have_their_own_formats_and_compressions(tmp_path: Path) -> None:
+def test_levels_have_separate_formats_and_compressions(tmp_path: Path) -> None:
     options = {"file.format.per.level": "0:avro,5:orc", "file.compression.per.level": "0:snappy,5:zstd"}
     table = new_table(tmp_path, options={"bucket": "1", "file.format": "parquet", "num-levels": "6", **options})
     for turn in range(4):
@@ -181,7 +179,7 @@ def at(table: Table, millis: int) -> Table:
     return Table(replace(table.store, ambient=replace(table.store.ambient, now_millis=lambda: millis)))
 
 
-def test_everything_is_compacted_once_in_an_interval(tmp_path: Path) -> None:
+def test_everything_is_compacted_once_per_interval(tmp_path: Path) -> None:
     options = {"bucket": "1", "num-sorted-run.compaction-trigger": "9", "compaction.optimization-interval": "1 h"}
     table, hour = new_table(tmp_path, options=options), 3_600_000
     start = 1_700_000_000_000
@@ -207,7 +205,7 @@ def test_gentle_lookups_leave_level_0_for_some_commits(tmp_path: Path) -> None:
     check_invariants(table)
 
 
-def test_more_is_absorbed_in_the_hours_of_rest() -> None:
+def test_the_offpeak_ratio_applies_in_its_hours() -> None:
     hours = {
         "compaction.offpeak.start.hour": "22",
         "compaction.offpeak.end.hour": "6",
@@ -243,7 +241,7 @@ def appended(tmp_path: Path, *rows: int, **options: str) -> Table:
     return table
 
 
-def test_small_files_are_due_however_many_large_ones_follow(tmp_path: Path) -> None:
+def test_small_files_are_due_before_many_large_ones(tmp_path: Path) -> None:
     """Java packs the files below 70 percent of the target size, and does not count the others."""
     table = appended(tmp_path, 10, 20_000, 20_000, 20_000, 20_000, 10, 10)
     compactor = compactor_of(table, int(sizes(table)[-1] / 1.1))
@@ -269,7 +267,7 @@ def test_a_large_file_is_due_for_many_deleted_rows(tmp_path: Path, deleted: int,
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8, 1.2])
-def test_what_is_due_in_an_append_table_is_what_a_compaction_does(tmp_path: Path, share: float) -> None:
+def test_files_due_in_an_append_table_are_those_compacted(tmp_path: Path, share: float) -> None:
     """Files of 70 percent of the target size and more were reported as due, and no compaction rewrote them."""
     table = new_table(tmp_path, [("id", "INT")], keys=(), options={"bucket": "-1", "write-only": "true"})
     for _ in range(3):

@@ -23,9 +23,7 @@ def write(table: Table, *values: Row, identifier: int | None = None) -> None:
 
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
 @pytest.mark.parametrize("producer", ["none", "full-compaction"])
-def test_an_overwrite_leaves_partitions_alone_whose_full_compaction_is_due(
-    tmp_path: Path, producer: str, static: bool
-) -> None:
+def test_an_overwrite_does_not_compact_other_partitions(tmp_path: Path, producer: str, static: bool) -> None:
     options = {"bucket": "1", "changelog-producer": producer, "full-compaction.delta-commits": "3"}
     table = new_table(tmp_path, PARTITIONED, keys=("p", "id"), partitions=("p",), options=options)
     write(table, (1, 0, 1), (1, 1, 1), identifier=1)
@@ -37,7 +35,7 @@ def test_an_overwrite_leaves_partitions_alone_whose_full_compaction_is_due(
 
 
 @pytest.mark.parametrize("options", [{"changelog-producer": "lookup", "lookup-wait": "false"}, {}])
-def test_one_writer_overwrites_one_partition_after_the_other(tmp_path: Path, options: dict[str, str]) -> None:
+def test_one_writer_overwrites_partitions_in_turn(tmp_path: Path, options: dict[str, str]) -> None:
     table = new_table(tmp_path, PARTITIONED, keys=("p", "id"), partitions=("p",), options={"bucket": "1", **options})
     write(table, (1, 0, 0), (2, 0, 0), (3, 0, 0))
     with table.overwrite() as writer:
@@ -80,7 +78,7 @@ def test_keys_of_dynamic_buckets_keep_one_place_after_a_reload(tmp_path: Path, h
     assert content(table) == [*((1, number, 2) for number in range(1, 4)), (1, 9, 9), *others]
 
 
-def test_one_writer_that_overwrites_twice_knows_no_keys_of_the_first_time(tmp_path: Path) -> None:
+def test_a_second_overwrite_of_a_writer_starts_without_known_keys(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "-1", "dynamic-bucket.target-row-num": "2"})
     with table.overwrite(partition={}) as writer:
         for name in ("a", "b"):

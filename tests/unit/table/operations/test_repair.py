@@ -31,7 +31,7 @@ def data_files(table: Table) -> list[Path]:
     return sorted(Path(table.path).glob("dt=*/bucket-0/data-*"))
 
 
-def test_manifests_are_put_together(tmp_path: Path) -> None:
+def test_manifests_are_merged(tmp_path: Path) -> None:
     table = filled(tmp_path)
     table.compact(full=True)
     before = content(table)
@@ -48,7 +48,7 @@ def test_manifests_are_put_together(tmp_path: Path) -> None:
     check_invariants(table)
 
 
-def test_lost_data_files_are_taken_out_of_the_table(tmp_path: Path) -> None:
+def test_lost_data_files_are_removed_from_the_table(tmp_path: Path) -> None:
     table = filled(tmp_path)
     lost = data_files(table)[0]
     lost.unlink()
@@ -67,7 +67,7 @@ def test_lost_data_files_are_taken_out_of_the_table(tmp_path: Path) -> None:
     assert len(content(table)) == 8
 
 
-def test_a_table_goes_on_without_lost_manifests(tmp_path: Path) -> None:
+def test_a_table_continues_without_lost_manifests(tmp_path: Path) -> None:
     table = filled(tmp_path)
     assert table.latest_snapshot is not None
     lost = all_manifests(table.store, table.latest_snapshot)[1]
@@ -84,7 +84,7 @@ def test_a_table_goes_on_without_lost_manifests(tmp_path: Path) -> None:
     assert table.latest_snapshot.total_record_count == 6
 
 
-def test_an_empty_table_needs_no_healing(tmp_path: Path) -> None:
+def test_an_empty_table_needs_no_repair(tmp_path: Path) -> None:
     table = filled(tmp_path, 0)
     assert table.compact_manifests().paths == ()
     assert table.remove_unexisting_files().paths == ()

@@ -78,13 +78,13 @@ def test_null_conditions_delete_nothing(tmp_path: Path) -> None:
         ({"ignore-delete": "true"}, "ignores -D"),
     ],
 )
-def test_a_table_that_would_not_heed_deletes_refuses(tmp_path: Path, options: dict[str, str], refusal: str) -> None:
+def test_a_table_that_ignores_deletes_refuses_them(tmp_path: Path, options: dict[str, str], refusal: str) -> None:
     table = new_table(tmp_path, options=options)
     with pytest.raises(ConfigError, match=refusal):
         table.delete("id = 1")
 
 
-def test_partial_updates_delete_where_the_table_says_so(tmp_path: Path) -> None:
+def test_partial_updates_delete_if_configured(tmp_path: Path) -> None:
     table = new_table(
         tmp_path, options={"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
     )
@@ -110,7 +110,7 @@ def test_without_keys_files_are_rewritten_or_marked(tmp_path: Path, vectors: str
 
 
 @pytest.mark.parametrize("vectors", ["false", "true"])
-def test_a_delete_begins_anew_when_another_rewrote_its_files(
+def test_a_delete_is_retried_after_its_files_were_rewritten(
     tmp_path: Path, vectors: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = append_table(tmp_path, vectors)
@@ -128,7 +128,7 @@ def test_a_delete_begins_anew_when_another_rewrote_its_files(
     check_invariants(table)
 
 
-def test_a_compaction_leaves_marked_rows_out_and_drops_the_marks(tmp_path: Path) -> None:
+def test_a_compaction_drops_deleted_rows_and_their_vectors(tmp_path: Path) -> None:
     table = append_table(tmp_path, "true")
     add(table, (5, "e", None))
     table.delete("id = 2")
@@ -139,7 +139,7 @@ def test_a_compaction_leaves_marked_rows_out_and_drops_the_marks(tmp_path: Path)
     check_invariants(table)
 
 
-def test_a_compaction_that_did_not_see_a_delete_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_that_missed_a_delete_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = append_table(tmp_path, "true")
     add(table, (5, "e", None))
     real, late = BucketCompactor.compact, [True]
@@ -202,7 +202,7 @@ def test_one_partition_is_rescaled_alone(tmp_path: Path) -> None:
     check_invariants(table)
 
 
-def test_a_rescale_gives_way_to_rows_that_came_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rescale_is_retried_after_concurrent_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     table = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
     add(table, (1, "a", None))
@@ -277,7 +277,7 @@ def test_a_merge_updates_inserts_and_deletes_in_one_commit(shop: penstock.Catalo
     check_invariants(shop.table("shop.t"))
 
 
-def test_a_merge_takes_arrow_rows_views_aliases_and_stars(shop: penstock.Catalog) -> None:
+def test_a_merge_accepts_arrow_rows_views_aliases_and_stars(shop: penstock.Catalog) -> None:
     given = pa.table(
         {"id": pa.array([2, 9], pa.int32()), "v": ["b", "n"], "price": pa.array([None, None], pa.float64())}
     )
@@ -294,7 +294,7 @@ def test_a_merge_takes_arrow_rows_views_aliases_and_stars(shop: penstock.Catalog
     assert [row[:2] for row in content(shop.table("shop.t"))] == [(1, "one"), (2, "b"), (3, "three"), (9, "n")]
 
 
-def test_a_merge_that_changes_nothing_makes_no_snapshot(shop: penstock.Catalog) -> None:
+def test_a_merge_that_changes_nothing_creates_no_snapshot(shop: penstock.Catalog) -> None:
     assert (
         merge_into(shop, "shop.t", "shop.s", "shop.t.id = s.id", [Clause("matched-delete", condition="s.id = 9")]) == []
     )
@@ -313,7 +313,7 @@ def test_a_merge_that_changes_nothing_makes_no_snapshot(shop: penstock.Catalog) 
         ([], "the merge has no actions"),
     ],
 )
-def test_a_merge_that_makes_no_sense_is_refused(shop: penstock.Catalog, clauses: list[Clause], refusal: str) -> None:
+def test_an_invalid_merge_is_refused(shop: penstock.Catalog, clauses: list[Clause], refusal: str) -> None:
     with pytest.raises(ConfigError, match=refusal):
         merge_into(shop, "shop.t", "s", "t.id = s.id", clauses)
 
@@ -367,13 +367,13 @@ def test_rows_of_another_state_are_not_written_back(shop: penstock.Catalog) -> N
     assert (1, "newest", None) in content(shop.table("shop.t"))
 
 
-def test_sql_that_is_wrong_is_told_in_duckdbs_words(shop: penstock.Catalog) -> None:
+def test_invalid_sql_is_reported_with_the_error_of_duckdb(shop: penstock.Catalog) -> None:
     with Session(shop) as session, pytest.raises(ConfigError, match="nowhere"):
         session.query("select * from shop.nowhere")
 
 
 @pytest.mark.parametrize("vectors", ["false", "true"])
-def test_a_delete_needs_no_history_to_see_that_its_files_were_rewritten(
+def test_a_delete_detects_rewritten_files_without_history(
     tmp_path: Path, vectors: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = append_table(tmp_path, vectors, {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
@@ -395,9 +395,7 @@ def test_a_delete_needs_no_history_to_see_that_its_files_were_rewritten(
     check_invariants(table)
 
 
-def test_a_rescale_needs_no_history_to_see_rows_that_came_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rescale_detects_concurrent_rows_without_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
     table = new_table(tmp_path, options={"bucket": "1", "write-only": "true", **short})
     add(table, (1, "a", None))
@@ -415,9 +413,7 @@ def test_a_rescale_needs_no_history_to_see_rows_that_came_meanwhile(
     assert content(table) == [(1, "a", None), (2, "late", None)]
 
 
-def test_a_rescale_goes_on_past_commits_that_changed_nothing_it_rewrites(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rescale_accepts_commits_to_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table(tmp_path, options={"bucket": "1"})
     add(table, (1, "a", None))
     prepare = OverwriteWriter.prepare

@@ -46,7 +46,7 @@ def test_an_identifier_commits_once(tmp_path: Path) -> None:
     assert len(files_below(tmp_path)) == 1
 
 
-def test_an_older_identifier_is_known_as_committed(tmp_path: Path) -> None:
+def test_an_older_identifier_is_recognised_as_committed(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     with table.writer(commit_user="etl") as writer:
         writer.write(rows(table, (1, "a", None)))
@@ -76,7 +76,7 @@ def test_a_small_buffer_makes_more_files_and_the_same_rows(tmp_path: Path) -> No
     assert len(files_below(tmp_path)) == 5
 
 
-def test_rows_find_their_partitions(tmp_path: Path) -> None:
+def test_rows_are_written_to_their_partitions(tmp_path: Path) -> None:
     columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "INT")]
     table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",))
     with table.writer() as writer:
@@ -89,9 +89,7 @@ def test_rows_find_their_partitions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["x" * 300, "é" * 130, "a/" * 70, "a\0b"], ids=["long", "in bytes", "escaped", "NUL"])
 @pytest.mark.parametrize("bucket", ["1", "-1", "-2"])
-def test_a_partition_that_no_folder_can_be_named_by_is_refused_with_its_batch(
-    tmp_path: Path, value: str, bucket: str
-) -> None:
+def test_a_partition_value_without_a_valid_folder_name_is_refused(tmp_path: Path, value: str, bucket: str) -> None:
     columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "INT")]
     table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",), options={"bucket": bucket})
     with table.writer() as writer:
@@ -118,7 +116,7 @@ def test_an_append_table_refuses_deletes(tmp_path: Path) -> None:
         writer.write(rows(table, (1, "a", None)), kinds=["-D"])
 
 
-def test_retracts_an_engine_cannot_take_are_refused_before_they_are_stored(tmp_path: Path) -> None:
+def test_retracts_that_an_engine_does_not_support_are_refused_before_they_are_stored(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"merge-engine": "partial-update"})
     with table.writer() as writer, pytest.raises(RetractRefused):
         writer.write(rows(table, (1, "a", None)), kinds=["-D"])
@@ -136,7 +134,7 @@ def test_an_unknown_column_is_refused(tmp_path: Path) -> None:
         writer.write(pa.table({"id": pa.array([1], pa.int64()), "nam": ["a"]}))
 
 
-def test_dynamic_buckets_remember_where_a_key_lives(tmp_path: Path) -> None:
+def test_dynamic_buckets_keep_the_bucket_of_a_key(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "-1", "dynamic-bucket.target-row-num": "3"})
     with table.writer(commit_user="etl") as writer:
         writer.write(rows(table, *((number, "a", None) for number in range(7))))
@@ -148,7 +146,7 @@ def test_dynamic_buckets_remember_where_a_key_lives(tmp_path: Path) -> None:
     assert buckets == {0, 1, 2}
 
 
-def test_a_writer_that_stood_on_an_older_state_is_told_of_the_other(tmp_path: Path) -> None:
+def test_a_writer_on_an_older_snapshot_reports_a_conflict(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1"})
     with table.writer(commit_user="one") as one, table.writer(commit_user="two") as two:
         one.write(rows(table, (1, "one", None)))
@@ -160,7 +158,7 @@ def test_a_writer_that_stood_on_an_older_state_is_told_of_the_other(tmp_path: Pa
     assert len(files_below(tmp_path)) == 1
 
 
-def test_writers_of_different_buckets_do_not_meet(tmp_path: Path) -> None:
+def test_writers_of_different_buckets_do_not_conflict(tmp_path: Path) -> None:
     columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL")]
     table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",))
     with table.writer(commit_user="one") as one, table.writer(commit_user="two") as two:
@@ -184,7 +182,7 @@ def test_overwrite_replaces_named_partitions_only(tmp_path: Path) -> None:
     assert table.snapshots[-1].commit_kind is CommitKind.OVERWRITE
 
 
-def test_an_overwrite_commits_where_its_block_ends_well(tmp_path: Path) -> None:
+def test_an_overwrite_commits_only_if_its_block_succeeds(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     with table.overwrite() as writer:
         writer.write(rows(table, (1, "a", None)))
@@ -216,7 +214,7 @@ def test_a_partition_keeps_its_number_of_buckets(tmp_path: Path) -> None:
         writer.write(rows(table, *((number, "a", None) for number in range(20))))
 
 
-def test_truncate_and_drop_partitions_take_rows_away(tmp_path: Path) -> None:
+def test_truncate_and_drop_partitions_delete_rows(tmp_path: Path) -> None:
     columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL")]
     table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",))
     with table.writer() as writer:
@@ -228,7 +226,7 @@ def test_truncate_and_drop_partitions_take_rows_away(tmp_path: Path) -> None:
     assert content(table) == []
 
 
-def test_changes_between_snapshots_carry_their_kinds(tmp_path: Path) -> None:
+def test_changes_between_snapshots_have_row_kinds(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"changelog-producer": "input"})
     with table.writer(commit_user="etl") as writer:
         writer.write(rows(table, (1, "a", None)))
@@ -240,7 +238,7 @@ def test_changes_between_snapshots_carry_their_kinds(tmp_path: Path) -> None:
     assert table.changes(2, 2).num_rows == 0
 
 
-def test_follow_hands_out_snapshots_and_keeps_a_consumers_place(tmp_path: Path) -> None:
+def test_follow_yields_snapshots_and_keeps_the_progress_of_a_consumer(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     with table.writer(commit_user="etl") as writer:
         for number in (1, 2):
@@ -263,11 +261,11 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
     assert written(tmp_path / "one") == written(tmp_path / "two")
 
 
-def test_conflict_is_an_error_of_its_own_kind() -> None:
+def test_a_conflict_has_a_separate_error_class() -> None:
     assert issubclass(ForeignWriter, CommitConflict)
 
 
-def test_runs_are_compacted_as_they_come(tmp_path: Path) -> None:
+def test_runs_are_compacted_during_writing(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1"})
     with table.writer(commit_user="etl") as writer:
         for number in range(12):
@@ -291,7 +289,7 @@ def test_a_full_compaction_leaves_one_run(tmp_path: Path) -> None:
     assert content(table)[0] == (1, "v2", None)
 
 
-def test_lookup_changelogs_tell_before_and_after(tmp_path: Path) -> None:
+def test_lookup_changelogs_contain_both_images(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1", "changelog-producer": "lookup"})
     with table.writer(commit_user="etl") as writer:
         writer.write(rows(table, (1, "a", None), (2, "b", None)))
@@ -314,7 +312,7 @@ def test_deletion_vectors_hide_rows_without_a_merge(tmp_path: Path) -> None:
     assert (5, "b", None) in content(table)
 
 
-def test_full_compaction_changelogs_come_every_so_many_commits(tmp_path: Path) -> None:
+def test_full_compaction_changelogs_are_written_every_n_commits(tmp_path: Path) -> None:
     options = {"bucket": "1", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"}
     table = new_table(tmp_path, options=options)
     with table.writer(commit_user="etl") as writer:
@@ -352,7 +350,7 @@ def test_append_buckets_keep_their_order_through_compaction(tmp_path: Path) -> N
     assert table.scan().plan().files < 6
 
 
-def test_rows_kept_for_lookups_go_with_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookup_rows_are_removed_with_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     table = new_table(tmp_path, options={"bucket": "1", "changelog-producer": "lookup"})

@@ -50,7 +50,7 @@ def folded(told: list[tuple[object, ...]]) -> dict[object, object]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_commit_goes_ahead_of_its_compaction_and_the_next_one_makes_it_good(tmp_path: Path, kind: str) -> None:
+def test_a_commit_precedes_its_compaction_and_the_next_one_completes_it(tmp_path: Path, kind: str) -> None:
     table = table_of(tmp_path, kind)
     with table.writer("etl") as writer:
         writer.write(rows(table, *((number, "a", None) for number in range(8))))
@@ -84,7 +84,7 @@ def test_readers_of_the_changes_lose_nothing(tmp_path: Path) -> None:
     assert content(lagging) == content(waiting)
 
 
-def test_what_a_writer_left_is_compacted_by_the_next_that_comes_to_the_bucket(tmp_path: Path) -> None:
+def test_compaction_left_by_a_writer_is_done_by_the_next_writer_of_the_bucket(tmp_path: Path) -> None:
     table = table_of(tmp_path, "lookup", bucket="1")
     for turn in range(3):
         with table.writer("etl") as writer:
@@ -98,7 +98,7 @@ def test_what_a_writer_left_is_compacted_by_the_next_that_comes_to_the_bucket(tm
     "options",
     [{"lookup-wait": "true"}, {"commit.force-compact": "true"}, {"full-compaction.delta-commits": "1"}],
 )
-def test_a_commit_waits_where_it_is_told_to(tmp_path: Path, options: dict[str, str]) -> None:
+def test_a_commit_waits_for_compaction_if_configured(tmp_path: Path, options: dict[str, str]) -> None:
     table = table_of(tmp_path, "lookup", **options)
     with table.writer("etl") as writer:
         writer.write(rows(table, (1, "a", None)))
@@ -106,7 +106,7 @@ def test_a_commit_waits_where_it_is_told_to(tmp_path: Path, options: dict[str, s
     assert level0(table) == 0
 
 
-def test_a_commit_that_stands_for_itself_waits(tmp_path: Path) -> None:
+def test_a_single_commit_waits_for_its_compaction(tmp_path: Path) -> None:
     table = table_of(tmp_path, "lookup")
     with table.writer() as writer:
         writer.write(rows(table, (1, "a", None)))
@@ -114,7 +114,7 @@ def test_a_commit_that_stands_for_itself_waits(tmp_path: Path) -> None:
     assert level0(table) == 0
 
 
-def test_the_option_has_a_second_name_and_means_nothing_without_lookups(tmp_path: Path) -> None:
+def test_the_option_has_an_older_key_and_no_effect_without_lookups(tmp_path: Path) -> None:
     def lags(**options: str) -> bool:
         named = {name.replace("_", "-"): value for name, value in options.items()}
         return CompactionSpec.of(new_table(tmp_path / f"{len(options)}{options}", options=named).definition).lags

@@ -51,7 +51,7 @@ def test_no_key_is_declared_twice() -> None:
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
-def test_a_declaration_is_whole(option: TableOption[object]) -> None:
+def test_a_declaration_is_complete(option: TableOption[object]) -> None:
     for text in filter(None, (option.default, *option.harmless, *option.tolerated)):
         option.kind.parse(text)
     assert re.fullmatch(r"[A-Z].*\.", option.meaning)
@@ -200,14 +200,14 @@ def test_wrong_values_are_refused(key: str, text: str, said: str) -> None:
         ("bukcet", "did you mean bucket?"),
     ],
 )
-def test_an_unknown_option_says_what_stands_for_it(key: str, said: str) -> None:
+def test_an_unknown_option_is_refused_with_its_replacement(key: str, said: str) -> None:
     with pytest.raises(ConfigError) as unknown:
         check_given({key: "append-only"})
     assert said in str(unknown.value)
 
 
 @pytest.mark.parametrize("door", ["scan", "writer", "overwrite", "compact", "alter", "create", "sql", "spark"])
-def test_every_door_checks_the_options_it_is_given(tmp_path: Path, door: str) -> None:
+def test_every_entry_point_checks_its_options(tmp_path: Path, door: str) -> None:
     catalog = penstock.Catalog(str(tmp_path))
     catalog.create_database("db")
     table = catalog.create_table("db.t", [("id", "INT")])
@@ -279,7 +279,7 @@ def test_options_without_effect_are_logged_once(tmp_path: Path, caplog: pytest.L
     assert "sort-engine" not in told[0]
 
 
-def test_what_happens_instead_is_known_for_each_reported_option() -> None:
+def test_each_option_without_effect_has_a_note() -> None:
     for option in OPTIONS:
         asked = {key_of(option): value_of(option)}
         if option.effect is Effect.ACTS or value_of(option) in option.harmless:
@@ -301,7 +301,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> penstock.Table:
 
 
 @pytest.mark.parametrize("option", REFUSED, ids=lambda option: option.key)
-def test_a_table_that_has_a_refused_option_is_read_and_written_as_far_as_it_is_right(
+def test_a_table_with_a_refused_option_allows_the_operations_it_does_not_affect(
     plain: penstock.Table, option: TableOption[object]
 ) -> None:
     file = Path(plain.path) / "schema" / "schema-0"

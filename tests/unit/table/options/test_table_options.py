@@ -21,14 +21,14 @@ from penstock.table.schema.table_schema import TableSchema
 @pytest.mark.parametrize(
     ("text", "size"), [("128 mb", 128 << 20), ("2g", 2 << 30), ("500", 500), ("1 KB", 1024), ("8mib", 8 << 20)]
 )
-def test_sizes_take_units(text: str, size: int) -> None:
+def test_sizes_accept_units(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize(
     ("text", "millis"), [("1 h", 3_600_000), ("60min", 3_600_000), ("10 s", 10_000), ("500", 500), ("7d", 604_800_000)]
 )
-def test_durations_take_units(text: str, millis: int) -> None:
+def test_durations_accept_units(text: str, millis: int) -> None:
     assert parse_duration(text) == millis
 
 
@@ -58,7 +58,7 @@ def test_a_value_has_the_type_of_its_declaration() -> None:
     assert options[TAG_PERIOD_FORMATTER] == "without_dashes"
 
 
-def test_a_default_of_the_caller_holds_only_for_an_option_that_is_not_set() -> None:
+def test_a_default_of_the_caller_applies_only_to_an_unset_option() -> None:
     assert TableOptions({}).given(NUM_SORTED_RUN_COMPACTION_TRIGGER) is None
     assert TableOptions({"num-sorted-run.compaction-trigger": "5"}).given(NUM_SORTED_RUN_COMPACTION_TRIGGER) == 5
     assert TableOptions({}).get(NUM_LEVELS, 6) == 6
@@ -98,7 +98,7 @@ def test_a_value_is_parsed_once_for_each_schema(monkeypatch: pytest.MonkeyPatch)
     assert schema.typed[WRITE_ONLY] is True
 
 
-def test_options_travel_to_tasks() -> None:
+def test_options_are_pickled_for_tasks() -> None:
     schema = pickle.loads(pickle.dumps(TableSchema(0, (), 0, options={"write-only": "true"})))
     assert schema.typed[WRITE_ONLY] is True
     assert schema.typed == TableOptions({"write-only": "true"})

@@ -46,7 +46,7 @@ def rows_of(file: Path) -> list[dict[str, object]]:
         return [row for _, batch in read(source, FIELDS, batch_rows=10) for row in batch.to_pylist()]
 
 
-def test_the_file_as_it_was(file: Path) -> None:
+def test_the_file_is_written_back_unchanged(file: Path) -> None:
     with_type(file, Kind.DECIMAL)
     assert rows_of(file) == [{"d": Decimal("1.50"), "l": [1, 2]}]
 
@@ -65,7 +65,7 @@ def test_the_file_as_it_was(file: Path) -> None:
         (Kind.STRUCT, [(1, Kind.LIST)]),
     ],
 )
-def test_types_that_there_cannot_be_are_refused(file: Path, kind: int, changes: list[tuple[int, int]]) -> None:
+def test_impossible_types_are_refused(file: Path, kind: int, changes: list[tuple[int, int]]) -> None:
     with_type(file, kind, *changes)
     with pytest.raises(TableCorrupt, match="metadata of an ORC file"):
         rows_of(file)

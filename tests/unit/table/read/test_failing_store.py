@@ -111,7 +111,7 @@ def test_a_missing_and_a_damaged_file_are_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["read", "list", "write", "create"])
 @pytest.mark.parametrize("failure", [PASSING[name] for name in ("plain", "cut", "disk")])
-def test_a_commit_that_the_store_failed_can_be_done_again(tmp_path: Path, verb: str, failure: OSError) -> None:
+def test_a_commit_that_failed_in_the_store_can_be_retried(tmp_path: Path, verb: str, failure: OSError) -> None:
     table = filled(tmp_path)
     writer = table.writer(commit_user="job")
     writer.write(rows(table, (1, "c", None)))

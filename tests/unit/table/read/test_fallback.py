@@ -118,7 +118,7 @@ def fallen_back(catalog: penstock.Catalog, keys: list[str], branch_keys: list[st
 @pytest.mark.parametrize(
     ("keys", "branch_keys"), [(["dt", "id"], ["dt", "id"]), ([], ["dt", "id"]), ([], [])], ids=["keys", "mixed", "none"]
 )
-def test_partitions_that_main_lacks_come_from_the_fallback_branch(
+def test_partitions_missing_in_main_are_read_from_the_fallback_branch(
     catalog: penstock.Catalog, keys: list[str], branch_keys: list[str]
 ) -> None:
     table = fallen_back(catalog, keys, branch_keys)
@@ -135,7 +135,7 @@ def test_partitions_that_main_lacks_come_from_the_fallback_branch(
     assert ids(table) == [1, 7]
 
 
-def test_a_read_of_the_past_takes_the_branch_as_it_was_then(catalog: penstock.Catalog) -> None:
+def test_time_travel_reads_the_fallback_branch_of_that_time(catalog: penstock.Catalog) -> None:
     table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
     write(table, dt="c", id=1, v="main")
     write(table.branch("stream"), dt="d", id=9, v="later")
@@ -145,7 +145,7 @@ def test_a_read_of_the_past_takes_the_branch_as_it_was_then(catalog: penstock.Ca
     assert ids(table, snapshot=1) == [1]
 
 
-def test_a_fallback_branch_of_another_shape_is_refused(catalog: penstock.Catalog) -> None:
+def test_a_fallback_branch_with_a_different_schema_is_refused(catalog: penstock.Catalog) -> None:
     table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
     catalog.alter_table("d.f", [penstock.AddColumn("new", "INT")])
     with pytest.raises(ConfigError, match="different columns"):

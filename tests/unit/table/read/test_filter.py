@@ -87,7 +87,7 @@ REFUSED = {
 }
 
 
-def test_a_long_list_of_alternatives_is_looked_up_as_a_list(table: Table) -> None:
+def test_a_long_list_of_alternatives_becomes_one_lookup(table: Table) -> None:
     many = " or ".join(f"id = {number}" for number in range(-100, 4))
     texts = " OR ".join(f"`name` = 'x{number}'" for number in range(100))
     for text, wanted in (
@@ -117,7 +117,7 @@ def test_a_column_with_a_quote_in_its_name_is_found_in_the_condition() -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_asked_is_refused_with_its_reason(table: Table, name: str) -> None:
+def test_unsupported_conditions_are_refused_with_the_reason(table: Table, name: str) -> None:
     where, reason = REFUSED[name]
     with pytest.raises(ConfigError, match=r"(?s).*" + reason.replace("?", r"\?")):
         table.scan(where=where).to_arrow()  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ def test_an_empty_table_refuses_conditions_as_a_full_one_does(table: Table) -> N
         table.scan(where=F("nam") == "x").to_arrow()
 
 
-def test_system_tables_take_and_refuse_conditions_alike(table: Table, tmp_path: Path) -> None:
+def test_system_tables_accept_and_refuse_the_same_conditions(table: Table, tmp_path: Path) -> None:
     snapshots = penstock.Catalog(str(tmp_path)).table("d.t$snapshots")
     assert snapshots.scan(where="snapshot_id = 1").to_arrow().num_rows == 1
     assert snapshots.scan(where=F("snapshot_id") == 2).to_arrow().num_rows == 0
@@ -139,7 +139,7 @@ def test_system_tables_take_and_refuse_conditions_alike(table: Table, tmp_path: 
         snapshots.scan(columns=["x"]).to_arrow()
 
 
-def test_a_condition_travels_between_processes() -> None:
+def test_a_condition_is_pickled() -> None:
     batch = pa.RecordBatch.from_pydict({"id": [1, 2]})
     for given in (F("id") > 1, "id > 1"):
         condition = RowFilter.of(given, batch.schema, "t")

@@ -57,7 +57,7 @@ PRUNED = {
 
 
 @pytest.mark.parametrize("name", PRUNED)
-def test_a_condition_spares_the_files_that_cannot_hold_its_rows(table: Table, name: str) -> None:
+def test_a_condition_skips_files_without_matching_rows(table: Table, name: str) -> None:
     where, wanted = PRUNED[name]
     assert files(table) == 24
     assert files(table, where) == wanted
@@ -65,14 +65,14 @@ def test_a_condition_spares_the_files_that_cannot_hold_its_rows(table: Table, na
     assert table.scan(where=where).to_arrow().sort_by("id").equals(every)
 
 
-def test_values_spare_files_only_where_no_newer_row_of_a_key_can_be_missed(table: Table) -> None:
+def test_conditions_on_values_skip_files_only_if_no_newer_row_is_missed(table: Table) -> None:
     assert files(table, F("note") == "note 5") == 24  # an older file may hold what a newer one replaced
     table.compact()
     assert files(table, F("note") == "note 5") < files(table)
     assert files(table, F("note") == "z") == 0
 
 
-def test_a_replaced_row_does_not_come_back_by_a_condition_on_its_old_value(tmp_path: Path) -> None:
+def test_a_condition_on_an_old_value_does_not_return_a_replaced_row(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
     for name in ("old", "new"):
         with table.writer() as writer:
@@ -108,7 +108,7 @@ def test_sections_of_keys_are_split_but_never_divided(tmp_path: Path) -> None:
     assert sorted(found["id"].to_pylist()) == [n for start in (0, 100, 200) for n in range(start, start + 50)]
 
 
-def test_only_wanted_columns_are_given_in_the_wanted_order(table: Table) -> None:
+def test_only_requested_columns_are_returned_in_the_requested_order(table: Table) -> None:
     found = table.scan(columns=["note", "id"], where=F("city") == "a").to_arrow()
     assert found.column_names == ["note", "id"]
     assert table.scan(columns=[]).to_arrow().num_rows == 1200
@@ -148,7 +148,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_condition_in_sql_spares_files_too(partitioned: Table, text: str) -> None:
+def test_a_condition_in_sql_skips_files(partitioned: Table, text: str) -> None:
     scan = partitioned.scan(where=text)
     assert scan.plan().files == TEXTS[text]
     (rows,) = partitioned.scan().to_arrow().combine_chunks().to_batches()
@@ -156,7 +156,7 @@ def test_a_condition_in_sql_spares_files_too(partitioned: Table, text: str) -> N
     assert sorted(scan.to_arrow()["id"].to_pylist()) == sorted(everything["id"].to_pylist())
 
 
-def test_a_delete_by_sql_leaves_other_partitions_alone(partitioned: Table, opened: list[str]) -> None:
+def test_a_delete_by_sql_keeps_other_partitions(partitioned: Table, opened: list[str]) -> None:
     partitioned.delete("dt = '2' AND id = 21")
     assert {path.split("/dt=")[1][0] for path in opened} == {"2"}
     assert partitioned.scan().to_arrow().num_rows == 11
@@ -170,7 +170,7 @@ def test_a_delete_by_sql_leaves_other_partitions_alone(partitioned: Table, opene
         ("SELECT * FROM shop.orders /*+ OPTIONS('scan.snapshot-id'='3') */ AS o WHERE id = 11", {"1"}),
     ],
 )
-def test_a_query_reads_what_its_condition_leaves(
+def test_a_query_reads_only_files_that_match_its_condition(
     partitioned: Table, opened: list[str], query: str, partitions: set[str]
 ) -> None:
     with Session(penstock.Catalog(partitioned.path.partition("/shop.db")[0])) as session:
@@ -190,7 +190,7 @@ def test_a_query_reads_what_its_condition_leaves(
         ),
     ],
 )
-def test_a_change_reads_what_its_condition_leaves(
+def test_an_update_reads_only_files_that_match_its_condition(
     table: Table, opened: list[str], statement: str, partitions: set[str]
 ) -> None:
     with Interpreter(penstock.Catalog(table.path.partition("/shop.db")[0])) as interpreter:
@@ -239,7 +239,7 @@ def test_a_time_may_be_text(partitioned: Table) -> None:
     assert partitioned.scan(timestamp=at).count() == 4
 
 
-def test_a_warehouse_that_is_not_there_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_warehouse_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert penstock.Catalog(tmp_path / "nowhere").databases() == []
     assert "warehouse_missing" in caplog.text
 

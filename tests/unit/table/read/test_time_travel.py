@@ -40,7 +40,7 @@ def seen(table: Table, **asked: object) -> list[str]:
     return [f"{kind}{name}" for kind, name in zip(kinds, found["name"].to_pylist(), strict=True)]
 
 
-def test_points_in_time_show_the_rows_of_then(table: Table) -> None:
+def test_time_travel_returns_the_rows_of_that_time(table: Table) -> None:
     times = [snapshot.time_millis for snapshot in table.snapshots]
     assert [seen(table, snapshot=n) for n in (1, 2, 3)] == [["a", "b"], ["a", "bb"], ["bb", "c"]]
     assert seen(table, tag="first") == ["a", "b"]
@@ -50,7 +50,7 @@ def test_points_in_time_show_the_rows_of_then(table: Table) -> None:
         seen(table, timestamp=times[0] - 1)
 
 
-def test_each_mode_stands_where_paimon_says(table: Table) -> None:
+def test_each_scan_mode_selects_the_snapshot_of_paimon(table: Table) -> None:
     times = [str(snapshot.time_millis) for snapshot in table.snapshots]
     assert seen(table) == seen(table, mode="latest-full") == seen(table, mode="latest") == ["bb", "c"]
     assert seen(table, mode="compacted-full") == ["bb", "c"]
@@ -61,7 +61,7 @@ def test_each_mode_stands_where_paimon_says(table: Table) -> None:
     assert seen(table, mode="from-file-creation-time", options={"scan.file-creation-time-millis": "0"}) == ["bb", "c"]
 
 
-def test_a_compacted_read_of_a_table_never_compacted_shows_it_as_it_is(tmp_path: Path) -> None:
+def test_a_compacted_read_of_a_table_without_compaction_returns_its_rows(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
     assert seen(table, mode="compacted-full") == []
     with table.writer() as writer:
@@ -71,7 +71,7 @@ def test_a_compacted_read_of_a_table_never_compacted_shows_it_as_it_is(tmp_path:
 
 
 @pytest.mark.parametrize(("every", "shown"), [({}, ["a", "b", "c", "d", "e"]), (DELTA_COMMITS, ["a", "b", "c"])])
-def test_a_compacted_read_takes_full_compactions_where_they_come_at_certain_commits(
+def test_a_compacted_read_uses_full_compactions_of_certain_commits(
     tmp_path: Path, every: dict[str, str], shown: list[str]
 ) -> None:
     """Every commit is compacted, every third one in full; the fifth is not."""
@@ -86,19 +86,19 @@ def test_a_compacted_read_takes_full_compactions_where_they_come_at_certain_comm
 
 
 @pytest.mark.parametrize("mode", ["from-timestamp", "from-snapshot", "from-snapshot-full", "incremental"])
-def test_a_mode_without_its_point_is_refused(table: Table, mode: str) -> None:
+def test_a_scan_mode_without_its_position_is_refused(table: Table, mode: str) -> None:
     with pytest.raises(ConfigError, match="needs a snapshot, tag or time to start from"):
         seen(table, mode=mode)
 
 
 @pytest.mark.parametrize("mode", ["latest-full", "latest", "compacted-full", "from-timestamp"])
-def test_a_point_that_the_mode_passes_over_is_refused(table: Table, mode: str) -> None:
+def test_a_position_that_the_scan_mode_ignores_is_refused(table: Table, mode: str) -> None:
     options = {"scan.snapshot-id": "1", **({"scan.timestamp-millis": "1"} if mode == "from-timestamp" else {})}
     with pytest.raises(ConfigError, match=r"contradict each other|only one of them"):
         seen(table, mode=mode, options=options)
 
 
-def test_an_argument_says_more_than_the_mode_of_the_table(tmp_path: Path) -> None:
+def test_an_argument_overrides_the_scan_mode_of_the_table(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1", "scan.mode": "latest"})
     for name in "ab":
         with table.writer() as writer:
@@ -123,12 +123,12 @@ def test_changes_between_ids_tags_and_times(table: Table) -> None:
     ("between", "reason"),
     [("1", "not a start and an end"), ("3,1", "before the start"), ("1,99", "does not exist"), ("first,2", "neither")],
 )
-def test_ends_that_make_no_sense_are_refused(table: Table, between: str, reason: str) -> None:
+def test_invalid_ranges_of_snapshots_are_refused(table: Table, between: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         seen(table, options={"incremental-between": between})
 
 
-def test_a_consumer_goes_on_where_it_was_and_holds_what_it_has_not_read(table: Table) -> None:
+def test_a_consumer_resumes_and_keeps_unread_snapshots(table: Table) -> None:
     stream = table.follow(from_snapshot=1, consumer_id="c", until=3)
     assert next(stream).snapshot == 1
     assert next(stream).snapshot == 2  # 1 is read now; of 2 that is not sure yet
@@ -178,7 +178,7 @@ def test_a_difference_is_of_the_merged_states(tmp_path: Path, engine: str, compa
             assert sorted(told, key=repr) == sorted(states[end] - states[start], key=repr), (start, end)
 
 
-def test_a_difference_without_keys_tells_each_row_as_often_as_it_came(tmp_path: Path) -> None:
+def test_a_difference_without_keys_contains_each_row_as_often_as_inserted(tmp_path: Path) -> None:
     made = new_table(
         tmp_path, [("id", "INT"), ("l", {"type": "ARRAY", "element": "INT"})], keys=[], options={"bucket": "-1"}
     )
@@ -205,7 +205,7 @@ def test_a_difference_without_keys_tells_each_row_as_often_as_it_came(tmp_path: 
         (["id"], None, []),
     ],
 )
-def test_a_stream_shows_overwrites_where_the_table_says_so(
+def test_a_stream_contains_overwrites_if_configured(
     tmp_path: Path, keys: list[str], option: str | None, told: list[str]
 ) -> None:
     options = {"bucket": "1" if keys else "-1", **({option: "true"} if option else {})}

@@ -79,7 +79,7 @@ def type_of(schema: TableSchema, *path: str) -> object:
         (RenameColumn("n", "name"), "k dt v name r m"),
     ],
 )
-def test_columns_come_go_and_move(change: SchemaChange, order: str) -> None:
+def test_columns_are_added_dropped_and_moved(change: SchemaChange, order: str) -> None:
     assert names(after(change)) == order
 
 
@@ -88,11 +88,11 @@ def test_a_new_version_follows_the_old() -> None:
     assert (changed.id, changed.time_millis, changed.comment, changed.version) == (1, 9, "second", 3)
 
 
-def test_changes_that_change_nothing_make_no_version() -> None:
+def test_changes_without_effect_create_no_version() -> None:
     assert after(SetOption("bucket", "2"), ResetOption("write-only"), UpdateComment("first")) is BASE
 
 
-def test_ids_are_never_given_twice() -> None:
+def test_field_ids_are_never_reused() -> None:
     highest = BASE.highest_field_id
     dropped = after(DropColumn("n"))
     again = after(AddColumn("n", "ROW<a INT, b INT>", "back"), base=dropped)
@@ -130,7 +130,7 @@ def test_members_are_changed_by_their_path() -> None:
     }
 
 
-def test_a_name_with_a_dot_is_itself_where_there_is_one() -> None:
+def test_a_column_name_with_a_dot_is_preferred_to_a_path() -> None:
     base = create_schema([("a", "INT"), ("b.c", "INT")], now=1)
     assert names(after(RenameColumn("b.c", "d"), base=base)) == "a d"
     assert names(after(AddColumn(("e.f",), "INT"), base=base)) == "a b.c e.f"
@@ -155,7 +155,7 @@ def test_the_same_constructed_type_keeps_its_ids() -> None:
         after(UpdateColumnType("r", "ROW<x BIGINT>"))
 
 
-def test_not_null_comes_only_where_it_is_allowed() -> None:
+def test_not_null_is_added_only_if_allowed() -> None:
     assert type_of(after(UpdateColumnNullability("n", nullable=True)), "n") == "STRING"
     for change in (UpdateColumnNullability("v", nullable=False), UpdateColumnType("v", "BIGINT NOT NULL")):
         with pytest.raises(ConfigError, match="cannot become NOT NULL"):
@@ -207,12 +207,12 @@ def test_defaults_can_be_read_as_their_type() -> None:
         (ResetOption("bucket"), "cannot be reset"),
     ],
 )
-def test_refused_changes_say_why(change: SchemaChange, said: str) -> None:
+def test_refused_changes_report_the_reason(change: SchemaChange, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         after(change)
 
 
-def test_a_table_without_snapshots_may_still_become_another() -> None:
+def test_a_table_without_snapshots_accepts_any_layout_option() -> None:
     changed = after(SetOption("merge-engine", "partial-update"), SetOption("bucket", "-1"), has_snapshots=False)
     assert changed.options["merge-engine"] == "partial-update"
     append = create_schema([("a", "INT"), ("b", "INT")], now=1)
@@ -222,11 +222,11 @@ def test_a_table_without_snapshots_may_still_become_another() -> None:
         after(SetOption("primary-key", "b"), base=keyed, has_snapshots=False)
 
 
-def test_a_fixed_number_of_buckets_may_become_another() -> None:
+def test_a_fixed_number_of_buckets_may_be_changed() -> None:
     assert after(SetOption("bucket", "8")).options["bucket"] == "8"
 
 
-def test_renames_reach_keys_and_options() -> None:
+def test_renames_apply_to_keys_and_options() -> None:
     base = create_schema(
         [("k", "INT"), ("v", "INT"), ("w", "INT"), ("g", "INT")],
         ["k"],
@@ -261,14 +261,14 @@ def table() -> tuple[MemoryStore, SchemaFiles]:
     return store, SchemaFiles(store, "/t")
 
 
-def test_evolving_makes_the_next_file() -> None:
+def test_evolving_writes_the_next_schema_file() -> None:
     _, files = table()
     changed = evolve(files, [AddColumn("c", "INT")], has_snapshots=True, now=9)
     assert files.latest() == changed == after(AddColumn("c", "INT"))
     assert evolve(files, [UpdateComment("first")], has_snapshots=True, now=10) is files.latest()
 
 
-def test_another_writers_version_is_built_upon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_concurrent_schema_version_is_the_base_of_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     store, files = table()
     theirs = after(AddColumn("theirs", "INT"))
     create = store.create
@@ -285,7 +285,7 @@ def test_another_writers_version_is_built_upon(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("lands", [True, False])
-def test_an_unclear_answer_is_looked_up(lands: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_uncertain_reply_is_resolved_by_reading(lands: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     store, files = table()
 
     def fail(path: str, data: bytes) -> bool:
@@ -302,7 +302,7 @@ def test_an_unclear_answer_is_looked_up(lands: bool, monkeypatch: pytest.MonkeyP
             evolve(files, [AddColumn("c", "INT")], has_snapshots=True, now=9)
 
 
-def test_higher_floors_may_refuse() -> None:
+def test_a_callback_may_refuse_a_version() -> None:
     _, files = table()
 
     def refuse(schema: TableSchema) -> None:
@@ -313,12 +313,12 @@ def test_higher_floors_may_refuse() -> None:
     assert files.ids() == [0]
 
 
-def test_there_must_be_a_table() -> None:
+def test_evolving_a_missing_table_is_refused() -> None:
     with pytest.raises(ConfigError, match="the table does not exist"):
         evolve(SchemaFiles(MemoryStore(), "/t"), [], has_snapshots=False, now=9)
 
 
-def test_a_renamed_column_is_not_taken_for_a_part_of_an_option() -> None:
+def test_a_rename_does_not_change_other_parts_of_option_keys() -> None:
     """`fields.default-aggregate-function` names no column, although a column may have that name."""
     given = {"fields.default-aggregate-function": "sum", "fields.a.aggregate-function": "max"}
     assert rename_in_options(given, "default-aggregate-function", "b") == given

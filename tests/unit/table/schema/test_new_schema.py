@@ -32,7 +32,7 @@ def with_options(options: dict[str, object], **keys: Any) -> TableSchema:
     return create_schema(COLUMNS, **{"primary_keys": ["k"], **keys}, options=options, now=7)
 
 
-def test_a_schema_is_what_was_said_of_it() -> None:
+def test_a_schema_has_its_arguments() -> None:
     schema = create_schema(COLUMNS, ["k", "dt"], ["dt"], {"bucket": 4, "write-only": True}, "a table", now=7)
     assert schema == TableSchema(
         id=0,
@@ -86,7 +86,7 @@ def test_members_are_numbered_after_what_is_inside_them() -> None:
 
 
 @pytest.mark.parametrize("case", [name for name in case_names() if not name.startswith(("evolve", "py_"))])
-def test_golden_schemas_are_made_again(case: str) -> None:
+def test_golden_schemas_are_reproduced(case: str) -> None:
     path = unpacked() / case / "table" / "schema" / "schema-0"
     java = parse_schema(path.read_bytes(), path.name)
     columns = [(field.name, type_json(field.type), field.description) for field in java.fields]
@@ -118,12 +118,12 @@ def test_members_of_a_row_may_have_odd_names() -> None:
 @pytest.mark.parametrize(
     "text", ["ARRAY<INT, INT>", "MAP<INT>", "ARRAY<INT", "ROW<a>", "ROW<a INT,>", "ARRAY<INTT>", "ARRAY<>", "", "INT>>"]
 )
-def test_types_that_are_none_are_refused(text: str) -> None:
+def test_invalid_types_are_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_type_text(text)
 
 
-def test_keys_may_come_as_options_and_are_kept_as_keys() -> None:
+def test_keys_in_options_become_keys() -> None:
     schema = create_schema(COLUMNS, options={"primary-key": "k, dt", "partition": "dt", "bucket": "1"}, now=7)
     assert (schema.primary_keys, schema.partition_keys, schema.options) == (("k", "dt"), ("dt",), {"bucket": "1"})
     with pytest.raises(ConfigError, match="repeats an argument"):
@@ -145,7 +145,7 @@ def test_keys_may_come_as_options_and_are_kept_as_keys() -> None:
         ([Field(0, "a", parse_type("INT"), default="x")], "cannot be the default of INT"),
     ],
 )
-def test_columns_that_cannot_be_are_refused(columns: Any, said: str) -> None:
+def test_invalid_columns_are_refused(columns: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         create_schema(columns, now=7)
 
@@ -161,7 +161,7 @@ def test_columns_that_cannot_be_are_refused(columns: Any, said: str) -> None:
         ({"primary_keys": ["dt"], "partition_keys": ["dt", "k"]}, "consists of partition columns only"),
     ],
 )
-def test_keys_that_cannot_be_are_refused(keys: dict[str, Any], said: str) -> None:
+def test_invalid_keys_are_refused(keys: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         create_schema(COLUMNS, **{"primary_keys": ["k"], **keys}, now=7)
 
@@ -204,7 +204,7 @@ def test_keys_that_cannot_be_are_refused(keys: dict[str, Any], said: str) -> Non
         ({"data-evolution.enabled": "true"}, "not supported"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options: dict[str, object], said: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         with_options(options)
 
@@ -221,7 +221,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, object], said: st
         ({"row-tracking.enabled": "true", "bucket": "2", "bucket-key": "k"}, "bucket = -1"),
     ],
 )
-def test_options_that_cannot_be_without_a_key_are_refused(options: dict[str, object], said: str) -> None:
+def test_options_that_need_a_key_are_refused_without_one(options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         with_options(options, primary_keys=[])
 
@@ -239,11 +239,11 @@ def test_sequence_field_needs_keys_that_stay_in_their_partition() -> None:
         ("VARIANT", {"file.format": "orc"}, "parquet files only"),
     ],
 )
-def test_types_that_a_format_cannot_hold_are_refused(type_: str, options: dict[str, object], said: str) -> None:
+def test_types_that_a_format_cannot_store_are_refused(type_: str, options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         create_schema([("a", type_)], options=options, now=7)
 
 
-def test_options_of_columns_and_of_ones_own_are_known() -> None:
+def test_options_of_columns_and_custom_options_are_accepted() -> None:
     schema = with_options({"penstock.owner": "me", "fields.v.stats-mode": "full", "parquet.page.size": "1 mb"})
     assert len(schema.options) == 3

@@ -95,7 +95,7 @@ def test_missing_version_is_the_first() -> None:
     assert parse_schema(json.dumps(node).encode(), "schema-2").options["bucket"] == "1"
 
 
-def test_set_options_of_old_versions_stand() -> None:
+def test_set_options_of_old_versions_are_kept() -> None:
     node = json.loads(WRITTEN_BY_JAVA) | {"version": 1, "options": {"bucket": "7", "file.format": "avro"}}
     assert parse_schema(json.dumps(node).encode(), "schema-2").options == {"bucket": "7", "file.format": "avro"}
 
@@ -120,14 +120,14 @@ def test_a_cut_schema_names_its_file(cut: int) -> None:
         ({"highestFieldId": "3"}, "'highestFieldId' should be a whole number"),
     ],
 )
-def test_what_is_no_schema_is_refused_with_what_is_wrong(change: dict[str, object], said: str) -> None:
+def test_invalid_schemas_are_refused_with_the_reason(change: dict[str, object], said: str) -> None:
     node = json.loads(WRITTEN_BY_JAVA) | change
     with pytest.raises(TableCorrupt, match=said) as refused:
         parse_schema(json.dumps(node).encode(), "schema-2")
     assert refused.value.facts["file"] == "schema-2"
 
 
-def test_latest_is_the_greatest_number_whatever_else_lies_there() -> None:
+def test_the_latest_schema_has_the_greatest_number_among_other_files() -> None:
     names = ["schema-0", "schema-2", "schema-10", "schema-11.tmp", ".schema-12.9f.tmp", ".schema-0.crc", "schema--1"]
     store, files = store_with({f"/w/t/schema/{name}": schema_json(small_schema(10)) for name in names})
     store.files["/w/t/schema/schema-99/x"] = b""
@@ -135,11 +135,11 @@ def test_latest_is_the_greatest_number_whatever_else_lies_there() -> None:
     assert files.latest() == small_schema(10)
 
 
-def test_no_schema_is_no_table() -> None:
+def test_a_folder_without_schema_is_not_a_table() -> None:
     assert store_with({})[1].latest() is None
 
 
-def test_a_version_is_taken_once() -> None:
+def test_a_schema_version_is_created_once() -> None:
     _, files = store_with({})
     assert files.create(small_schema())
     assert not files.create(TableSchema(0, (), 0))
@@ -158,7 +158,7 @@ def test_a_missing_version_is_named() -> None:
         store_with({})[1].get(3)
 
 
-def test_a_branch_keeps_its_own_versions() -> None:
+def test_a_branch_keeps_separate_schema_versions() -> None:
     store = MemoryStore()
     assert SchemaFiles(store, "/w/t", "dev").create(small_schema())
     assert list(store.files) == ["/w/t/branch/branch-dev/schema/schema-0"]
@@ -222,7 +222,7 @@ def test_control_characters_are_escaped_in_upper_case_and_only_they() -> None:
     assert pretty_json("\x1f \\u001f \\\x0b\t é 😀") == '"\\u001F \\\\u001f \\\\\\u000B\\t é 😀"'.encode()
 
 
-def test_a_version_that_another_took_the_place_of_is_read_anew() -> None:
+def test_a_replaced_schema_version_is_read_again() -> None:
     store = MemoryStore()
     reader, other = SchemaFiles(store, "/t"), SchemaFiles(store, "/t")
     fields = (Field(0, "k", parse_type("INT")),)
@@ -239,7 +239,7 @@ def test_a_version_that_another_took_the_place_of_is_read_anew() -> None:
     assert reader.is_current(latest)
 
 
-def test_a_version_is_read_once_while_its_file_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schema_version_is_read_once_while_its_file_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     files = SchemaFiles(store, "/t")
     files.create(TableSchema(0, (Field(0, "k", parse_type("INT")),), 0))

@@ -80,7 +80,7 @@ def test_both_dialects_create_the_same_table() -> None:
         ("c TEXT", "STRING"),
     ],
 )
-def test_types_are_read_in_the_words_of_all_engines(column: str, type_: str) -> None:
+def test_type_names_of_all_engines_are_parsed(column: str, type_: str) -> None:
     assert columns(f"CREATE TABLE t ({column})") == [("c", type_)]
 
 
@@ -90,7 +90,7 @@ def test_a_timestamp_of_spark_has_a_time_zone() -> None:
     assert columns("CREATE TABLE t (a TIMESTAMP, b BINARY)") == [("a", "TIMESTAMP(6)"), ("b", "BINARY(1)")]
 
 
-def test_columns_have_defaults_comments_and_keys_of_their_own() -> None:
+def test_columns_have_defaults_comments_and_keys() -> None:
     statement = created(
         "CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v STRING DEFAULT 'it''s' COMMENT 'x', n INT DEFAULT -1)"
     )
@@ -243,7 +243,7 @@ def test_a_merge_is_read_with_all_clauses() -> None:
         ("DROP FUNCTION f", "DROP FUNCTION is not supported", 1, 6),
     ],
 )
-def test_what_is_not_understood_is_refused_at_its_place(text: str, message: str, line: int, column: int) -> None:
+def test_invalid_statements_are_refused_with_their_position(text: str, message: str, line: int, column: int) -> None:
     with pytest.raises(ConfigError) as caught:
         read_statement(text)
     assert message in caught.value.message

@@ -111,13 +111,13 @@ def test_rows_are_inserted_with_defaults_and_types_of_the_table(shop: Shop) -> N
         ("SELECT * FROM a.b.c.d", "a.b.c.d"),
     ],
 )
-def test_a_refused_statement_changes_nothing_and_names_its_place(shop: Shop, script: str, message: str) -> None:
+def test_a_refused_statement_changes_nothing_and_names_its_position(shop: Shop, script: str, message: str) -> None:
     error = shop.refused(f"SELECT 1;\n  {script}")
     assert message in str(error)
     assert error.facts["line"] == 2
 
 
-def test_an_error_of_the_engine_is_found_in_the_users_text(shop: Shop) -> None:
+def test_an_error_of_the_engine_has_its_position_in_the_statement(shop: Shop) -> None:
     error = shop.refused("SELECT 1;\nSELECT id,\n  foo FROM orders")
     assert (error.facts["line"], error.facts["column"]) == (3, 3)
     error = shop.refused("UPDATE orders\nSET amount = foo + 1 WHERE id = 1")
@@ -220,7 +220,7 @@ def test_tables_without_keys_are_deleted_from_and_not_updated(shop: Shop) -> Non
 
 
 @pytest.mark.parametrize("engine", ["aggregation", "first-row"])
-def test_merge_engines_that_do_not_set_values_refuse_updates(shop: Shop, engine: str) -> None:
+def test_merge_engines_that_do_not_replace_values_refuse_updates(shop: Shop, engine: str) -> None:
     shop.run(f"CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v INT) WITH ('merge-engine' = '{engine}')")
     assert engine in str(shop.refused("UPDATE t SET v = 1"))
 
@@ -383,7 +383,7 @@ def test_a_table_is_altered_in_one_version(shop: Shop) -> None:
     assert shop.rows("SELECT id FROM sales") == [(3,)]
 
 
-def test_listings_show_what_there_is(shop: Shop) -> None:
+def test_listings_show_existing_objects(shop: Shop) -> None:
     assert shop.rows("SHOW DATABASES") == [("shop",)]
     assert shop.rows("SHOW TABLES LIKE 'x*|ord%'") == [("shop", "orders")]
     assert shop.rows("SHOW PARTITIONS orders") == [("dt=a",), ("dt=b",)]
@@ -415,7 +415,7 @@ def test_views_read_the_newest_snapshot_of_each_statement(shop: Shop) -> None:
         ("SELECT id FROM orders WHERE id IS DISTINCT FROM id OR id = 1", [1]),
     ],
 )
-def test_a_name_of_the_query_hides_a_table(shop: Shop, query: str, ids: list[int]) -> None:
+def test_a_cte_name_hides_a_table(shop: Shop, query: str, ids: list[int]) -> None:
     assert [row[0] for row in shop.rows(query)] == ids
 
 
@@ -447,12 +447,12 @@ def test_one_statement_reads_one_snapshot(shop: Shop) -> None:
         ("`orders$tags`", 1),
     ],
 )
-def test_older_states_and_system_tables_are_read(shop: Shop, query: str, count: int) -> None:
+def test_older_snapshots_and_system_tables_are_read(shop: Shop, query: str, count: int) -> None:
     shop.run("CALL sys.create_tag(table => 'shop.orders', tag => 'first'); INSERT INTO orders VALUES (4, 'x', 1, 'b')")
     assert shop.rows(f"SELECT count(*) FROM {query}") == [(count,)]
 
 
-def test_procedures_call_the_library(shop: Shop) -> None:
+def test_procedures_call_operations_of_the_library(shop: Shop) -> None:
     shop.run(
         "INSERT INTO orders VALUES (4, 'x', 1, 'b'); CALL sys.compact('orders'); CALL sys.create_tag('orders', 't', 1)"
     )
@@ -508,7 +508,7 @@ def test_a_script_opens_its_catalogs(tmp_path: Path) -> None:
         assert list(interpreter.run("DROP CATALOG two; SHOW CURRENT CATALOG"))[-1].num_rows == 1
 
 
-def test_a_script_without_a_catalog_names_the_way_out() -> None:
+def test_a_script_without_a_catalog_has_a_hint() -> None:
     with pytest.raises(ConfigError, match="no catalog is in use") as caught:
         penstock.sql("SELECT 1")
     assert "CREATE CATALOG" in str(caught.value)

@@ -380,11 +380,11 @@ def ordered(table: ModelTable) -> list[Row]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_random_statements_leave_what_the_model_leaves(tmp_path: Path, seed: int) -> None:
+def test_random_statements_match_the_model(tmp_path: Path, seed: int) -> None:
     Game(tmp_path, seed).play(120)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 110))
-def test_many_random_statements_leave_what_the_model_leaves(tmp_path: Path, seed: int) -> None:
+def test_many_random_statements_match_the_model(tmp_path: Path, seed: int) -> None:
     Game(tmp_path, seed).play(500)

@@ -74,12 +74,12 @@ def test_row_keeps_names_nullability_and_descriptions() -> None:
     ],
     ids=str,
 )
-def test_what_arrow_can_tell_comes_back_as_it_went(text: object) -> None:
+def test_types_that_arrow_can_express_survive_a_round_trip(text: object) -> None:
     type_ = parse_type(text)
     assert from_arrow(to_arrow(type_), type_.nullable) == type_
 
 
-def test_row_comes_back_without_ids() -> None:
+def test_row_survives_a_round_trip_without_ids() -> None:
     (field,) = fields_from_arrow(arrow_schema([Field(7, "r", parse_type(ROW), "about r")]))
     assert (field.id, field.description) == (NO_ID, "about r")
     assert [(member.id, member.name) for member in field.type.fields] == [(NO_ID, "x"), (NO_ID, "y")]
@@ -100,7 +100,7 @@ def test_row_comes_back_without_ids() -> None:
     ],
     ids=str,
 )
-def test_other_arrow_types_widen_to_a_type_that_holds_them(arrow: pa.DataType, text: object) -> None:
+def test_other_arrow_types_are_widened(arrow: pa.DataType, text: object) -> None:
     assert from_arrow(arrow, nullable=True) == parse_type(text)
 
 

@@ -82,7 +82,7 @@ def test_rows_are_java_s_bytes(types: list[Any], values: tuple[object, ...], exp
 
 
 @pytest.mark.parametrize("group", VECTORS, ids=lambda g: f"{g['function']} {'+'.join(g['types'])}")
-def test_recorded_rows_come_out_both_row_by_row_and_by_column(group: dict[str, Any]) -> None:
+def test_recorded_rows_are_decoded_by_row_and_by_column(group: dict[str, Any]) -> None:
     types, rows = vector_rows(group)
     expected = [vector["row_hex"] for vector in group["vectors"]]
     assert [encode_row(row, types)[4:].hex() for row in rows] == expected
@@ -101,7 +101,7 @@ def in_arrow_range(row: list[Any], types: list[Any]) -> bool:
 
 
 @pytest.mark.parametrize(("text", "value"), NESTED_VALUES, ids=str)
-def test_nested_values_come_back(text: object, value: object) -> None:
+def test_nested_values_survive_a_round_trip(text: object, value: object) -> None:
     types = [parse_type("INT"), parse_type(text), parse_type("STRING")]
     rows = [(1, value, "a tail behind"), (None, None, None), (2, value, "b")]
     for row in rows:
@@ -112,7 +112,7 @@ def test_nested_values_come_back(text: object, value: object) -> None:
 
 
 @pytest.mark.parametrize("group", NESTED, ids=lambda g: str(g["types"][1])[:60])
-def test_recorded_nested_rows_come_out_both_ways_and_go_back(group: dict[str, Any]) -> None:
+def test_recorded_nested_rows_are_decoded_and_encoded_both_ways(group: dict[str, Any]) -> None:
     types, rows = vector_rows(group)
     expected = [vector["row_hex"] for vector in group["vectors"]]
     encoded = encode_rows(
@@ -134,7 +134,7 @@ TABLES = st.lists(ATOMIC_TYPES, min_size=1, max_size=5).flatmap(
 
 @settings(max_examples=150, deadline=None)
 @given(TABLES, st.integers(0, 3))
-def test_any_row_comes_back_and_columns_encode_as_rows_do(table: tuple[Any, Any], cut: int) -> None:
+def test_any_row_survives_a_round_trip_and_columns_encode_as_rows_do(table: tuple[Any, Any], cut: int) -> None:
     types, rows = table
     columns = [from_internal(list(column), type_) for column, type_ in zip(zip(*rows, strict=True), types, strict=True)]
     encoded = encode_rows([column.slice(cut) for column in columns], types)
@@ -147,7 +147,7 @@ def test_any_row_comes_back_and_columns_encode_as_rows_do(table: tuple[Any, Any]
         assert all(same(a, row[i]) for a, row in zip(back, rows[cut:], strict=True))
 
 
-def test_null_bits_past_56_fields_take_a_second_header_word() -> None:
+def test_null_bits_past_56_fields_use_a_second_header_word() -> None:
     types = [parse_type("INT")] * 57
     row = (*range(56), None)
     data = encode_row(row, types)

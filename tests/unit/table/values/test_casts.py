@@ -36,7 +36,7 @@ def test_alter_allows_what_java_allows(source: str) -> None:
             assert can_cast(*types, explicit=True) == (verdict != "none"), (from_, to)
 
 
-def test_nullability_and_own_parameters_are_no_cast() -> None:
+def test_nullability_and_type_parameters_are_not_casts() -> None:
     assert can_cast(parse_type("INT NOT NULL"), INT, explicit=False)
     assert can_cast(parse_type("CHAR(3)"), parse_type("CHAR(5)"), explicit=False)
     assert can_cast(parse_type("DECIMAL(5, 2)"), parse_type("DECIMAL(9, 4)"), explicit=False)
@@ -177,12 +177,12 @@ def test_times_that_clocks_show_twice_or_never_are_read_as_java_reads_them() -> 
     ]
 
 
-def test_a_cast_never_looks_at_what_lies_under_a_null() -> None:
+def test_a_cast_ignores_values_under_nulls() -> None:
     hidden = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\x01"), *pa.array(["12", "abc"]).buffers()[1:]])
     assert cast_array(hidden, STRING, BIGINT).to_pylist() == [12, None]
 
 
-def test_a_text_that_is_no_number_names_itself_and_the_type() -> None:
+def test_an_invalid_number_is_reported_with_its_text_and_type() -> None:
     with pytest.raises(CastFailed, match="'abc' cannot be read as INT") as caught:
         cast_array(pa.array(["1", "abc"]), STRING, INT)
     assert caught.value.facts["value"] == "abc"

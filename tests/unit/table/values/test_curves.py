@@ -33,7 +33,7 @@ RISING = {
 
 
 @pytest.mark.parametrize("text", RISING)
-def test_codes_rise_with_the_values(text: str) -> None:
+def test_codes_increase_with_the_values(text: str) -> None:
     type_ = parse_type(text)
     column = pa.array(RISING[text], to_arrow(type_))
     codes = [bytes(code) for code in value_codes(column, type_)]
@@ -47,21 +47,21 @@ def grid() -> list[np.ndarray]:  # type: ignore[type-arg]
     return [value_codes(pa.array(axis, pa.int64()), parse_type("BIGINT")) for axis in (places // SIDE, places % SIDE)]
 
 
-def test_neighbours_on_the_hilbert_curve_are_neighbours_in_space() -> None:
+def test_adjacent_codes_of_the_hilbert_curve_are_adjacent_points() -> None:
     order = code_order(hilbert_codes(grid())).tolist()
     assert sorted(order) == list(range(SIDE * SIDE))
     steps = [abs(a // SIDE - b // SIDE) + abs(a % SIDE - b % SIDE) for a, b in pairwise(order)]
     assert set(steps) == {1}
 
 
-def test_the_z_curve_goes_through_squares_of_squares() -> None:
+def test_the_z_curve_visits_nested_squares() -> None:
     order = code_order(z_codes(grid())).tolist()
     assert order[:4] == [0, 1, SIDE, SIDE + 1]
     quarter = {place for place in range(SIDE * SIDE) if place // SIDE < SIDE // 2 and place % SIDE < SIDE // 2}
     assert set(order[: SIDE * SIDE // 4]) == quarter
 
 
-def test_columns_without_more_bits_are_passed_over() -> None:
+def test_columns_without_more_bits_are_skipped() -> None:
     long, short = np.array([[0b10101010, 0xFF]], np.uint8), np.array([[0]], np.uint8)
     assert z_codes([long, short]).tobytes() == bytes([0b10001000, 0b10001000, 0xFF])
 

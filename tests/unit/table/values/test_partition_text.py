@@ -62,7 +62,7 @@ def test_value_text_by_legacy_name_and_without(type_: str, value: object, legacy
     assert partition_path([value], fields, legacy=False) == f"p={modern}"
 
 
-def test_columns_stand_in_order_and_names_are_escaped() -> None:
+def test_columns_are_in_order_and_names_are_escaped() -> None:
     fields = [column("a:b", "INT"), column("c", "STRING")]
     assert partition_path([1, None], fields, default_name="none") == "a%3Ab=1/c=none"
     assert partition_path([], []) == ""
@@ -75,13 +75,13 @@ def test_row_text_is_how_system_tables_show_partitions_and_keys() -> None:
     assert row_text([], []) == "{}"
 
 
-def test_one_value_reads_as_its_column_does() -> None:
+def test_one_value_is_parsed_as_its_column() -> None:
     for text, value in [("DATE", -800_000), ("DATE", -719_162), ("TIMESTAMP(4)", BLINK + 120_000_000), ("TIME(2)", 1)]:
         type_ = parse_type(text)
         assert value_text(value, type_) == to_text(from_internal([value], type_), type_)[0].as_py()
 
 
-def test_a_partition_is_named_by_texts_or_values() -> None:
+def test_a_partition_is_selected_by_texts_or_values() -> None:
     fields = [column("d", "DATE"), column("n", "INT"), column("s", "STRING")]
     assert partition_values({"d": "2024-05-06", "n": "7"}, fields) == {"d": 19849, "n": 7}
     spec = {"d": dt.date(2024, 5, 6), "n": 7, "s": "__DEFAULT_PARTITION__"}
@@ -95,7 +95,7 @@ def test_an_unknown_partition_column_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
 @pytest.mark.parametrize("offset", [0, 2])
-def test_the_rows_are_told_whose_values_no_folder_can_be_named_by(kind: pa.DataType, offset: int) -> None:
+def test_rows_whose_values_cannot_name_a_folder_are_reported(kind: pa.DataType, offset: int) -> None:
     values = ["a\0", "b", "good", None, "a\0b", "é" * 130, "", "good", "a\0b"]
     column = pa.array(values, pa.string()).cast(kind).slice(offset)
     rows, reason = no_folder(column, column_field := column_of(kind), 255) or (np.zeros(0), "")
@@ -108,7 +108,7 @@ def column_of(kind: pa.DataType) -> Field:
     return column("p", "STRING" if kind == pa.string() else "BYTES")
 
 
-def test_a_text_that_is_no_utf8_makes_no_folder() -> None:
+def test_a_text_that_is_not_utf8_cannot_name_a_folder() -> None:
     odd = pa.Array.from_buffers(pa.string(), 2, pa.array([b"ok", b"\xed\xa0\x80"]).buffers())
     rows, reason = no_folder(odd, column("p", "STRING"), 255) or (None, "")
     assert (list(rows), "not UTF-8" in reason) == ([1], True)
@@ -125,7 +125,7 @@ def test_a_text_that_is_no_utf8_makes_no_folder() -> None:
         (2**62 * 1000, "+148108-07-06T14%3A00%3A27.387904", "+148108-07-06 14%3A00%3A27.387904"),
     ],
 )
-def test_years_that_python_does_not_count_have_folders(value: int, legacy: str, modern: str) -> None:
+def test_years_outside_the_range_of_python_have_folders(value: int, legacy: str, modern: str) -> None:
     fields = [column("p", "TIMESTAMP(6)")]
     assert partition_path([value], fields, legacy=True) == f"p={legacy}"
     assert partition_path([value], fields, legacy=False) == f"p={modern}"

@@ -143,6 +143,6 @@ def test_nested_types_have_no_order() -> None:
         sort_keys([pa.array([[1]], pa.list_(pa.int32()))], [type_])
 
 
-def test_empty_input_gives_no_keys() -> None:
+def test_empty_input_has_no_keys() -> None:
     assert len(sort_keys([pa.array([], pa.string())], [STRING])) == 0
     assert len(sort_keys([pa.array([], pa.string()), pa.array([], pa.int64())], [STRING, BIGINT])) == 0

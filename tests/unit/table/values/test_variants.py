@@ -34,7 +34,7 @@ def same(left: object, right: object) -> bool:
 
 
 @given(NESTED)
-def test_what_is_encoded_is_what_was_said(value: object) -> None:
+def test_variants_survive_a_round_trip(value: object) -> None:
     assert same(json.loads(json_of(*encoded(json.dumps(value)))), value)
 
 
@@ -54,16 +54,16 @@ def test_large_objects_and_arrays() -> None:
         ('"ab"', "096162"),
     ],
 )
-def test_scalars_take_the_smallest_form(text: str, expected: str) -> None:
+def test_scalars_are_encoded_in_the_smallest_form(text: str, expected: str) -> None:
     assert encoded(text)[0].hex() == expected
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": 1, "a": 2}', "", "NaN", "[Infinity]", '{"a": -Infinity}'])
-def test_what_is_no_json_is_refused(text: str) -> None:
+def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(NoVariant):
         encoded(text)
 
 
-def test_null_is_not_a_null_inside() -> None:
+def test_a_null_variant_differs_from_a_json_null() -> None:
     found = variants_of_json(pa.array(["null", None]))
     assert found.is_valid().to_pylist() == [True, False]

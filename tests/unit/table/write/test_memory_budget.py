@@ -59,9 +59,7 @@ def as_files(table: Table) -> list[list[dict[str, object]]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
-def test_a_buffer_that_spilled_makes_the_files_that_memory_would_have_made(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spilled_buffer_writes_the_same_files(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyed_rows, "_PIECE_ROWS", 7)
     made = []
     for size in ("256 mb", "4 kb"):
@@ -76,7 +74,7 @@ def test_a_buffer_that_spilled_makes_the_files_that_memory_would_have_made(
     assert made[0] == made[1]
 
 
-def test_what_was_spilled_is_removed_with_the_commit_or_without(tmp_path: Path, temporary: Path) -> None:
+def test_spilled_files_are_removed_with_or_without_a_commit(tmp_path: Path, temporary: Path) -> None:
     table = new_table(tmp_path, COLUMNS, options={"write-buffer-size": "1 kb", "spill-compression": "lz4"})
     for commits in (True, False):
         with table.writer() as writer:
@@ -89,7 +87,7 @@ def test_what_was_spilled_is_removed_with_the_commit_or_without(tmp_path: Path, 
         assert not list(temporary.rglob("*.arrow"))
 
 
-def test_beyond_the_disks_share_rows_go_to_files_of_the_table(tmp_path: Path) -> None:
+def test_rows_beyond_the_disk_limit_are_flushed_to_table_files(tmp_path: Path) -> None:
     options = {
         "bucket": "1",
         "write-only": "true",
@@ -110,7 +108,7 @@ def test_beyond_the_disks_share_rows_go_to_files_of_the_table(tmp_path: Path) ->
     assert content(table) == content(spilled)
 
 
-def test_an_append_table_writes_on_into_one_file(tmp_path: Path) -> None:
+def test_an_append_table_continues_one_file(tmp_path: Path) -> None:
     table = new_table(tmp_path, COLUMNS, keys=(), options={"bucket": "-1", "write-buffer-size": "1 kb"})
     with table.writer() as writer:
         for number in range(20):
@@ -136,7 +134,7 @@ class Holding:
         self.budget.shrank(self, held)
 
 
-def test_the_largest_goes_first_whoever_it_belongs_to() -> None:
+def test_the_largest_buffer_of_any_writer_is_flushed_first() -> None:
     budget = WriteBudget(100)
     holders = [Holding(budget) for _ in range(4)]
     for holder, size in zip(holders, (10, 60, 20, 11), strict=True):
@@ -161,7 +159,7 @@ def test_writers_of_several_tables_share_a_budget(tmp_path: Path, temporary: Pat
 
 
 @pytest.mark.parametrize("options", [{}, {"write-buffer-spillable": "false"}], ids=str)
-def test_many_partitions_of_a_row_fit_in_a_small_budget(tmp_path: Path, options: Mapping[str, str]) -> None:
+def test_many_partitions_with_one_row_fit_in_a_small_budget(tmp_path: Path, options: Mapping[str, str]) -> None:
     columns = [("id", "INT NOT NULL"), ("p", "INT NOT NULL")]
     table = new_table(
         tmp_path, columns, keys=("id", "p"), partitions=("p",), options={"write-buffer-size": "100 kb", **options}

@@ -58,7 +58,7 @@ def test_a_bucket_larger_than_the_limit_is_compacted_within_it(
 
 
 @pytest.mark.slow
-def test_a_write_holds_its_buffer_and_little_more_whatever_comes(tmp_path: Path) -> None:
+def test_the_memory_of_a_write_is_bounded_by_its_buffer(tmp_path: Path) -> None:
     table = new_table(tmp_path, COLUMNS, options={"bucket": "1", "write-buffer-size": "16 mb"})
     rows = 2_000_000
     assert rows * 60 > 6 * (16 << 20)
@@ -67,7 +67,7 @@ def test_a_write_holds_its_buffer_and_little_more_whatever_comes(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
-def test_a_write_of_long_rows_holds_as_much_however_many_runs_it_spills(tmp_path: Path, engine: str) -> None:
+def test_the_memory_of_a_write_does_not_grow_with_spilled_runs(tmp_path: Path, engine: str) -> None:
     """Runs are merged with a part of each in memory, and each is hardly longer than the buffer."""
     options = {"bucket": "1", "write-buffer-size": "8 mb", "merge-engine": engine, "write-only": "true"}
     small, large = (
@@ -78,7 +78,7 @@ def test_a_write_of_long_rows_holds_as_much_however_many_runs_it_spills(tmp_path
 
 
 @pytest.mark.slow
-def test_partitions_of_a_row_cost_a_write_little_memory(tmp_path: Path) -> None:
+def test_partitions_with_one_row_need_little_memory(tmp_path: Path) -> None:
     columns = [("id", "BIGINT NOT NULL"), ("p", "BIGINT NOT NULL"), ("note", "STRING"), ("v", "DOUBLE")]
     table = new_table(tmp_path, columns, keys=("id", "p"), partitions=("p",), options={"bucket": "1"})
     partitions = 400

@@ -59,9 +59,7 @@ KEY = Field(1, "k", parse_type("INT NOT NULL"))
 
 @pytest.mark.parametrize(("type_", "values"), [*FLAT.items(), *NESTED], ids=lambda case: str(case)[:40])
 @pytest.mark.parametrize("nullable", [True, False])
-def test_what_is_encoded_is_what_fastavro_reads_and_what_is_decoded(
-    type_: Any, values: list[Any], nullable: bool
-) -> None:
+def test_fastavro_and_the_decoder_read_encoded_records(type_: Any, values: list[Any], nullable: bool) -> None:
     if not nullable and isinstance(type_, str):
         type_, values = f"{type_} NOT NULL", [value for value in values if value is not None]
     field = Field(0, "c", parse_type(type_))
@@ -78,14 +76,14 @@ def test_what_is_encoded_is_what_fastavro_reads_and_what_is_decoded(
         assert not columns or pa.concat_arrays(columns).equals(column)
 
 
-def test_records_of_lists_are_left_to_a_walk() -> None:
+def test_records_with_lists_are_decoded_value_by_value() -> None:
     def flat(type_: Any) -> bool:
         return can_decode(without_logical_types(record_schema([Field(0, "c", parse_type(type_))])))
 
     assert [flat(type_) for type_, _ in NESTED] == [True, True, *[False] * 7]
 
 
-def test_columns_that_are_not_asked_for_are_passed_over() -> None:
+def test_columns_that_are_not_requested_are_skipped() -> None:
     fields = [
         Field(number, name, parse_type(type_)) for number, (name, type_) in enumerate(zip("abcd", FLAT, strict=False))
     ]
@@ -100,7 +98,7 @@ def test_columns_that_are_not_asked_for_are_passed_over() -> None:
     ]
 
 
-def test_bytes_that_are_no_records_are_refused() -> None:
+def test_invalid_record_bytes_are_refused() -> None:
     fields = [Field(number, f"c{number}", parse_type(type_)) for number, type_ in enumerate(FLAT)]
     columns = [
         pa.array(values[:2] * 20, to_arrow(field.type)) for field, values in zip(fields, FLAT.values(), strict=True)

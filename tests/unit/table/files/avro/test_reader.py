@@ -37,7 +37,7 @@ def test_a_block_is_decompressed_within_a_limit(codec: str, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("codec", ["null", "bzip2", "zstandard"])
-def test_a_file_that_ends_early_is_no_failure_of_the_store(codec: str, tmp_path: Path) -> None:
+def test_a_truncated_file_is_not_a_failure_of_the_store(codec: str, tmp_path: Path) -> None:
     file_of(tmp_path, codec, 10, 5000).close()
     data = (tmp_path / "f.avro").read_bytes()
     (tmp_path / "f.avro").write_bytes(data[:-20] + bytes(20))

@@ -59,20 +59,20 @@ def test_bytes_of_java_are_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing", "one array", "two runs"])
-def test_our_bytes_are_javas(name: str) -> None:
+def test_written_bytes_equal_those_of_java(name: str) -> None:
     numbers, data = JAVA[name]
     assert bitmap_of(numbers).hex() == data
 
 
 @pytest.mark.parametrize("branches", [1, 2, 4, 5, 16, 17, 48, 49, 256])
-def test_every_node_and_container_comes_back(branches: int) -> None:
+def test_every_node_and_container_survives_a_round_trip(branches: int) -> None:
     random = Random(branches)
     numbers = [random.choice([x << 16, x << 40, x << 20]) + random.randrange(1 << 16) for x in range(branches)]
     numbers += [*range(0, 30_000, 3), *range(2**50, 2**50 + 9000)]
     assert numbers_in(bitmap_of(numbers)) == sorted(set(numbers))
 
 
-def test_union_holds_the_numbers_of_both() -> None:
+def test_union_contains_the_numbers_of_both() -> None:
     left, right = [1, 5, 2**40], [5, 6, 2**40 + 1, 2**63]
     assert numbers_in(union([bitmap_of(left), bitmap_of(right)])) == sorted({*left, *right})
 

@@ -43,12 +43,12 @@ def test_the_properties_of_an_engine_agree_with_each_other(engine: object) -> No
     assert not (found.forgives_replay and found.needs_before_images)
 
 
-def test_the_spec_of_a_schema_is_made_once() -> None:
+def test_the_spec_of_a_schema_is_created_once() -> None:
     schema = schema_of({"k": "INT NOT NULL", "a": "INT"}, ("k",), options={"merge-engine": "aggregation"})
     assert merge_spec(schema) is merge_spec(schema)
 
 
-def test_an_engine_travels_to_tasks() -> None:
+def test_an_engine_is_pickled_for_tasks() -> None:
     for engine in ENGINES.values():
         assert pickle.loads(pickle.dumps(engine)) == engine
 

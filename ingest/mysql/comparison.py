@@ -12,7 +12,7 @@ from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.mysql.captured_tables import captured_facts
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.offsets import Progress, chunk_json
-from penstock.ingest.mysql.read_range import CHUNK, RangeReader
+from penstock.ingest.mysql.read_range import CHUNK, MySqlRangeReader
 from penstock.ingest.mysql.server.catalog import definitions
 from penstock.ingest.mysql.server.connection import connected
 from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
@@ -66,7 +66,7 @@ class MySqlComparison:
     def _chunk(self, start: Mapping[str, Any]) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
         oddities: Counter[str] = Counter()
         last: ChangeBatch | None = None
-        for part in RangeReader(self.source.settings, start, DecodeOptions()).chunks():
+        for part in MySqlRangeReader(self.source.settings, start, DecodeOptions()).chunks():
             oddities.update(part.decoded.skipped)
             for batch in part.decoded.batches:
                 if last is not None:

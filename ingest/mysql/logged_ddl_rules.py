@@ -18,7 +18,7 @@ from penstock.ingest.mysql.ddl_effects import (
     renames_column,
     tell_of_ignored,
 )
-from penstock.ingest.mysql.offsets import Batch, Progress
+from penstock.ingest.mysql.offsets import BatchContent, Progress
 from penstock.ingest.mysql.server.catalog import TableName
 from penstock.ingest.mysql.settings import FollowSettings
 
@@ -36,16 +36,16 @@ class LoggedDdlRules:
         """Return whether the batch must end before this statement."""
         wanted = self.settings.barriers
         match statement:
-            case ddl.TruncateTable(name):
+            case ddl.TruncateTableStatement(name):
                 return wanted.truncate and self._takes(name)
-            case ddl.DropTables(names):
+            case ddl.DropTablesStatement(names):
                 return wanted.drop and any(map(self._takes, names))
-            case ddl.DropDatabase(database):
+            case ddl.DropDatabaseStatement(database):
                 known = self.history.tables.known
                 return wanted.drop and any(name[0] == database and self._takes(name) for name in known)
-            case ddl.AlterTable(name, changes):
+            case ddl.AlterTableStatement(name, changes):
                 return wanted.rename_column and self._takes(name) and any(map(renames_column, changes))
-            case ddl.RenameTables(pairs):
+            case ddl.RenameTablesStatement(pairs):
                 return wanted.drop and any(self._takes(old) for old in given_up(pairs))
         return False
 
@@ -87,7 +87,7 @@ class LoggedDdlRules:
         ignored = list(not_followed(plan.ddl, self._takes))
         tell_of_ignored(ignored)
         barriers = tuple(barriers_of(plan.barrier, self._takes, drops=self.settings.barriers.drop))
-        batch = Batch((), plan.ranges, tuple(defined), barriers, ignored=tuple(one.kind for one in ignored))
+        batch = BatchContent((), plan.ranges, tuple(defined), barriers, ignored=tuple(one.kind for one in ignored))
         by_gtid = progress.by_gtid and not plan.caught_up
         progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)
         return progress.reading(moved) if moved and self.settings.reads_tables else progress

@@ -18,7 +18,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchContent:
     """The content between the previous end and this one: it is never planned twice."""
 
     chunks: tuple[Chunk, ...] = ()
@@ -51,7 +51,7 @@ class Progress:
     unsettled: bool = False
     signals: tuple[str, ...] = ()
     reread: str = ""  # the last request to read all tables again that was carried out
-    batch: Batch = field(default_factory=Batch)
+    batch: BatchContent = field(default_factory=BatchContent)
 
     @property
     def reads_tables(self) -> bool:
@@ -115,7 +115,7 @@ def _listed(value: Mapping[str, object]) -> dict[str, object]:
     return {name: list(part) if isinstance(part, tuple) else part for name, part in value.items()}
 
 
-def _batch_json(batch: Batch) -> dict[str, Any]:
+def _batch_json(batch: BatchContent) -> dict[str, Any]:
     made: dict[str, Any] = {
         "chunks": [chunk_json(chunk) for chunk in batch.chunks],
         "log": [range_json(part) for part in batch.log],
@@ -127,9 +127,9 @@ def _batch_json(batch: Batch) -> dict[str, Any]:
     return {name: part for name, part in made.items() if part}
 
 
-def _batch_from(value: Mapping[str, Any]) -> Batch:
+def _batch_from(value: Mapping[str, Any]) -> BatchContent:
     as_of = value.get("as_of")
-    return Batch(
+    return BatchContent(
         tuple(chunk_from(one) for one in value.get("chunks", ())),
         tuple(range_from(one) for one in value.get("log", ())),
         tuple(DefinitionVersion.from_json(one) for one in value.get("defined", ())),

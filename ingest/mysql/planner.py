@@ -19,7 +19,7 @@ from penstock.ingest.mysql.captured_tables import captured_facts
 from penstock.ingest.mysql.chunk_plan import with_chunks
 from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.logged_ddl_rules import LoggedDdlRules
-from penstock.ingest.mysql.offsets import Batch, Progress
+from penstock.ingest.mysql.offsets import BatchContent, Progress
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import RecordedHistory
 from penstock.ingest.mysql.server.catalog import definitions
@@ -79,7 +79,7 @@ class Planner:
         empty = tuple(Barrier("truncate", *name) for name in names)
         self.at_barrier = True
         reread = self.settings.rereads
-        return Progress(facts.uuid, start, waiting=names, reread=reread, batch=Batch(barriers=empty))
+        return Progress(facts.uuid, start, waiting=names, reread=reread, batch=BatchContent(barriers=empty))
 
     def _emptied(self, progress: Progress) -> Progress:
         """Return a batch that empties the targets of some tables.
@@ -88,7 +88,7 @@ class Planner:
         """
         names = self.settings.reset
         log_reread(names)
-        empty = Batch(barriers=tuple(Barrier("truncate", *name) for name in names))
+        empty = BatchContent(barriers=tuple(Barrier("truncate", *name) for name in names))
         self.at_barrier = True
         return replace(progress.reading(names), reread=self.settings.rereads, batch=empty)
 
@@ -122,7 +122,7 @@ class Planner:
             asked = self.settings.is_requested(before.reread)
             if asked and not self.settings.reset:
                 return self._anew(connection, facts)
-            progress = replace(before, batch=Batch())
+            progress = replace(before, batch=BatchContent())
             if self._facts is None or facts.uuid != progress.server:
                 try:
                     progress = self._returned(connection, facts, progress)
@@ -139,7 +139,7 @@ class Planner:
             if progress.unsettled:
                 progress = replace(progress, settle=now, unsettled=False)
             if not progress.reads_tables and _is_reached(progress, until):
-                return None if progress == replace(before, batch=Batch()) else progress
+                return None if progress == replace(before, batch=BatchContent()) else progress
             rules = LoggedDdlRules(self.settings, history)
             plan = self._log_plan(progress, limit, until, rules)
             self.at_barrier = plan.at_barrier

@@ -28,7 +28,7 @@ CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", 
 
 
 @dataclass(frozen=True, slots=True)
-class RangeReader:
+class MySqlRangeReader:
     """The reading of one range; `start` is the range as the planner made it."""
 
     settings: FollowSettings

@@ -15,10 +15,10 @@ from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.errors import BinlogPurged
-from penstock.ingest.mysql.offsets import Batch, Progress, barrier_json, chunk_json, range_json
+from penstock.ingest.mysql.offsets import BatchContent, Progress, barrier_json, chunk_json, range_json
 from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.position import LogPosition, file_number
-from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, IGNORED, LOG, RangeReader
+from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, IGNORED, LOG, MySqlRangeReader
 from penstock.ingest.mysql.server.connection import connected, log_files
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.types import NETWORK_BYTES
@@ -91,7 +91,7 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
         return {"history": [version.to_json() for version in versions]}
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
-        return RangeReader(self.settings, range_.start, options).chunks()
+        return MySqlRangeReader(self.settings, range_.start, options).chunks()
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         """Return the bytes of binlog after these offsets, and the tables that are still to be read."""
@@ -118,14 +118,14 @@ def _after(position: LogPosition) -> str:
 Part = tuple[str, dict[str, Any], int]
 
 
-def _chunks(batch: Batch) -> Iterator[Part]:
+def _chunks(batch: BatchContent) -> Iterator[Part]:
     as_of = {} if batch.as_of is None else {"as_of": batch.as_of.to_json()}
     for chunk in batch.chunks:
         weight = CHUNK_WEIGHT if chunk.lower or not chunk.is_last else _WHOLE_TABLE_WEIGHT
         yield f"{chunk.database}.{chunk.table}/{chunk.number}", {CHUNK: chunk_json(chunk), **as_of}, weight
 
 
-def _definitions(batch: Batch) -> Iterator[Part]:
+def _definitions(batch: BatchContent) -> Iterator[Part]:
     if batch.defined:
         yield "definitions", {DEFINED: [version.to_json() for version in batch.defined]}, 1
     if batch.ignored:
@@ -134,7 +134,7 @@ def _definitions(batch: Batch) -> Iterator[Part]:
         yield "barriers", {BARRIERS: [barrier_json(barrier) for barrier in batch.barriers]}, 1
 
 
-def _log(batch: Batch) -> Iterator[Part]:
+def _log(batch: BatchContent) -> Iterator[Part]:
     for part in batch.log:
         yield f"{part.file}:{part.start}", {LOG: range_json(part)}, part.bytes
 

@@ -17,7 +17,7 @@ from penstock.storage.environment import Environment
 from penstock.storage.open import is_object_store, open_storage
 from penstock.table.catalog.base import split_name
 from penstock.table.catalog.file_catalog import FileCatalog
-from penstock.table.catalog.jdbc_database import DuplicateRow, JdbcDatabase, Session
+from penstock.table.catalog.jdbc_database import DatabaseConnection, DuplicateRow, JdbcDatabase
 from penstock.table.catalog.jdbc_lock import JdbcLocks, LockedCommits
 from penstock.table.meta.store import TableCommits, TableMissing, TableStore
 from penstock.table.options.kinds import parse_boolean, parse_duration, parse_integer
@@ -191,7 +191,7 @@ class JdbcCatalog(FileCatalog):
         self._prepare()
         return self._locks.held(name, self._ambient) if self._locks else nullcontext()
 
-    def _session(self) -> AbstractContextManager[Session]:
+    def _session(self) -> AbstractContextManager[DatabaseConnection]:
         self._prepare()
         return self._database_of_names.session()
 

@@ -62,13 +62,13 @@ class JdbcDatabase:
         return _DRIVERS[self.kind].seconds_since
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
+    def session(self) -> Iterator[DatabaseConnection]:
         """Connect for a few statements, each of which is committed by itself. StoreError when one fails."""
         driver = _DRIVERS[self.kind]
         module = _driver_module(driver.module)
         try:
             with closing(driver.connect(module, self.place, {k: resolve(v) for k, v in self.properties})) as connection:
-                yield Session(connection, module, driver.placeholder)
+                yield DatabaseConnection(connection, module, driver.placeholder)
         except module.Error as error:
             raise StoreError(
                 f"the database of the catalog failed: {error}",
@@ -78,7 +78,7 @@ class JdbcDatabase:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class DatabaseConnection:
     """A connection. Its statements have a question mark for each value."""
 
     connection: Any

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from penstock.errors import CommitConflict, ConfigError, StoreError
 from penstock.storage.environment import Environment
-from penstock.table.catalog.jdbc_database import DuplicateRow, JdbcDatabase, Session
+from penstock.table.catalog.jdbc_database import DatabaseConnection, DuplicateRow, JdbcDatabase
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import FileCommits, TableStore
@@ -32,7 +32,7 @@ class JdbcLocks:
     max_sleep_millis: int
     max_key_length: int
 
-    def create_table(self, session: Session) -> None:
+    def create_table(self, session: DatabaseConnection) -> None:
         """Create the table of locks, unless it exists."""
         columns = f"lock_id VARCHAR({self.max_key_length}) NOT NULL,"
         columns += "acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL,"
@@ -81,7 +81,7 @@ class JdbcLocks:
             ambient.sleep(sleep * (0.5 + ambient.jitter()) / 1000)
             sleep = min(sleep * 2, self.max_sleep_millis)
 
-    def _insert(self, session: Session, lock: str) -> object:
+    def _insert(self, session: DatabaseConnection, lock: str) -> object:
         """Insert the row that is the lock, and return its time, by which it differs from later locks of the table."""
         expired = f"{self.database.seconds_since} > expire_time_seconds"
         if session.execute(f"DELETE FROM {TABLE} WHERE {expired} AND lock_id = ?", lock):

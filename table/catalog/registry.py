@@ -33,7 +33,7 @@ _OWN = {
 LOWER_CASE = frozenset({"hive", "jdbc"})
 
 
-class OpenCatalog(Protocol):
+class CatalogOpener(Protocol):
     """A function that opens the catalog of one kind."""
 
     def __call__(self, warehouse: str, options: Mapping[str, str], ambient: Environment) -> CatalogBackend: ...
@@ -54,13 +54,13 @@ def open_backend(warehouse: str, options: Mapping[str, str], ambient: Environmen
     return _kind(name)(warehouse, given, ambient)
 
 
-def _kind(name: str) -> OpenCatalog:
+def _kind(name: str) -> CatalogOpener:
     if name in _OWN:
         module, function = _OWN[name]
-        own: OpenCatalog = getattr(import_module(module), function)
+        own: CatalogOpener = getattr(import_module(module), function)
         return own
     for found in _installed().select(name=name):
-        installed: OpenCatalog = found.load()
+        installed: CatalogOpener = found.load()
         return installed
     raise metastore_unknown(name, metastores())
 

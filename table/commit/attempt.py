@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict, PenstockError, StoreError
 from penstock.storage.base import store_error
-from penstock.table.commit.changes import Changes, record_delta, with_row_ids
+from penstock.table.commit.changes import CommitChanges, record_delta, with_row_ids
 from penstock.table.commit.identity import Identity, OnlyOnce
 from penstock.table.commit.manifest_lists import ManifestListWriter
 from penstock.table.errors import ManifestMissing
@@ -24,7 +24,7 @@ from penstock.table.options.table_options import TableOptions
 
 log = logging.getLogger(__name__)
 
-Check = Callable[[Snapshot | None, bool], Changes]
+Check = Callable[[Snapshot | None, bool], CommitChanges]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class _Commit:
         newest = self.store.snapshots.latest()
         return latest is not None and newest is not None and newest.id > latest.id
 
-    def _put(self, snapshot: Snapshot, changes: Changes) -> Snapshot | None:
+    def _put(self, snapshot: Snapshot, changes: CommitChanges) -> Snapshot | None:
         try:
             if self.store.commits.commit_snapshot(self.store, snapshot, changes.entries):
                 return snapshot
@@ -194,7 +194,7 @@ class _Commit:
 
 
 def _next_snapshot(
-    store: TableStore, identity: Identity, latest: Snapshot | None, changes: Changes, lists: ManifestListWriter
+    store: TableStore, identity: Identity, latest: Snapshot | None, changes: CommitChanges, lists: ManifestListWriter
 ) -> Snapshot:
     schema = store.schema()
     changes, next_row_id = with_row_ids(changes, latest, schema.options)

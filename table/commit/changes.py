@@ -13,7 +13,7 @@ from penstock.table.options.writers import ROW_TRACKING_ENABLED
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class CommitChanges:
     """The changes of one snapshot: manifest entries, changelog entries, index changes.
 
     `base` replaces all entries that were in the table before: the previous snapshot's manifests are not read then.
@@ -47,9 +47,9 @@ class Changes:
         return {entry.partition for entry in self.entries} | {entry.partition for entry in self.index}
 
 
-def append_half(messages: Sequence[CommitMessage]) -> Changes:
+def append_half(messages: Sequence[CommitMessage]) -> CommitChanges:
     """Return the APPEND half of a commit: new rows, their changelog, and index changes."""
-    changes = Changes(CommitKind.APPEND)
+    changes = CommitChanges(CommitKind.APPEND)
     for message in messages:
         changes.entries.extend(_entries(message, FileKind.DELETE, message.deleted_files))
         changes.entries.extend(_entries(message, FileKind.ADD, message.new_files))
@@ -58,9 +58,9 @@ def append_half(messages: Sequence[CommitMessage]) -> Changes:
     return changes
 
 
-def compact_half(messages: Sequence[CommitMessage]) -> Changes:
+def compact_half(messages: Sequence[CommitMessage]) -> CommitChanges:
     """Return the COMPACT half of a commit: replaced files, their changelog, and index changes."""
-    changes = Changes(CommitKind.COMPACT)
+    changes = CommitChanges(CommitKind.COMPACT)
     # Deletes precede adds, because an upgrade to another level has the same file in both.
     for message in messages:
         changes.entries.extend(_entries(message, FileKind.DELETE, message.compact_before))
@@ -80,7 +80,9 @@ def record_delta(entries: Iterable[ManifestEntry]) -> int:
     return sum(entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count for entry in entries)
 
 
-def with_row_ids(changes: Changes, latest: Snapshot | None, options: Mapping[str, str]) -> tuple[Changes, int]:
+def with_row_ids(
+    changes: CommitChanges, latest: Snapshot | None, options: Mapping[str, str]
+) -> tuple[CommitChanges, int]:
     """Return the changes with row ids and sequence numbers, and the first row id of the next commit.
 
     The sequence number of a row is the id of the snapshot that wrote it, so both depend on the snapshot this commit

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.errors import CommitConflict
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.attempt import Check
-from penstock.table.commit.changes import Changes
+from penstock.table.commit.changes import CommitChanges
 from penstock.table.commit.conflicts import (
     check_bucket_totals,
     check_deletes,
@@ -38,11 +38,11 @@ class CommitChecks:
 
     store: TableStore
 
-    def append(self, changes: Changes, messages: Sequence[CommitMessage]) -> Check:
+    def append(self, changes: CommitChanges, messages: Sequence[CommitMessage]) -> Check:
         layout = Layout.of(self.store.schema())
         base = min((message.base_snapshot for message in messages), default=0)
 
-        def check(latest: Snapshot | None, first: bool) -> Changes:
+        def check(latest: Snapshot | None, first: bool) -> CommitChanges:
             if latest is None:
                 return changes
             if changes.has_deletes:
@@ -56,16 +56,16 @@ class CommitChecks:
 
         return check
 
-    def rewrite(self, changes: Changes) -> Check:
-        def check(latest: Snapshot | None, first: bool) -> Changes:
+    def rewrite(self, changes: CommitChanges) -> Check:
+        def check(latest: Snapshot | None, first: bool) -> CommitChanges:
             return self._checked_rewrite(changes, latest)
 
         return check
 
-    def compact(self, changes: Changes, messages: Sequence[CommitMessage], own: Snapshot | None) -> Check:
+    def compact(self, changes: CommitChanges, messages: Sequence[CommitMessage], own: Snapshot | None) -> Check:
         """Return the check of a COMPACT half; `own` is the first half of the same commit, if it has one."""
 
-        def check(latest: Snapshot | None, first: bool) -> Changes:
+        def check(latest: Snapshot | None, first: bool) -> CommitChanges:
             if self.store.schema().primary_keys:
                 check_not_overwritten(self.store, messages, latest, own)
             index = index_entries(self.store, latest) if latest else []
@@ -74,7 +74,7 @@ class CommitChecks:
 
         return check
 
-    def _checked_rewrite(self, changes: Changes, latest: Snapshot | None) -> Changes:
+    def _checked_rewrite(self, changes: CommitChanges, latest: Snapshot | None) -> CommitChanges:
         layout = Layout.of(self.store.schema())
         live = live_entries(self.store, latest, partitions=changes.partitions) if latest else []
         check_deletes(live, changes.entries, self.store.name)
@@ -88,8 +88,8 @@ class CommitChecks:
             check_levels(live, changes.entries, ordered_key, self.store.name)
         return changes
 
-    def overwrite(self, append: Changes, covers: Covers, seen: Contents | None) -> Check:
-        def check(latest: Snapshot | None, first: bool) -> Changes:
+    def overwrite(self, append: CommitChanges, covers: Covers, seen: Contents | None) -> Check:
+        def check(latest: Snapshot | None, first: bool) -> CommitChanges:
             if seen is not None and contents(self.store, latest, covers) != seen:
                 raise CommitConflict(
                     "another job changed a partition while it was being rewritten",
@@ -101,7 +101,7 @@ class CommitChecks:
             gone = [entry.deleted() for entry in live if covers(entry.partition)]
             old_index = index_entries(self.store, latest) if latest else []
             dropped = [entry.deleted() for entry in old_index if covers(entry.partition)]
-            return Changes(CommitKind.OVERWRITE, gone + append.entries, [], dropped + append.index)
+            return CommitChanges(CommitKind.OVERWRITE, gone + append.entries, [], dropped + append.index)
 
         return check
 

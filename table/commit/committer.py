@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict, ConfigError, PenstockError
 from penstock.table.commit.attempt import Check, Retries, commit_snapshot
-from penstock.table.commit.changes import Changes, append_half, compact_half
+from penstock.table.commit.changes import CommitChanges, append_half, compact_half
 from penstock.table.commit.commit_checks import CommitChecks, Contents, Covers
 from penstock.table.commit.identity import AlreadyCommitted, Identity, OnlyOnce
 from penstock.table.compaction.lookup_store import drop_lookups
@@ -105,7 +105,7 @@ class Committer:
         retries = 0
 
         def counted(check: Check) -> Check:
-            def ask(latest: Snapshot | None, first: bool) -> Changes:
+            def ask(latest: Snapshot | None, first: bool) -> CommitChanges:
                 nonlocal retries
                 retries += not first
                 return check(latest, first)
@@ -158,7 +158,7 @@ class Committer:
     def _compact(
         self,
         identity: Identity,
-        compact: Changes,
+        compact: CommitChanges,
         messages: Sequence[CommitMessage],
         newest: Snapshot | None,
         counted: Callable[[Check], Check],
@@ -201,7 +201,7 @@ class Committer:
             return CommittedSnapshots((overwritten,), lost)
         return CommittedSnapshots((overwritten, compacted))
 
-    def rewrite(self, changes: Changes, identifier: int = BATCH_IDENTIFIER) -> CommittedSnapshots:
+    def rewrite(self, changes: CommitChanges, identifier: int = BATCH_IDENTIFIER) -> CommittedSnapshots:
         """Commit changes that delete files: CommitConflict when one of the files has been deleted already."""
         newest = self.store.snapshots.latest()
         already = self._committed(identifier, newest)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.changes import Changes
+from penstock.table.commit.changes import CommitChanges
 from penstock.table.meta.container import manifest_codec
 from penstock.table.meta.data_file import EMPTY_STATS
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile
@@ -53,12 +53,12 @@ class ManifestListWriter:
         self._store = store
         self._uuid = store.ambient.new_uuid()
         self._counters = {"manifest": 0, "manifest-list": 0, "index-manifest": 0}
-        self._kept: tuple[Changes, WrittenManifest, WrittenManifest | None] | None = None
+        self._kept: tuple[CommitChanges, WrittenManifest, WrittenManifest | None] | None = None
         self._of_attempt: list[str] = []
         self._of_changes: list[str] = []
         self._of_doubts: list[str] = []
 
-    def write(self, latest: Snapshot | None, changes: Changes, schema: TableSchema) -> SnapshotLists:
+    def write(self, latest: Snapshot | None, changes: CommitChanges, schema: TableSchema) -> SnapshotLists:
         """Write the lists of one attempt, reusing those of earlier attempts that are still valid."""
         delta, changelog = self._delta(changes, schema)
         if changes.base is None:
@@ -91,7 +91,7 @@ class ManifestListWriter:
             self._store.storage.delete(path)
         paths.clear()
 
-    def _delta(self, changes: Changes, schema: TableSchema) -> tuple[WrittenManifest, WrittenManifest | None]:
+    def _delta(self, changes: CommitChanges, schema: TableSchema) -> tuple[WrittenManifest, WrittenManifest | None]:
         if self._kept is None or self._kept[0] != changes:
             delta = self._list(self._manifests(changes.entries, schema, self._of_changes), self._of_changes)
             changelog = None

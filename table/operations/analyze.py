@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.commit.attempt import Retries, commit_snapshot
-from penstock.table.commit.changes import Changes
+from penstock.table.commit.changes import CommitChanges
 from penstock.table.commit.identity import Identity
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
@@ -70,7 +70,7 @@ def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot
     name = f"stat-{store.ambient.new_uuid()}-0"
     text = json.dumps(found, indent=2, separators=(",", " : "), ensure_ascii=False)
     store.storage.write(store.paths.statistics(name), text.encode())
-    changes = Changes(CommitKind.ANALYZE, statistics=name)
+    changes = CommitChanges(CommitKind.ANALYZE, statistics=name)
     identity = Identity(store.new_commit_user(), BATCH_IDENTIFIER)
     return commit_snapshot(store, identity, Retries.of(store.schema().options), lambda newest, first: changes)
 

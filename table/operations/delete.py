@@ -15,7 +15,7 @@ from penstock.table.buckets.bucket_files import BucketFiles, read_vectors, write
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.attempt import Check, Retries, commit_snapshot
-from penstock.table.commit.changes import Changes
+from penstock.table.commit.changes import CommitChanges
 from penstock.table.commit.conflicts import check_deletes, check_vectors_have_files
 from penstock.table.commit.identity import Identity
 from penstock.table.files.file_reader import POSITION, FileReader
@@ -120,7 +120,7 @@ class _Appended:
             return []
         for place, files in self._buckets().items():
             self._bucket(place, files)
-        changes = Changes(CommitKind.OVERWRITE, self._entries, [], self._index)
+        changes = CommitChanges(CommitKind.OVERWRITE, self._entries, [], self._index)
         if changes.is_empty:
             return []
         retries = Retries.of(self.layout.schema.options)
@@ -194,10 +194,10 @@ class _Appended:
         self._entries.append(ManifestEntry(FileKind.ADD, *place, file).deleted())
         self._entries += [ManifestEntry(FileKind.ADD, *place, made) for made in new]
 
-    def _check(self, changes: Changes) -> Check:
+    def _check(self, changes: CommitChanges) -> Check:
         store, seen = self.store, _names(self._vectors_before, changes.partitions)
 
-        def check(latest: Snapshot | None, first: bool) -> Changes:
+        def check(latest: Snapshot | None, first: bool) -> CommitChanges:
             """Accept rows that were added in the meantime.
 
             Raise CommitConflict when a file or a vector disappeared, so that the delete is repeated.

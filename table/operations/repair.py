@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.attempt import Retries, commit_snapshot
-from penstock.table.commit.changes import Changes
+from penstock.table.commit.changes import CommitChanges
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.identity import Identity
 from penstock.table.meta.entries import ManifestEntry, ManifestFile
@@ -79,7 +79,7 @@ def remove_unexisting_files(
         return RepairResult(paths)
     gone = [entry.deleted() for entry, _ in lost]
     committer = Committer(store, store.new_commit_user())
-    return RepairResult(paths, committer.rewrite(Changes(CommitKind.OVERWRITE, gone)).last)
+    return RepairResult(paths, committer.rewrite(CommitChanges(CommitKind.OVERWRITE, gone)).last)
 
 
 def _rebased(
@@ -87,9 +87,9 @@ def _rebased(
     entries: Callable[[TableStore, Snapshot], list[ManifestEntry]],
     options: Mapping[str, str] | None = None,
 ) -> Snapshot:
-    def check(latest: Snapshot | None, first: bool) -> Changes:
+    def check(latest: Snapshot | None, first: bool) -> CommitChanges:
         base = entries(store, latest) if latest is not None else []
-        return Changes(CommitKind.COMPACT, base=base, options=options or {})
+        return CommitChanges(CommitKind.COMPACT, base=base, options=options or {})
 
     identity = Identity(store.new_commit_user(), BATCH_IDENTIFIER)
     return commit_snapshot(store, identity, Retries.of(store.schema().options), check)

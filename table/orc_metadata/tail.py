@@ -15,7 +15,7 @@ from penstock.table.orc_metadata.protobuf import Message
 HEADER = b"ORC"
 
 
-class Kind(IntEnum):
+class OrcType(IntEnum):
     """The ORC types, by their numbers in the footer."""
 
     LONG = 4
@@ -31,7 +31,7 @@ class Kind(IntEnum):
 
 
 _MOST_DIGITS, _DEEPEST = 38, 100
-_MEMBERS: dict[int, int] = {Kind.LIST: 1, Kind.MAP: 2}
+_MEMBERS: dict[int, int] = {OrcType.LIST: 1, OrcType.MAP: 2}
 _LARGEST_BLOCK = 1 << 23  # the largest length that the three-byte header of a chunk can contain
 _LARGEST_TAIL = 256 << 20  # bytes of a decompressed message
 
@@ -107,7 +107,7 @@ class OrcTail:
             for stripe in self.stripes
         ]
         self.timestamps = {
-            place for place, one in enumerate(self.types) if one.integer(1) in (Kind.TIMESTAMP, Kind.INSTANT)
+            place for place, one in enumerate(self.types) if one.integer(1) in (OrcType.TIMESTAMP, OrcType.INSTANT)
         }
 
     def parts(self, stripe: int) -> Iterator[Part]:
@@ -177,18 +177,18 @@ def _check_types(types: list[Message]) -> None:
     They abort on a decimal whose precision is out of range, and they follow type members without checking that the
     members exist.
     """
-    if not types or types[0].integer(1) != Kind.STRUCT:
+    if not types or types[0].integer(1) != OrcType.STRUCT:
         raise ValueError("the root type is not a struct")
     depths = [0] * len(types)
     for place, one in enumerate(types):
         kind, members = one.integer(1), one.integers(2)
         precision, scale = one.integer(5), one.integer(6)
-        if kind == Kind.UNION or kind > Kind.INSTANT:
+        if kind == OrcType.UNION or kind > OrcType.INSTANT:
             raise ValueError(f"type {kind} is not known")
-        if kind == Kind.DECIMAL and not (0 < precision <= _MOST_DIGITS and scale <= precision):
+        if kind == OrcType.DECIMAL and not (0 < precision <= _MOST_DIGITS and scale <= precision):
             raise ValueError(f"a decimal of {precision} digits, {scale} of them behind the point")
         names = sum(number == 3 for number, _, _ in one.fields)
-        wanted = names if kind == Kind.STRUCT else _MEMBERS.get(kind, 0)
+        wanted = names if kind == OrcType.STRUCT else _MEMBERS.get(kind, 0)
         if len(members) != wanted or any(not place < member < len(types) for member in members):
             raise ValueError(f"type {kind} has members that do not exist")
         for member in members:

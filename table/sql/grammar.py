@@ -13,7 +13,7 @@ from penstock.table.sql.listing_grammar import read_describe, read_show
 from penstock.table.sql.row_grammar import delete, insert, merge, update
 from penstock.table.sql.statements import (
     Analyze,
-    Call,
+    CallProcedure,
     DropPartitions,
     SessionOption,
     SqlQuery,
@@ -156,7 +156,7 @@ def _truncate(cursor: Cursor) -> Statement:
     return TruncateTable(name) if partition is None else DropPartitions(name, (partition,))
 
 
-def _call(cursor: Cursor) -> Call:
+def _call(cursor: Cursor) -> CallProcedure:
     cursor.expect("call")
     names = cursor.names()
     if len(names) > 1 and names[-2].lower() != "sys":
@@ -177,7 +177,7 @@ def _call(cursor: Cursor) -> Call:
             break
     cursor.expect(")")
     cursor.end()
-    return Call(names[-1].lower(), tuple(positional), named)
+    return CallProcedure(names[-1].lower(), tuple(positional), named)
 
 
 def _analyze(cursor: Cursor) -> Analyze:

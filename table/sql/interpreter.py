@@ -21,7 +21,7 @@ from penstock.table.sql.row_statements import Delete, Insert, Merge, Update
 from penstock.table.sql.statements import (
     AlterTable,
     Analyze,
-    Call,
+    CallProcedure,
     CreateCatalog,
     CreateDatabase,
     CreateTable,
@@ -105,7 +105,7 @@ class Interpreter:
                 return delete(context, statement)
             case Merge():
                 return merge(context, statement)
-            case Call():
+            case CallProcedure():
                 return call(context, statement)
             case Show():
                 return show(context, statement)

@@ -12,7 +12,7 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.options.kinds import parse_duration
 from penstock.table.sql.context import SqlContext, done, one_column
-from penstock.table.sql.statements import Call
+from penstock.table.sql.statements import CallProcedure
 
 Arguments = Mapping[str, str]
 
@@ -26,7 +26,7 @@ class Procedure:
     run: Callable[[Catalog, Arguments], object]
 
 
-def call(context: SqlContext, statement: Call) -> pa.Table:
+def call(context: SqlContext, statement: CallProcedure) -> pa.Table:
     """Run CALL."""
     procedure = PROCEDURES.get(statement.name)
     if procedure is None:
@@ -39,7 +39,7 @@ def call(context: SqlContext, statement: Call) -> pa.Table:
     return done() if found is None else one_column("result", [str(found)])
 
 
-def _arguments(context: SqlContext, statement: Call, procedure: Procedure) -> dict[str, str]:
+def _arguments(context: SqlContext, statement: CallProcedure, procedure: Procedure) -> dict[str, str]:
     """Return the values by parameter, as text; NULL is left out."""
     names = procedure.parameters
     usage = f"CALL sys.{statement.name}({', '.join(names)})"

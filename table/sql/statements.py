@@ -118,7 +118,7 @@ class TruncateTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallProcedure:
     """CALL of a procedure: its name, and its arguments as texts of values by position or by name."""
 
     name: str
@@ -202,7 +202,7 @@ Statement: TypeAlias = (
     | Update
     | Delete
     | Merge
-    | Call
+    | CallProcedure
     | Analyze
     | Show
     | Describe

@@ -18,7 +18,7 @@ UNKNOWN_SEQUENCE = -1
 
 
 @dataclass(slots=True)
-class StreamedRows:
+class AppendBuffer:
     """The buffered rows of a bucket, which are written in order of arrival.
 
     `with_kinds` adds row kinds and an unknown sequence number, as the postponed bucket has them.

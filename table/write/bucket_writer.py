@@ -19,13 +19,13 @@ from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.options.compaction import WRITE_ONLY
-from penstock.table.write.append_buffer import StreamedRows
-from penstock.table.write.keyed_buffer import KeyedRows
+from penstock.table.write.append_buffer import AppendBuffer
+from penstock.table.write.keyed_buffer import KeyedBuffer
 from penstock.table.write.memory_budget import WriteBudget
 
 
 class BucketRows(Protocol):
-    """The write buffer of a bucket, implemented by KeyedRows and StreamedRows."""
+    """The write buffer of a bucket, implemented by KeyedBuffer and AppendBuffer."""
 
     next_sequence: int
     new_files: list[DataFile]
@@ -71,14 +71,14 @@ class BucketWriter:
         check_total(layout, partition, state, store.name)
         if layout.mode is BucketMode.POSTPONE:
             files = BucketFiles(store, postponed_layout(layout, writer), partition, bucket)
-            return cls(StreamedRows(files, budget, 0, with_kinds=True), files, state, compacts=False)
+            return cls(AppendBuffer(files, budget, 0, with_kinds=True), files, state, compacts=False)
         files = BucketFiles(store, layout, partition, bucket)
         options = layout.schema.typed
         compacts = layout.mode is not BucketMode.UNAWARE and not options[WRITE_ONLY]
         if not layout.has_keys:
-            return cls(StreamedRows(files, budget, state.next_sequence), files, state, compacts)
+            return cls(AppendBuffer(files, budget, state.next_sequence), files, state, compacts)
         keeps_input = options[CHANGELOG_PRODUCER].copies_input
-        rows = KeyedRows(merge_spec(layout.schema), files, budget, state.next_sequence, keeps_input)
+        rows = KeyedBuffer(merge_spec(layout.schema), files, budget, state.next_sequence, keeps_input)
         return cls(rows, files, state, compacts, CompactionSpec.of(layout.schema).lags)
 
     def write(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:

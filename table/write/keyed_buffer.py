@@ -75,7 +75,7 @@ _BATCH_BYTES, _COLUMN_BYTES = 512, 256
 
 
 @dataclass(slots=True)
-class KeyedRows:
+class KeyedBuffer:
     """The buffered rows of a bucket. `next_sequence` is the sequence number of the next row.
 
     Rows that were released to disk or to files are older than the rows in memory.

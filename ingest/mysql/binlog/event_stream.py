@@ -16,7 +16,7 @@ from penstock.ingest.mysql.binlog.segment import (
     HEADER,
     MARIADB_START_ENCRYPTION,
     ROTATE,
-    Format,
+    FormatDescription,
     Headers,
     Segment,
     parse_format,
@@ -63,7 +63,7 @@ class SegmentCutter:
         # A dump from a GTID set starts with an artificial ROTATE event that names the file and the position.
         pos = FIRST_EVENT if request.by_gtid else request.start.pos
         self._count = PositionCount(request.start.file, pos, may_skip=request.by_gtid)
-        self._format = Format("", has_checksum=False)
+        self._format = FormatDescription("", has_checksum=False)
         self.done = False
 
     def has_enough(self, stream: PacketStream) -> bool:

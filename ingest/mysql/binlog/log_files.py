@@ -14,7 +14,7 @@ from penstock.ingest.mysql.binlog.segment import (
     HEADER,
     MARIADB_START_ENCRYPTION,
     ROTATE,
-    Format,
+    FormatDescription,
     Segment,
     parse_format,
     read_headers,
@@ -69,7 +69,7 @@ def file_segments(
             yield segment
 
 
-def _format(file: BinaryIO, path: Path) -> Format:
+def _format(file: BinaryIO, path: Path) -> FormatDescription:
     """Return the format of the file from its first event, which applies to all events of the file."""
     header = file.read(HEADER)
     if len(header) < HEADER or header[4] != FORMAT_DESCRIPTION:
@@ -85,7 +85,7 @@ def _format(file: BinaryIO, path: Path) -> Format:
     return format_
 
 
-def _next_segment(file: BinaryIO, name: str, pos: int, block_bytes: int, format_: Format) -> Segment | None:
+def _next_segment(file: BinaryIO, name: str, pos: int, block_bytes: int, format_: FormatDescription) -> Segment | None:
     file.seek(pos)
     raw = bytearray(file.read(block_bytes))
     if len(raw) >= HEADER and (first := int.from_bytes(raw[9:13], "little")) > len(raw):

@@ -185,7 +185,7 @@ def verify_checksums(segment: Segment) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class FormatDescription:
     """The fields of a FORMAT_DESCRIPTION event that a reader needs."""
 
     server_version: str
@@ -196,7 +196,7 @@ class Format:
         return "mariadb" in self.server_version.lower()
 
 
-def parse_format(body: bytes) -> Format:
+def parse_format(body: bytes) -> FormatDescription:
     """Parse the body of the event, which still includes its checksum."""
     if len(body) < _SHORTEST_FORMAT:
         raise UnsupportedBinlogEvent(
@@ -206,4 +206,4 @@ def parse_format(body: bytes) -> Format:
         )
     version = body[2:52].rstrip(b"\0").decode("latin-1")
     # One byte for the algorithm and four for the checksum: present since MySQL 5.6, whatever the algorithm.
-    return Format(version, body[-5] == 1)
+    return FormatDescription(version, body[-5] == 1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.ingest.mysql.ddl.statements import DropTables, parse_ddl, subjects
+from penstock.ingest.mysql.ddl.statements import DropTablesStatement, parse_ddl, subjects
 from penstock.ingest.mysql.ddl.tables import TableChange, Tables
 from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood
@@ -191,9 +191,11 @@ class SchemaHistory:
         place = (file_number(file), pos)
         changes: list[TableChange] = []
         for statement in parse_ddl(query, mariadb=self.mariadb, lower_names=self.lower_names):
-            if isinstance(statement, DropTables):
+            if isinstance(statement, DropTablesStatement):
                 # Each of its tables counts for itself.
-                statement = DropTables(tuple(name for name in statement.names if not self._is_known_from(name, place)))
+                statement = DropTablesStatement(
+                    tuple(name for name in statement.names if not self._is_known_from(name, place))
+                )
             if not any(self._is_known_from(name, place) for name in subjects(statement)):
                 changes += self.tables.apply(statement)
         for change in changes:

@@ -18,7 +18,7 @@ SEQUENCE, SYSTEM_VERSIONED = "sequence", "system versioned"
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable:
+class CreateTableStatement:
     """`like` names the table whose definition is copied; `columns` is None if the text does not contain them.
 
     `left_out` is the reason why the rows of this table cannot be captured.
@@ -35,30 +35,30 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True)
-class DropTables:
+class DropTablesStatement:
     names: tuple[Name, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class RenameTables:
+class RenameTablesStatement:
     """Renames as pairs, in the order in which they take effect."""
 
     pairs: tuple[tuple[Name, Name], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TruncateTable:
+class TruncateTableStatement:
     name: Name
 
 
 @dataclass(frozen=True, slots=True)
-class AlterTable:
+class AlterTableStatement:
     name: Name
     changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DropDatabase:
+class DropDatabaseStatement:
     database: str
 
 
@@ -77,7 +77,14 @@ class Unclear:
 
 
 Statement = (
-    CreateTable | DropTables | RenameTables | TruncateTable | AlterTable | DropDatabase | DatabaseCharset | Unclear
+    CreateTableStatement
+    | DropTablesStatement
+    | RenameTablesStatement
+    | TruncateTableStatement
+    | AlterTableStatement
+    | DropDatabaseStatement
+    | DatabaseCharset
+    | Unclear
 )
 _KEYS = frozenset(
     {"PRIMARY", "KEY", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "PERIOD", "VECTOR"}
@@ -118,7 +125,7 @@ class _Reader:
                 return self.rename() if words.take_any("TABLE", "TABLES") else []
             case "TRUNCATE":
                 words.take("TABLE")
-                return [TruncateTable(words.table_name(self.database))]
+                return [TruncateTableStatement(words.table_name(self.database))]
         return []
 
     def create(self) -> list[Statement]:
@@ -130,31 +137,31 @@ class _Reader:
         if words.take("SEQUENCE"):
             keep_existing = words.take("IF", "NOT", "EXISTS")
             name = words.table_name(self.database)
-            return [CreateTable(name, None, keep_existing=keep_existing, left_out=SEQUENCE)]
+            return [CreateTableStatement(name, None, keep_existing=keep_existing, left_out=SEQUENCE)]
         if not words.take("TABLE"):
             return []  # views, indexes, temporary tables, routines
         made = self.created()
-        return [DropTables((made.name,)), made] if replaces else [made]
+        return [DropTablesStatement((made.name,)), made] if replaces else [made]
 
-    def created(self) -> CreateTable:
+    def created(self) -> CreateTableStatement:
         words = self.words
         keep_existing = words.take("IF", "NOT", "EXISTS")
         self.subject = name = words.table_name(self.database)
         if words.take("LIKE"):
-            return CreateTable(name, None, like=words.table_name(self.database), keep_existing=keep_existing)
+            return CreateTableStatement(name, None, like=words.table_name(self.database), keep_existing=keep_existing)
         if words.at("(", "LIKE"):
             words.take("(", "LIKE")
-            return CreateTable(name, None, like=words.table_name(self.database), keep_existing=keep_existing)
+            return CreateTableStatement(name, None, like=words.table_name(self.database), keep_existing=keep_existing)
         body = words.brackets() if words.at("(") and not words.at("(", "SELECT") else None
         options = self.words.part(self.words.tokens[self.words.place :])
         if options.contains("WITH", "SYSTEM", "VERSIONING"):
-            return CreateTable(name, None, keep_existing=keep_existing, left_out=SYSTEM_VERSIONED)
+            return CreateTableStatement(name, None, keep_existing=keep_existing, left_out=SYSTEM_VERSIONED)
         charset, comment, selects = self.table_options()
         columns, key = self.columns(body or [])
         if selects or body is None:
             # The columns come from the SELECT; a row-based binlog never contains such a statement.
-            return CreateTable(name, None, keep_existing=keep_existing)
-        return CreateTable(name, columns, key, None, charset, comment, keep_existing)
+            return CreateTableStatement(name, None, keep_existing=keep_existing)
+        return CreateTableStatement(name, columns, key, None, charset, comment, keep_existing)
 
     def table_options(self) -> tuple[str | None, str | None, bool]:
         """Return character set and comment after the columns, and whether a SELECT follows."""
@@ -208,21 +215,21 @@ class _Reader:
         words.take("NOWAIT")
         rest = words.rest()
         changes, renamed = parse_changes(rest, name, mariadb=self.mariadb)
-        found: list[Statement] = [AlterTable(name, tuple(changes))] if changes else []
-        return [*found, RenameTables(((name, renamed),))] if renamed else found
+        found: list[Statement] = [AlterTableStatement(name, tuple(changes))] if changes else []
+        return [*found, RenameTablesStatement(((name, renamed),))] if renamed else found
 
     def drop(self) -> list[Statement]:
         words = self.words
         if words.take_any("DATABASE", "SCHEMA"):
             words.take("IF", "EXISTS")
-            return [DropDatabase(words.name())]
+            return [DropDatabaseStatement(words.name())]
         if not words.take_any("TABLE", "TABLES"):
             return []
         words.take("IF", "EXISTS")
         names = [words.table_name(self.database)]
         while words.take(","):
             names.append(words.table_name(self.database))
-        return [DropTables(tuple(names))]
+        return [DropTablesStatement(tuple(names))]
 
     def rename(self) -> list[Statement]:
         words = self.words
@@ -238,7 +245,7 @@ class _Reader:
             pairs.append((old, words.table_name(self.database)))
             if not words.take(","):
                 break
-        return [RenameTables(tuple(pairs))]
+        return [RenameTablesStatement(tuple(pairs))]
 
     def database_charset(self, database: str) -> list[Statement]:
         words = self.words
@@ -256,10 +263,10 @@ class _Reader:
 def subjects(statement: Statement) -> list[Name]:
     """Return the tables that the statement names; the tables of a whole database are not listed."""
     match statement:
-        case DropTables(names):
+        case DropTablesStatement(names):
             return list(names)
-        case RenameTables(pairs):
+        case RenameTablesStatement(pairs):
             return [name for pair in pairs for name in pair]
-        case DropDatabase() | DatabaseCharset():
+        case DropDatabaseStatement() | DatabaseCharset():
             return []
     return [statement.name]

@@ -51,17 +51,17 @@ class Tables:
     def apply(self, statement: ddl.Statement) -> list[TableChange]:
         """Apply a statement to the definitions and return its effects on tables."""
         match statement:
-            case ddl.CreateTable():
+            case ddl.CreateTableStatement():
                 return self._create(statement)
-            case ddl.AlterTable():
+            case ddl.AlterTableStatement():
                 return self._alter(statement)
-            case ddl.RenameTables():
+            case ddl.RenameTablesStatement():
                 return self._rename(statement)
-            case ddl.DropTables(names):
+            case ddl.DropTablesStatement(names):
                 return [self._drop(name) for name in names]
-            case ddl.TruncateTable(name):
+            case ddl.TruncateTableStatement(name):
                 return [TableChange("truncate", name, self.known.get(name))]
-            case ddl.DropDatabase(database):
+            case ddl.DropDatabaseStatement(database):
                 gone = [name for name in self.known if name[0] == database]
                 self.charsets.pop(database, None)
                 return [self._drop(name) for name in gone]
@@ -72,7 +72,7 @@ class Tables:
                 self.known.pop(name, None)
                 return [TableChange("unclear", name, detail=reason)]
 
-    def _create(self, statement: ddl.CreateTable) -> list[TableChange]:
+    def _create(self, statement: ddl.CreateTableStatement) -> list[TableChange]:
         name = statement.name
         if statement.keep_existing and name in self.known:
             return []
@@ -103,7 +103,7 @@ class Tables:
         self.known.pop(name, None)
         return TableChange("drop", name)
 
-    def _rename(self, statement: ddl.RenameTables) -> list[TableChange]:
+    def _rename(self, statement: ddl.RenameTablesStatement) -> list[TableChange]:
         before = set(self.known)
         changes: list[TableChange] = []
         for old, new in statement.pairs:
@@ -115,7 +115,7 @@ class Tables:
             changes.append(TableChange("swap" if swapped else "rename", new, definition, old))
         return changes
 
-    def _alter(self, statement: ddl.AlterTable) -> list[TableChange]:
+    def _alter(self, statement: ddl.AlterTableStatement) -> list[TableChange]:
         table = self.known.get(statement.name)
         moves = [change for change in statement.changes if isinstance(change, alter.RowsMoved)]
         moved = [change for move in moves for change in self._moved(statement.name, move)]

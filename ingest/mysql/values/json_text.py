@@ -22,12 +22,12 @@ def json_text(raw: bytes) -> str | None:
     if not raw:
         return None
     try:
-        return _Document(raw).value(raw[0], 1, 0)
+        return _BinaryDocument(raw).value(raw[0], 1, 0)
     except (struct.error, IndexError, KeyError) as error:
         raise ValueError("the JSON value is truncated") from error
 
 
-class _Document:
+class _BinaryDocument:
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
         # In a valid document every value has separate bytes; a forged one may refer to the same bytes again and again.

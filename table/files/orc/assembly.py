@@ -16,8 +16,8 @@ from penstock.table.orc_metadata.protobuf import Message
 from penstock.table.orc_metadata.tail import (
     HEADER,
     INDEX_STREAMS,
-    Kind,
     OrcTail,
+    OrcType,
     Part,
     Stream,
     stream_message,
@@ -106,7 +106,7 @@ class OrcAssembly:
         if column not in self._char_lengths:
             return type_
         changed = Message(list(type_.fields))
-        changed.put(1, Kind.CHAR)
+        changed.put(1, OrcType.CHAR)
         changed.put(4, self._char_lengths[column])
         return changed
 

@@ -23,8 +23,8 @@ from penstock.table.orc_metadata.protobuf import Message
 from penstock.table.orc_metadata.tail import (
     HEADER,
     INDEX_STREAMS,
-    Kind,
     OrcTail,
+    OrcType,
     Stream,
     stream_message,
     stripe_message,
@@ -106,10 +106,10 @@ def with_seconds(tail: OrcTail) -> SplicedFile:
 
 
 def _as_integer(type_: Message) -> Message:
-    if type_.integer(1) not in (Kind.TIMESTAMP, Kind.INSTANT):
+    if type_.integer(1) not in (OrcType.TIMESTAMP, OrcType.INSTANT):
         return type_
     changed = Message(list(type_.fields))
-    changed.put(1, Kind.LONG)
+    changed.put(1, OrcType.LONG)
     return changed
 
 

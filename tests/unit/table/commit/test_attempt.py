@@ -13,7 +13,7 @@ from penstock.errors import CommitConflict, StoreError
 from penstock.storage.base import Storage
 from penstock.storage.environment import seeded
 from penstock.table.commit.attempt import Retries, commit_snapshot
-from penstock.table.commit.changes import Changes, append_half
+from penstock.table.commit.changes import CommitChanges, append_half
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.identity import Identity
 from penstock.table.handle import Table
@@ -127,7 +127,7 @@ def test_a_lost_reply_and_a_faster_writer(tmp_path: Path, put: Callable[[], Put]
     check_invariants(table)
 
 
-def adding(messages: list[CommitMessage]) -> Changes:
+def adding(messages: list[CommitMessage]) -> CommitChanges:
     from penstock.table.commit.changes import append_half
 
     return append_half(messages)
@@ -137,7 +137,7 @@ def test_a_conflict_after_an_uncertain_put_deletes_nothing(tmp_path: Path) -> No
     table = new_table(tmp_path)
     changes, late = adding(prepared(table, 1)), Late(before=99)
 
-    def check(latest: Snapshot | None, first: bool) -> Changes:
+    def check(latest: Snapshot | None, first: bool) -> CommitChanges:
         if first:
             return changes
         raise CommitConflict("a rule that sees another table than before")
@@ -155,7 +155,7 @@ def test_a_conflict_is_certain_once_another_snapshot_has_the_id(tmp_path: Path) 
     table = new_table(tmp_path)
     changes, late = adding(prepared(table, 1)), Late(before=99)
 
-    def check(latest: Snapshot | None, first: bool) -> Changes:
+    def check(latest: Snapshot | None, first: bool) -> CommitChanges:
         if first:
             return changes
         raise CommitConflict("a rule")
@@ -233,7 +233,7 @@ def test_an_expired_snapshot_is_not_created_again(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError):
         commit_snapshot(
-            with_puts(table, put), Identity("job", 1), RETRIES, lambda latest, first: Changes(CommitKind.APPEND)
+            with_puts(table, put), Identity("job", 1), RETRIES, lambda latest, first: CommitChanges(CommitKind.APPEND)
         )
 
 
@@ -306,7 +306,7 @@ def test_a_commit_whose_base_expires_is_retried_on_the_newest_snapshot(tmp_path:
     messages = prepared(table, 1)
     other = Table(table.store)
 
-    def overtaken(latest: Snapshot | None, first: bool) -> Changes:
+    def overtaken(latest: Snapshot | None, first: bool) -> CommitChanges:
         if first:  # another job commits, and expires the snapshot that this attempt is about to read
             with other.writer(commit_user="other") as writer:
                 writer.write(rows(table, (2, "y", None)))

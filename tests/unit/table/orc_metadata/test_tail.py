@@ -13,7 +13,7 @@ from penstock.errors import TableCorrupt
 from penstock.table.files.orc.reader import read
 from penstock.table.meta.container import REQUIRED, RecordShape, read_records
 from penstock.table.orc_metadata.protobuf import Message
-from penstock.table.orc_metadata.tail import Kind, OrcTail
+from penstock.table.orc_metadata.tail import OrcTail, OrcType
 from penstock.table.values.types import Field, parse_type
 
 FIELDS = [Field(0, "d", parse_type("DECIMAL(10, 2)")), Field(1, "l", parse_type({"type": "ARRAY", "element": "INT"}))]
@@ -47,22 +47,22 @@ def rows_of(file: Path) -> list[dict[str, object]]:
 
 
 def test_the_file_is_written_back_unchanged(file: Path) -> None:
-    with_type(file, Kind.DECIMAL)
+    with_type(file, OrcType.DECIMAL)
     assert rows_of(file) == [{"d": Decimal("1.50"), "l": [1, 2]}]
 
 
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        (Kind.DECIMAL, [(5, 200)]),
-        (Kind.DECIMAL, [(5, 0)]),
-        (Kind.DECIMAL, [(6, 40)]),
-        (Kind.DECIMAL, [(1, 99)]),
-        (Kind.LIST, [(2, 0)]),
-        (Kind.LIST, [(2, 99)]),
-        (Kind.LIST, [(1, Kind.MAP)]),
-        (Kind.LIST, [(1, Kind.UNION)]),
-        (Kind.STRUCT, [(1, Kind.LIST)]),
+        (OrcType.DECIMAL, [(5, 200)]),
+        (OrcType.DECIMAL, [(5, 0)]),
+        (OrcType.DECIMAL, [(6, 40)]),
+        (OrcType.DECIMAL, [(1, 99)]),
+        (OrcType.LIST, [(2, 0)]),
+        (OrcType.LIST, [(2, 99)]),
+        (OrcType.LIST, [(1, OrcType.MAP)]),
+        (OrcType.LIST, [(1, OrcType.UNION)]),
+        (OrcType.STRUCT, [(1, OrcType.LIST)]),
     ],
 )
 def test_impossible_types_are_refused(file: Path, kind: int, changes: list[tuple[int, int]]) -> None:
@@ -74,7 +74,7 @@ def test_impossible_types_are_refused(file: Path, kind: int, changes: list[tuple
 def test_a_manifest_with_such_a_footer_is_refused_by_its_name(file: Path) -> None:
     shape = RecordShape(lambda d: d, {"d": REQUIRED})
     assert read_records(file.read_bytes(), shape, "manifest/m", {}) == [Decimal("1.50")]
-    with_type(file, Kind.DECIMAL, (5, 200))
+    with_type(file, OrcType.DECIMAL, (5, 200))
     with pytest.raises(TableCorrupt, match="metadata of an ORC file") as caught:
         read_records(file.read_bytes(), shape, "manifest/m", {"snapshot": 3})
     assert (caught.value.facts["file"], caught.value.facts["snapshot"]) == ("manifest/m", 3)

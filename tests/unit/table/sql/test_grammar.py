@@ -23,7 +23,7 @@ from penstock.table.sql.grammar import read_statement, script_parts
 from penstock.table.sql.row_statements import Delete, Insert, Merge, MergeClause, Update
 from penstock.table.sql.statements import (
     AlterTable,
-    Call,
+    CallProcedure,
     CreateCatalog,
     CreateDatabase,
     CreateTable,
@@ -134,7 +134,7 @@ def test_columns_have_defaults_comments_and_keys() -> None:
         ("DESC EXTENDED d.t", Describe(("d", "t"))),
         ("DESCRIBE DATABASE d", Describe(("d",), database=True)),
         ("TABLE t", SqlQuery("SELECT * FROM t")),
-        ("CALL sys.create_tag('d.t', tag => 'x')", Call("create_tag", ("'d.t'",), {"tag": "'x'"})),
+        ("CALL sys.create_tag('d.t', tag => 'x')", CallProcedure("create_tag", ("'d.t'",), {"tag": "'x'"})),
         ("INSERT INTO t (a, b) VALUES (1, ')')", Insert(("t",), "VALUES (1, ')')", columns=("a", "b"))),
         ("INSERT INTO t (SELECT 1)", Insert(("t",), "(SELECT 1)")),
         ("INSERT INTO t BY NAME SELECT 1 AS a", Insert(("t",), "SELECT 1 AS a", by_name=True)),

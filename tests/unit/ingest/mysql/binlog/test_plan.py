@@ -16,7 +16,7 @@ from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, RangePlanner
 from penstock.ingest.mysql.binlog.range_cutter import LogRange
 from penstock.ingest.mysql.binlog.read import range_batches
 from penstock.ingest.mysql.ddl.history import SchemaHistory
-from penstock.ingest.mysql.ddl.statements import RenameTables, TruncateTable
+from penstock.ingest.mysql.ddl.statements import RenameTablesStatement, TruncateTableStatement
 from penstock.ingest.mysql.position import LogPosition
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 
@@ -119,7 +119,7 @@ def test_ranges_of_a_log_without_names_are_read_with_the_history_s_part(log: str
 
 def test_a_barrier_gets_a_separate_plan() -> None:
     def barrier(statement: object) -> bool:
-        return isinstance(statement, RenameTables | TruncateTable)
+        return isinstance(statement, RenameTablesStatement | TruncateTableStatement)
 
     log = "mysql-plain"
     plans = all_plans(log, PlanLimits(), SchemaHistory(), 1 << 20, is_barrier=barrier)

@@ -15,7 +15,7 @@ from penstock.ingest.mysql.binlog.query import Query, parse_query
 from penstock.ingest.mysql.binlog.segment import QUERY
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
-from penstock.ingest.mysql.ddl.statements import AlterTable, parse_ddl
+from penstock.ingest.mysql.ddl.statements import AlterTableStatement, parse_ddl
 from penstock.ingest.mysql.ddl_effects import renames_column
 from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
@@ -243,7 +243,7 @@ def test_both_ways_to_rename_a_column_are_one_change_also_where_only_the_case_di
     history = SchemaHistory()
     ddl(history, "CREATE TABLE t (a INT)", 100)
     (statement,) = parse_ddl(Query(sql, "d", ansi_quotes=False, backslash_escapes=True), mariadb=False)
-    assert isinstance(statement, AlterTable)
+    assert isinstance(statement, AlterTableStatement)
     assert any(map(renames_column, statement.changes)) == bool(pairs)  # ends the batch where renames are followed
     (change,) = ddl(history, sql, 200)
     assert change.renamed_columns == pairs

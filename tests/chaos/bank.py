@@ -61,6 +61,7 @@ class Bank:
         pairs = {"--kafka-conf": kafka, "--table-conf": OPTIONS}
         return [
             *("kafka-sync-database", "--warehouse", f"{self.folder}/warehouse", "--database", "bank"),
+            *("--include-keyless", "append"),
             *("--name", "bank", "--checkpoint", f"{self.folder}/checkpoint", "--master", self.master),
             *("--max-batch-rows", "60", "--trigger", "100ms"),
             *(word for flag, conf in pairs.items() for key, value in conf.items() for word in (flag, f"{key}={value}")),

@@ -145,6 +145,7 @@ def spec(shop: Shop, broker: Broker, topic: str) -> PipelineSpec:
         "per-table": {f"ods.{name}": options for name, options in TABLES.items()},
         "multiple-table-partition-keys": {"moving": ["name"]},
         "sync-primary-keys-from-source-schema": "true",
+        "no-primary-key": "append",
     }
     made = shop.spec(sink=sink)
     return made.model_validate({**made.model_dump(by_alias=True), "source": source})

@@ -97,7 +97,8 @@ class KafkaSource:
         return read_range(settings.properties, range_, extras=settings.extras, accept_gap=settings.accept_gap)
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
-        at = _flat(offsets.get("offsets", {}))
+        # Without offsets, as a new pipeline has none, it reads from where its startup mode begins.
+        at = _flat(offsets.get("offsets", {})) if offsets else self._startup_offsets(self._partitions()[0])
         ends = self._cluster.latest(at)
         return {f"{topic}/{partition}": ends[topic, partition] - offset for (topic, partition), offset in at.items()}
 

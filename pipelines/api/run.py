@@ -89,7 +89,7 @@ def run_here(
             running.run()
         parking = job.parking()
         done = summary(watch) | {"parked": sorted(parking.tables)}
-        log.info("event=ended pipeline=%s batch=%s rows=%d", job.name, done["batch"], watch.facts.get("rows", 0))
+        log.info("event=ended pipeline=%s batch=%s records=%d", job.name, done["batch"], watch.facts.get("rows", 0))
         if found is None:
             _offer_faster_start()
         on_summary(done)
@@ -143,9 +143,14 @@ def check_writable(folder: CheckpointFolder) -> None:
 
 
 def summary(watch: RunMonitor) -> dict[str, object]:
+    """Return what a run did. `records` are counted as they came, before changes of one key were merged.
+
+    `rows` is the older name of `records`.
+    """
     facts = watch.facts
-    rows = {table: one["rows"] for table, one in facts["tables"].items()}
-    return {"pipeline": watch.name, "batch": facts.get("batch"), "rows": rows, "bad": facts.get("bad", 0)}
+    records = {table: one["rows"] for table, one in facts["tables"].items()}
+    done = {"pipeline": watch.name, "batch": facts.get("batch"), "records": records, "rows": records}
+    return done | {"bad": facts.get("bad", 0)}
 
 
 @contextmanager
@@ -170,6 +175,7 @@ def watched(spec: PipelineSpec, running: JobRun) -> Iterator[RunMonitor]:
         letters=job.on_bad.table,
         lag_unit=connector.capabilities.lag_unit,
         look_seconds=connector.look_seconds(spec.source),
+        initial=job.source.initial_offsets,
     )
     running.on_batch = watch.on_batch
     with observed(spec, watch), watch:

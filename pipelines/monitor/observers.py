@@ -81,13 +81,14 @@ def _served(spec: PipelineSpec, watch: RunMonitor, stack: ExitStack) -> Observer
 
 
 def _log_backlog(spec: PipelineSpec, watch: RunMonitor) -> None:
-    """Log how many records a pipeline that continues has to read, as nothing else is shown until its first commit."""
+    """Log how many records a pipeline has to read, as nothing else is shown until its first commit."""
     reached = watch.folder.progress().offsets
-    if connector(spec).capabilities.lag_unit != RECORDS or reached is None:
+    follows_tables = reached is None and spec.pipeline.resume_from_tables  # which is known once they were examined
+    if connector(spec).capabilities.lag_unit != RECORDS or follows_tables:
         return
     try:
         with patience(0.0):
-            lag = watch.source.lag(reached)
+            lag = watch.source.lag(watch.initial() if reached is None else reached)
     except PenstockError as error:
         log.warning("event=no_backlog reason=%s", error.message)
         return

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -66,6 +66,7 @@ class RunMonitor:
     letters: str | None = None  # the dead-letter table
     look_seconds: float = LOOK_SECONDS
     lag_unit: str = RECORDS
+    initial: Callable[[], Offsets] = dict  # the offsets where the first batch of a new checkpoint begins
     _facts: dict[str, Any] = field(default_factory=dict)
     _schemas: dict[str, int] = field(default_factory=dict)
     _end: Offsets | None = None

@@ -62,7 +62,7 @@ def test_a_pipeline_in_python_runs_in_the_session_it_is_given_and_leaves_it_aliv
         }
     )
     done = pipeline.run(until_caught_up=True, session=spark)
-    assert (done["rows"], done["parked"]) == ({"ods.orders": 1}, [])
+    assert (done["records"], done["rows"], done["parked"]) == ({"ods.orders": 1}, {"ods.orders": 1}, [])
     shop.put("2.json", insert("orders", {"id": 2, "name": "b"}))
     # Threads that get no signals may run a pipeline too.
     told: list[dict[str, object]] = []

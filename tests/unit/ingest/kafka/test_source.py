@@ -81,6 +81,17 @@ def test_a_first_batch_begins_where_the_startup_mode_says(startup: StartOffsets,
     assert spans(kafka, end, later) == [("t/0", 9, 12)]
 
 
+@pytest.mark.parametrize(
+    ("startup", "records"),
+    [(EARLIEST, 8), (StartOffsets("latest-offset"), 0), (StartOffsets("timestamp", millis=6), 4)],
+)
+def test_the_lag_of_a_new_pipeline_is_counted_from_where_its_startup_mode_begins(
+    startup: StartOffsets, records: int
+) -> None:
+    kafka = source(Cluster({("t", 0): (2, 10)}), startup)
+    assert kafka.lag(kafka.initial_offsets()) == {"t/0": records}
+
+
 def test_group_offsets_of_a_group_that_committed_are_the_beginning() -> None:
     kafka = source(Cluster({("t", 0): (0, 9)}, {("t", 0): 4}), StartOffsets("group-offsets"))
     assert spans(kafka, {}, kafka.latest_offsets({}, NO_LIMIT)) == [("t/0", 4, 9)]

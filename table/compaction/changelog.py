@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, is_retract
-from penstock.table.merge.aggregates.identity import identities
+from penstock.table.merge.engine_rows import identities
 from penstock.table.merge.key_groups import KIND, SEQUENCE, KeyGroups, kinds_of, whole
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.options.changelogs import (

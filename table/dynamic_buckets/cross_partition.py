@@ -20,8 +20,14 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.dynamic_buckets.assigner import BucketAllocator
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.dynamic_buckets.index_runs import UNKNOWN, KeyRun, bucket_of, partition_of, places_of
-from penstock.table.dynamic_buckets.key_index import KeyIndex, Overlay
-from penstock.table.dynamic_buckets.keyed_rows import KeyedRows, PlacedRows, fingerprint_codes, number_pairs
+from penstock.table.dynamic_buckets.key_index import (
+    KeyedRows,
+    KeyIndex,
+    Overlay,
+    PlacedRows,
+    fingerprint_codes,
+    number_pairs,
+)
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.merge.spec import MergeEngine, MovedKey
 from penstock.table.meta.store import TableStore

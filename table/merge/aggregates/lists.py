@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.merge.aggregates.function import Inputs
-from penstock.table.merge.aggregates.identity import combined, identities
-from penstock.table.merge.engine_rows import valid_rows
+from penstock.table.merge.engine_rows import combined, identities, valid_rows
 from penstock.table.values.buffers import Flags, Ints, fixed_values
 from penstock.table.values.types import ArrayType, DataType, MapType, RowType
 

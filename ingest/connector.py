@@ -20,8 +20,7 @@ from penstock.storage.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
-    from penstock.ingest.decoded_source import ChangeSource
-    from penstock.ingest.fetched_chunk import Extra
+    from penstock.ingest.decoded_source import ChangeSource, Extra
     from penstock.ingest.source import ComparableSource
 
 TableName: TypeAlias = tuple[str, str]  # database and table

@@ -1,16 +1,61 @@
-"""A source of messages combined with their format: ranges of undecoded bytes become decoded changes."""
+"""The chunks that a source of messages fetches, and a source that decodes them by a message format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
 
 from penstock.formats import decode
-from penstock.formats.change import DecodeOptions, DecodeResult
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 from penstock.formats.debezium.schema_registry import SchemaRegistry
-from penstock.ingest.fetched_chunk import FetchedMessages, joined
 from penstock.ingest.source import Barrier, Limit, Offsets, Range, Source
+
+# parts of a record that are fetched only if requested, because they cost time
+Extra: TypeAlias = Literal["key", "timestamp", "headers"]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedMessages:
+    """Messages of one partition in order; `topic` is the file's name if files are read.
+
+    Parts that were not requested are None.
+    """
+
+    topic: str
+    partition: int
+    messages: Messages
+    size: int  # bytes of all values
+    headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None = None
+    timestamp_types: Sequence[int] | None = None
+    format: str | None = None  # the name of the messages' format, once they are decoded
+
+
+def joined(parts: Sequence[FetchedMessages]) -> FetchedMessages:
+    """Return consecutive chunks as one; a single chunk is returned unchanged."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    messages = [part.messages for part in parts]
+    times = [message.timestamps for message in messages if message.timestamps is not None]
+    return FetchedMessages(
+        first.topic,
+        first.partition,
+        Messages(
+            values=[value for message in messages for value in message.values],
+            offsets=np.concatenate([message.offsets for message in messages]),
+            keys=None if first.messages.keys is None else [key for message in messages for key in message.keys or ()],
+            timestamps=np.concatenate(times) if times else None,
+        ),
+        sum(part.size for part in parts),
+        headers=None if first.headers is None else [header for part in parts for header in part.headers or ()],
+        timestamp_types=None
+        if first.timestamp_types is None
+        else [one for part in parts for one in part.timestamp_types or ()],
+    )
+
 
 # The cost per row falls with the number of rows of the same table in a chunk. If chunks have fewer than FEW rows per
 # table, as in topics with many tables, they are joined until they have WIDE_ROWS or WIDE_BYTES.

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import PositionLost, SourceError, StoreError
 from penstock.formats.change import Messages
-from penstock.ingest.fetched_chunk import FetchedMessages
+from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.files.ledger import FoundFile, Ledger
 from penstock.ingest.source import Limit, Offsets, Range, cut, piece_size
 from penstock.storage.base import Storage

@@ -19,8 +19,7 @@ from penstock.ingest.connector import (
 from penstock.ingest.kafka.config import KafkaConfig, KafkaStartup, specific_offsets
 
 if TYPE_CHECKING:
-    from penstock.ingest.decoded_source import DecodedSource
-    from penstock.ingest.fetched_chunk import Extra
+    from penstock.ingest.decoded_source import DecodedSource, Extra
     from penstock.ingest.kafka.settings import KafkaSettings
     from penstock.ingest.kafka.source import KafkaSource
 
@@ -38,7 +37,7 @@ class KafkaConnector(Connector[KafkaConfig]):
     def open(self, config: KafkaConfig, request: SourceRequest) -> DecodedSource:
         from penstock.formats import format_named
         from penstock.ingest.decoded_source import DecodedSource
-        from penstock.ingest.kafka.registry_settings import RegistrySettings
+        from penstock.ingest.kafka.settings import RegistrySettings
 
         value_format, registry = format_named(config.value_format), RegistrySettings.of(config.schema_registry)
         if value_format.needs_registry and registry is None:

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from penstock.errors import PositionLost, SourceError
 from penstock.formats.change import Messages
-from penstock.ingest.fetched_chunk import Extra, FetchedMessages
+from penstock.ingest.decoded_source import Extra, FetchedMessages
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, broker_error, is_passing, is_unknown_topic, patiently
 from penstock.ingest.kafka.client import REQUEST_SECONDS, consumer
 from penstock.ingest.source import Range

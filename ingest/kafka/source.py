@@ -15,7 +15,7 @@ from dataclasses import replace
 from confluent_kafka import KafkaException
 
 from penstock.errors import ConfigError
-from penstock.ingest.fetched_chunk import FetchedMessages
+from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.kafka.cluster import KafkaCluster, Place
 from penstock.ingest.kafka.lost_records import gap_ends, recreated_topics
 from penstock.ingest.kafka.read import read_range

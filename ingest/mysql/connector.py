@@ -24,9 +24,8 @@ from penstock.ingest.source import Offsets
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
-    from penstock.ingest.mysql.comparison import MySqlComparison
     from penstock.ingest.mysql.settings import FollowSettings
-    from penstock.ingest.mysql.source import MySqlSource
+    from penstock.ingest.mysql.source import MySqlComparison, MySqlSource
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
     capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=LOG_BYTES)
 
     def settings(self, config: MySqlConfig, request: SourceRequest) -> FollowSettings:
-        from penstock.ingest.mysql.follow_settings import follow_settings
+        from penstock.ingest.mysql.settings import follow_settings
 
         return follow_settings(config, request)
 
@@ -125,9 +124,9 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
 
     def resume_point(self, config: MySqlConfig, request: SourceRequest, reached: Offsets) -> str | None:
         from penstock.ingest.mysql.binlog.resume import resume
-        from penstock.ingest.mysql.follow_settings import server_address
         from penstock.ingest.mysql.offsets import Progress
         from penstock.ingest.mysql.server.connection import connected, server_facts
+        from penstock.ingest.mysql.settings import server_address
 
         if "server" not in reached:
             return None
@@ -136,14 +135,14 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
             return str(resume(connection, server_facts(connection), progress.log, progress.server).start)
 
     def comparable(self, config: MySqlConfig, request: SourceRequest) -> MySqlComparison:
-        from penstock.ingest.mysql.comparison import MySqlComparison
+        from penstock.ingest.mysql.source import MySqlComparison
 
         return MySqlComparison(self.open(config, request))
 
     def warnings(self, config: MySqlConfig) -> list[str]:
-        from penstock.ingest.mysql.follow_settings import server_address
         from penstock.ingest.mysql.server.checks import check_retention
         from penstock.ingest.mysql.server.connection import connected
+        from penstock.ingest.mysql.settings import server_address
 
         with connected(replace(server_address(config), patience=0.0)) as connection:
             return [finding.problem for finding in check_retention(connection)]

@@ -15,8 +15,7 @@ from penstock.errors import PositionLost
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread, requested_tables
 from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, at_time, check_position, earliest, latest, resume, settled
-from penstock.ingest.mysql.captured_tables import captured_facts
-from penstock.ingest.mysql.chunk_plan import with_chunks
+from penstock.ingest.mysql.captured_tables import captured_facts, with_chunks
 from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.logged_ddl_rules import LoggedDdlRules
 from penstock.ingest.mysql.offsets import BatchContent, Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +13,71 @@ import pyarrow.compute as pc
 
 from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy, Int64s, SourceSchema
 from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.mysql.binlog.decode import Decoder
+from penstock.ingest.mysql.binlog.dump import dumping
+from penstock.ingest.mysql.binlog.event_stream import BLOCK_BYTES, DumpRequest
+from penstock.ingest.mysql.binlog.gtid import outside
 from penstock.ingest.mysql.binlog.options import BinlogOptions
-from penstock.ingest.mysql.binlog.read import read_range
+from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, HistoryPart
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.offsets import barrier_from, chunk_from, range_from
-from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.position import LogPosition, TransactionSet, transaction_set
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.snapshot.chunk_as_of import read_as_of
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.ingest.mysql.binlog.range_cutter import LogRange
+    from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.server.address import ServerAddress
+
+
+def read_range(
+    server: ServerAddress,
+    part: LogRange,
+    options: BinlogOptions,
+    server_id: int,
+    *,
+    oddities: Counter[str] | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[ChangeBatch]:
+    """Yield the changes of a range, over a separate connection and with a separate replica identity.
+
+    `pos` of a row is its event's position in the file and `sub` counts the rows at that position, so that (range, pos,
+    sub) is the order of the binlog. Called again it yields the same rows. Holds one block of the binlog and its decoded
+    rows in memory.
+    """
+    request = DumpRequest(LogPosition(part.file, part.start), server_id, until=part.until, block_bytes=block_bytes)
+    with dumping(server, request) as segments:
+        yield from range_batches(segments, part, options, oddities, block_bytes)
+
+
+def range_batches(
+    segments: Iterable[Segment],
+    part: LogRange,
+    options: BinlogOptions,
+    oddities: Counter[str] | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[ChangeBatch]:
+    """Yield the changes of a range from given segments."""
+    decoder = Decoder(options, Counter() if oddities is None else oddities)
+    known: TransactionSet | None = None
+    open_is_known, first = False, True
+    for segment in segments:
+        if first:
+            first = False
+            known = transaction_set(part.known, mariadb=segment.mariadb) if part.known else None
+            for body in part.maps:
+                decoder.remember_map(body, mariadb=segment.mariadb)
+        if known is not None:
+            keep, open_is_known = outside(known, segment, open_is_known)
+            segment = segment.chosen(keep)
+        for plain in unpacked(segment, block_bytes):
+            yield from decoder.decode(plain)
+
 
 _ROW_BITS = 24  # bits for the row number within an event; a log file has less than 2^39 bytes
 CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", "ignored"

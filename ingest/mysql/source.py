@@ -1,4 +1,4 @@
-"""A MySQL or MariaDB server as a `ChangeSource`.
+"""A MySQL or MariaDB server as a `ChangeSource`, and its tables as of a binlog position, to compare them with targets.
 
 Offsets are a `Progress`: the binlog position, the tables still to be read, and the complete content of the batch, so
 that a batch planned once is the same however often it is read.
@@ -6,23 +6,28 @@ that a batch planned once is the same however often it is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import SourceError
-from penstock.formats.change import DecodeOptions
+from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.mysql.captured_tables import captured_facts
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
+from penstock.ingest.mysql.definition import NETWORK_BYTES, schema_of
 from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.offsets import BatchContent, Progress, barrier_json, chunk_json, range_json
 from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.position import LogPosition, file_number
 from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, IGNORED, LOG, MySqlRangeReader
+from penstock.ingest.mysql.server.catalog import definitions
 from penstock.ingest.mysql.server.connection import connected, log_files
 from penstock.ingest.mysql.settings import FollowSettings
-from penstock.ingest.mysql.types import NETWORK_BYTES
-from penstock.ingest.source import Offsets, Range, grouped
+from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
+from penstock.ingest.source import ComparisonPoint, Offsets, Range, grouped
 
 _LAST_FILE = "end.999999999"
 _WHOLE_TABLE_WEIGHT = 1 << 18  # of a table that is a single chunk, which is usually small
@@ -151,3 +156,60 @@ def _has_details(version: DefinitionVersion) -> bool:
         column.type.base in NETWORK_BYTES or (column.type.base == "tinyint" and column.type.size == 1)
         for column in version.definition.columns
     )
+
+
+_CHUNKS_AT_ONCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlComparison:
+    """A `ComparableSource`. Holds one chunk in memory."""
+
+    source: MySqlSource
+
+    def tables(self) -> list[SourceSchema]:
+        settings = self.source.settings
+        with connected(settings.server) as connection:
+            names = [table.name for table in captured_facts(connection, settings)]
+            return [schema_of(definition) for definition in definitions(connection, names).values()]
+
+    def newest(self, reached: Sequence[Offsets]) -> ComparisonPoint | None:
+        found = [(Progress.from_json(one), one) for one in reached if "server" in one]
+        if not found:
+            return None
+        progress, offsets = max(found, key=lambda one: one[0].log.order)
+        settled = progress.settle is None or not progress.log.is_before(progress.settle)
+        if progress.reads_tables or progress.unsettled or not settled:
+            raise SourceError(
+                "the snapshots of some tables are still being read: they can be compared once the binlog has passed"
+                " their position",
+                position=progress.log,
+                settles_at=progress.settle,
+                hint="verify again after the next batches",
+                retryable=True,
+            )
+        return ComparisonPoint(offsets, str(progress.log))
+
+    def rows_at(self, table: SourceSchema, point: ComparisonPoint) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
+        settings, progress = self.source.settings, Progress.from_json(point.offsets)
+        known = self.source.definitions_for(progress)
+        with connected(settings.server) as connection:
+            facts = {one.name: one for one in captured_facts(connection, settings)}
+            cursor = start_chunks(connection, facts[str(table.database), str(table.table)], settings.chunks)
+            while not cursor.done:
+                chunks, cursor = next_chunks(connection, cursor, _CHUNKS_AT_ONCE)
+                for chunk in chunks:
+                    start = {CHUNK: chunk_json(chunk), "as_of": progress.log.to_json(), **known}
+                    yield from self._chunk(start)
+
+    def _chunk(self, start: Mapping[str, Any]) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
+        oddities: Counter[str] = Counter()
+        last: ChangeBatch | None = None
+        for part in MySqlRangeReader(self.source.settings, start, DecodeOptions()).chunks():
+            oddities.update(part.decoded.skipped)
+            for batch in part.decoded.batches:
+                if last is not None:
+                    yield last, {}
+                last = batch
+        if last is not None:  # counts of nulled values come with the last rows
+            yield last, oddities

@@ -113,10 +113,9 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
             return {one.name: one.rows for one in source.planner.captured(connection)}
 
     def resume_point(self, config: PostgresConfig, request: SourceRequest, reached: Offsets) -> str | None:
-        from penstock.ingest.postgres.lsn import lsn_text
         from penstock.ingest.postgres.offsets import PgProgress
         from penstock.ingest.postgres.server.connection import connected
-        from penstock.ingest.postgres.server.slot import require_slot
+        from penstock.ingest.postgres.server.slot import lsn_text, require_slot
         from penstock.ingest.postgres.settings import server_address
 
         if "server" not in reached:

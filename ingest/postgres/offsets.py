@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.catalog import TableName
+from penstock.ingest.postgres.server.slot import lsn_text, parse_lsn
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier, Offsets
 

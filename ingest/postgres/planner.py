@@ -16,12 +16,18 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError, PositionLost, SchemaConflict, SourceError
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, MAX_CHUNKS, log_reread, requested_tables
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
-from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import TableFacts, TableName, list_tables
+from penstock.ingest.postgres.server.checks import wait_for_standbys
 from penstock.ingest.postgres.server.connection import connected
-from penstock.ingest.postgres.server.slot import create_slot, require_slot, slot_facts, sound_position
-from penstock.ingest.postgres.server.visibility import wait_for_standbys
+from penstock.ingest.postgres.server.slot import (
+    create_slot,
+    lsn_text,
+    parse_lsn,
+    require_slot,
+    slot_facts,
+    sound_position,
+)
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk, cut_chunk, first_chunk
 from penstock.ingest.source import Barrier, Limit
 

@@ -15,12 +15,10 @@ from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
 from penstock.ingest.postgres.log.stream import LogRange, streamed
 from penstock.ingest.postgres.log.unchanged import completed
-from penstock.ingest.postgres.lsn import parse_lsn
 from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected
-from penstock.ingest.postgres.server.slot import free_slot, require_slot
-from penstock.ingest.postgres.snapshot.chunks import KeyChunk
-from penstock.ingest.postgres.snapshot.read import read_chunk
+from penstock.ingest.postgres.server.slot import free_slot, parse_lsn, require_slot
+from penstock.ingest.postgres.snapshot.chunks import KeyChunk, read_chunk
 from penstock.ingest.source import Barrier
 
 if TYPE_CHECKING:

@@ -14,13 +14,12 @@ from penstock.errors import PenstockError
 from penstock.formats.change import DecodeOptions
 from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
-from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.offsets import PgProgress
 from penstock.ingest.postgres.planner import PgPlanner
 from penstock.ingest.postgres.read_range import BARRIERS, CHUNK, LOG, PgRangeReading
 from penstock.ingest.postgres.server.catalog import relations
 from penstock.ingest.postgres.server.connection import connected
-from penstock.ingest.postgres.server.slot import confirm
+from penstock.ingest.postgres.server.slot import confirm, lsn_text, parse_lsn
 from penstock.ingest.postgres.settings import PgSettings
 from penstock.ingest.source import Offsets, Range
 

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.formats.change import Messages
 from penstock.ingest.connectors import connector_of
-from penstock.ingest.decoded_source import DecodedSource
-from penstock.ingest.fetched_chunk import FetchedMessages
+from penstock.ingest.decoded_source import DecodedSource, FetchedMessages
 from penstock.ingest.source import Limit, Offsets, Range
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.local_runner import run_tasks, take_batch

@@ -12,8 +12,7 @@ from typing import Any
 from penstock.errors import ConfigError, did_you_mean
 from penstock.ingest.connector import Connector, Preparation, SourceRequest, TableName, TableSelection
 from penstock.ingest.connectors import connector_of
-from penstock.ingest.decoded_source import ChangeSource
-from penstock.ingest.fetched_chunk import Extra
+from penstock.ingest.decoded_source import ChangeSource, Extra
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.unmet_rules import check_rules
 from penstock.pipelines.ledger.batch_identity import shows_replay

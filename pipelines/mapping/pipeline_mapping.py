@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError, SchemaConflict
-from penstock.formats.canal.encode import canal_message
+from penstock.formats.canal.message import canal_message
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
-from penstock.ingest.fetched_chunk import FetchedMessages
+from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping import target_images
 from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
 from penstock.pipelines.mapping.new_tables import NewTables

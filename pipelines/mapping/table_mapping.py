@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
-from penstock.ingest.fetched_chunk import FetchedMessages
+from penstock.ingest.decoded_source import FetchedMessages
 from penstock.schema_evolution.fit import FittedRows
 from penstock.table.schema.table_schema import TableSchema
 

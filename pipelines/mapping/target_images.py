@@ -16,7 +16,7 @@ import numpy as np
 from penstock.formats import format_named
 from penstock.formats.change import ChangeBatch, ImageRule, SourceSchema
 from penstock.formats.message_format import RowColumns
-from penstock.ingest.fetched_chunk import FetchedMessages
+from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import TableRules
 from penstock.row_kinds import INSERT, UPDATE_AFTER

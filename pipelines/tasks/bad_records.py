@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError
 from penstock.formats.change import BadRecord
-from penstock.ingest.fetched_chunk import FetchedMessages
+from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
 from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, RowBatch
-from penstock.ingest.fetched_chunk import FetchedMessages
+from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.source import Range
 from penstock.pipelines.mapping.target_tables import TableVersion
 from penstock.pipelines.tasks import bad_records

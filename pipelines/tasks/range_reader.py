@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
-from penstock.ingest.decoded_source import DecodedChunk
-from penstock.ingest.fetched_chunk import FetchedMessages
+from penstock.ingest.decoded_source import DecodedChunk, FetchedMessages
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.pipelines.mapping.table_mapping import SeenSchema

@@ -6,9 +6,19 @@ import re
 
 from penstock.errors import did_you_mean
 from penstock.schema_evolution.expressions.functions import FUNCTIONS, REFUSED
-from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, ColumnReference, Item, Literal, Node
+from penstock.schema_evolution.expressions.nodes import (
+    Call,
+    Case,
+    Cast,
+    ColumnReference,
+    Item,
+    Literal,
+    Node,
+    Token,
+    TokenReader,
+    unquoted,
+)
 from penstock.schema_evolution.expressions.time_functions import UNITS
-from penstock.schema_evolution.expressions.tokens import Token, TokenReader, unquoted
 from penstock.table.values.types import parse_type
 
 _COMPARISONS = {"=", "<>", "!=", "<", "<=", ">", ">="}

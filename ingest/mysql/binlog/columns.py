@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.ingest.database.buffers import at_every_byte, big_endian_at, fixed, padded, slices, unsigned_at
 from penstock.ingest.mysql.binlog import table_map as kinds
-from penstock.ingest.mysql.types import BYTES, INTEGER_BYTES, NETWORK_BYTES
+from penstock.ingest.mysql.definition import BYTES, INTEGER_BYTES, NETWORK_BYTES
 from penstock.ingest.mysql.values import labels, strings, temporal
 from penstock.ingest.mysql.values.decimals import decimals
 from penstock.ingest.mysql.values.labels import addresses

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 
 from penstock.ingest.mysql.binlog import table_map as kinds
 from penstock.ingest.mysql.binlog.row_layout import RowImageLayout
-from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition, schema_of
+from penstock.ingest.mysql.definition import (
+    BLOBS,
+    GEOMETRIES,
+    NETWORK_BYTES,
+    TEXTS,
+    MySqlColumn,
+    MySqlType,
+    TableDefinition,
+    schema_of,
+)
 from penstock.ingest.mysql.errors import SchemaHistoryMismatch
 from penstock.ingest.mysql.server.charsets import BINARY_COLLATION, CHARSETS, charset_named, charset_of_collation
-from penstock.ingest.mysql.types import BLOBS, GEOMETRIES, NETWORK_BYTES, TEXTS, MySqlType
 from penstock.ingest.mysql.values.decimals import packed_size
 
 if TYPE_CHECKING:

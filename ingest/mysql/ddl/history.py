@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.ddl.statements import DropTablesStatement, parse_ddl, subjects
 from penstock.ingest.mysql.ddl.tables import TableChange, Tables
-from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
+from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition, parse_type
 from penstock.ingest.mysql.errors import DdlNotUnderstood
 from penstock.ingest.mysql.position import file_number
-from penstock.ingest.mysql.types import parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from penstock.ingest.mysql.ddl import alter
 from penstock.ingest.mysql.ddl import statements as ddl
 from penstock.ingest.mysql.ddl.words import in_charset
-from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
+from penstock.ingest.mysql.definition import TEXTS, MySqlColumn, MySqlType, TableDefinition
 from penstock.ingest.mysql.server.charsets import charset_named
-from penstock.ingest.mysql.types import TEXTS, MySqlType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

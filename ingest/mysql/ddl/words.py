@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.definition import MySqlColumn
+from penstock.ingest.mysql.definition import BLOBS, TEXTS, MySqlColumn, MySqlType, normal_type
 from penstock.ingest.mysql.server.charsets import charset_named
-from penstock.ingest.mysql.types import BLOBS, TEXTS, MySqlType, normal_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

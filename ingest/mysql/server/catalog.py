@@ -7,9 +7,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
+from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition, parse_type
 from penstock.ingest.mysql.server.connection import ask
-from penstock.ingest.mysql.types import parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""A chunk of a table's snapshot: a range of keys, and the cursor from which the next chunks are planned."""
+"""A chunk of a table's snapshot: a range of keys, its bounds as SQL literals, and the cursor that cuts the next chunks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import ConfigError
-from penstock.ingest.mysql.server.catalog import quoted
+from penstock.ingest.mysql.definition import INTEGER_BYTES
+from penstock.ingest.mysql.errors import NoUsableKey
+from penstock.ingest.mysql.server.catalog import definitions, quoted
+from penstock.ingest.mysql.server.connection import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from penstock.ingest.mysql.definition import MySqlColumn
+    from penstock.ingest.mysql.server.connection import Connection
+
 
 Literals = tuple[str, ...]
 
@@ -106,3 +115,52 @@ def key_condition(key: tuple[str, ...], bound: Literals, strictly: str, last: st
         sign = last if place == len(names) - 1 else strictly
         terms.append("(" + " AND ".join([*equal, f"{name} {sign} {bound[place]}"]) + ")")
     return f"{names[0]} {strictly}= {bound[0]} AND ({' OR '.join(terms)})"
+
+
+_KEYS_A_QUERY = 500
+
+
+def key_rows(connection: Connection, chunk: Chunk, keys: pa.Table) -> Iterator[list[tuple[str, ...]]]:
+    """Yield these keys, reduced to the chunk's key columns, as lists of literals, some hundred at a time."""
+    definition = definitions(connection, [(chunk.database, chunk.table)]).get((chunk.database, chunk.table))
+    columns = [definition.column(name) for name in chunk.key] if definition else []
+    if not columns or None in columns:
+        raise NoUsableKey(
+            "the table's key changed while a chunk of its snapshot was read", table=chunk.table, retryable=True
+        )
+    collations = _collations(connection, chunk)
+    spell = [_spelling(column, collations.get(column.name)) for column in columns if column is not None]
+    # The keys become text of a statement, so Python objects are needed; they are few, only those that changed in the
+    # binlog during the read.
+    values = [keys[column.name].to_pylist() for column in columns if column is not None]
+    rows = zip(*values, strict=True)
+    literals = [tuple(write(one) for write, one in zip(spell, row, strict=True)) for row in rows]
+    for start in range(0, len(literals), _KEYS_A_QUERY):
+        yield literals[start : start + _KEYS_A_QUERY]
+
+
+def _collations(connection: Connection, chunk: Chunk) -> dict[str, str]:
+    rows = ask(
+        connection,
+        "SELECT COLUMN_NAME, COLLATION_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+        " AND COLLATION_NAME IS NOT NULL",
+        chunk.database,
+        chunk.table,
+    )
+    return {str(row[0]): str(row[1]) for row in rows}
+
+
+def _spelling(column: MySqlColumn, collation: str | None) -> Callable[[object], str]:
+    base = column.type.base
+    if collation is not None:
+        convert = f"CONVERT(_utf8mb4 X'%s' USING {column.charset}) COLLATE {collation}"
+        return lambda value: convert % str(value).encode().hex()
+    if base in {"binary", "varbinary"}:
+        return lambda value: f"X'{value.hex() if isinstance(value, bytes) else ''}'"
+    if base in {*INTEGER_BYTES, "decimal", "year"}:
+        return str
+    if base in {"datetime", "timestamp"}:
+        return lambda value: f"CAST('{str(value).removesuffix('+00:00')}' AS DATETIME(6))"
+    if base in {"date", "time"}:
+        return lambda value: f"CAST('{value}' AS {base.upper()}{'(6)' if base == 'time' else ''})"
+    return lambda value: f"'{value}'"

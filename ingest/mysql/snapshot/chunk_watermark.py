@@ -25,8 +25,7 @@ from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.position import file_number
 from penstock.ingest.mysql.server.catalog import quoted
 from penstock.ingest.mysql.server.connection import ask, connected, server_facts
-from penstock.ingest.mysql.snapshot.chunk import Chunk
-from penstock.ingest.mysql.snapshot.literals import key_rows
+from penstock.ingest.mysql.snapshot.chunk import Chunk, key_rows
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
 from penstock.row_kinds import INSERT, UPDATE_AFTER
 

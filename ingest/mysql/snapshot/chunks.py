@@ -6,19 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import ConfigError
+from penstock.ingest.mysql.definition import INTEGER_BYTES, NETWORK_BYTES, TEMPORAL
 from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.server.catalog import definitions, quoted, unique_keys
 from penstock.ingest.mysql.server.connection import ask, server_facts
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor, ChunkOptions, Literals, key_condition
-from penstock.ingest.mysql.types import INTEGER_BYTES, NETWORK_BYTES, TEMPORAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.ingest.mysql.definition import TableDefinition
+    from penstock.ingest.mysql.definition import MySqlType, TableDefinition
     from penstock.ingest.mysql.server.catalog import TableFacts
     from penstock.ingest.mysql.server.connection import Connection, Row
-    from penstock.ingest.mysql.types import MySqlType
 
 # Excluded: floats differ from their text; ENUM, SET and BIT are ordered by number but compared as text.
 _CHUNKABLE = frozenset(

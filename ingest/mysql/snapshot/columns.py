@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.ingest.database.buffers import as_128_bits, at_every_byte, fixed, gathered, slices
+from penstock.ingest.mysql.definition import BYTES, GEOMETRIES, INTEGER_BYTES
 from penstock.ingest.mysql.server.charsets import CHARSETS
-from penstock.ingest.mysql.types import BYTES, GEOMETRIES, INTEGER_BYTES
 from penstock.ingest.mysql.values import labels, strings, temporal
 from penstock.ingest.mysql.values.decimals import MAX_PRECISION
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
-    from penstock.ingest.mysql.types import MySqlType
+    from penstock.ingest.mysql.definition import MySqlType
     from penstock.ingest.mysql.values.rules import CellContext
 
 _EASY_PRECISION = 18  # digits that fit in 64 bits

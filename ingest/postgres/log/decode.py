@@ -14,8 +14,16 @@ from penstock.formats.change import ChangeBatch, ImagePolicy, ImageRule, Truncat
 from penstock.ingest.database.buffers import ranges
 from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
 from penstock.ingest.postgres.log import messages as log_messages
-from penstock.ingest.postgres.log.messages import EPOCH_MS, MessageBlock, parse_relation, parse_truncate
-from penstock.ingest.postgres.log.tuples import Images, images_at, joined, take_from_old
+from penstock.ingest.postgres.log.messages import (
+    EPOCH_MS,
+    Images,
+    MessageBlock,
+    images_at,
+    joined,
+    parse_relation,
+    parse_truncate,
+    take_from_old,
+)
 from penstock.ingest.postgres.relation import FULL
 from penstock.ingest.postgres.values.binary import binary_column
 from penstock.ingest.postgres.values.text import text_column

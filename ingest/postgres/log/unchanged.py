@@ -15,12 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.ingest.postgres.relation import Relation
+from penstock.ingest.postgres.relation import PgType, Relation
 from penstock.ingest.postgres.server.catalog import qualified, quoted, relations
-from penstock.ingest.postgres.server.visibility import wait_for_standbys
-from penstock.ingest.postgres.snapshot.copy_rows import cells_of, rows_of
-from penstock.ingest.postgres.types import PgType
+from penstock.ingest.postgres.server.checks import wait_for_standbys
 from penstock.ingest.postgres.values.binary import binary_column
+from penstock.ingest.postgres.values.cells import cells_of, rows_of
 from penstock.ingest.postgres.values.text import text_column
 from penstock.row_kinds import DELETE
 

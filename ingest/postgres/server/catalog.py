@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from penstock.ingest.postgres.relation import Column, Relation
-from penstock.ingest.postgres.types import PgType
+from penstock.ingest.postgres.relation import Column, PgType, Relation
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.relation import Identity, LoggedRelation

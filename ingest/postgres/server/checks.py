@@ -1,17 +1,14 @@
-"""The checks of a server before a pipeline reads it: each problem with the statement that fixes it."""
+"""The checks of a server before a pipeline reads it, and the wait until commits are visible."""
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import SourceError
-from penstock.ingest.database.findings import (
-    MissingGrant,
-    ServerFinding,
-    error_finding,
-    warning_finding,
-)
+from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding, warning_finding
 from penstock.ingest.postgres.errors import (
     IdentityTooWeak,
     NoFreeSlot,
@@ -27,6 +24,7 @@ from penstock.ingest.postgres.server.slot import Publication, slot_facts
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.catalog import TableFacts
     from penstock.ingest.postgres.server.connection import PgConnection
+
 
 OLDEST = 140_000
 _PARTS_SINCE = 150_000
@@ -165,3 +163,31 @@ def _identities(tables: Sequence[TableFacts]) -> Iterator[ServerFinding]:
             fix = f"ALTER TABLE {qualified(one.name)} REPLICA IDENTITY DEFAULT;  or FULL"
             message = f"updates and deletes of {one.qualified} may not contain its key"
             yield warning_finding(IdentityTooWeak, message, f"REPLICA IDENTITY {seen}", "DEFAULT or FULL", fix)
+
+
+log = logging.getLogger(__name__)
+_LONGEST_S, _PAUSE_S = 60.0, 0.1
+_WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "
+    "current_setting('synchronous_standby_names') <> ''"
+)
+
+
+def wait_for_standbys(connection: PgConnection) -> None:
+    """Wait until no session waits for a synchronous standby: its commit is logged before its rows are visible.
+
+    Sessions of other users are seen with the rights of pg_read_all_stats only.
+    """
+    began, told = time.monotonic(), False
+    while connection.value(_WAITING) != "0":
+        if not told:
+            log.warning("event=waits_for_standby reason=commits are logged that are not visible yet")
+            told = True
+        if time.monotonic() > began + _LONGEST_S:
+            raise SourceError(
+                "commits wait for a synchronous standby, so that their rows cannot be read yet",
+                retryable=True,
+                waited=f"{_LONGEST_S:g} s",
+                hint="bring the standby back, or change synchronous_standby_names",
+            )
+        time.sleep(_PAUSE_S)

@@ -1,4 +1,4 @@
-"""The publication and the replication slot of a pipeline: creation, checks, and confirmation of positions.
+"""The publication and the replication slot of a pipeline: creation, checks, and positions in the log (LSNs).
 
 The publication must exist before the slot: a change is decoded with the catalog as of its place in the log. Neither is
 ever dropped here: a dropped slot is lost data.
@@ -14,11 +14,22 @@ from typing import TYPE_CHECKING
 
 from penstock.ingest.database.findings import MissingGrant
 from penstock.ingest.postgres.errors import PublicationMissing, SlotAhead, SlotLost, SlotMissing, TableNotPublished
-from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.catalog import TableName, qualified, quoted
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
+
+
+def parse_lsn(text: str) -> int:
+    """Return the number of `16/B374D848`."""
+    high, _, low = text.partition("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def lsn_text(lsn: int) -> str:
+    """Return a number as the server prints it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
 
 log = logging.getLogger(__name__)
 _PLUGIN = "pgoutput"

@@ -9,14 +9,88 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import at_every_byte, big_endian_at, booleans, fixed, gathered, slices, texts
-from penstock.ingest.postgres.types import TEXTS, PgType
-from penstock.ingest.postgres.values.bits import bit_fields
-from penstock.ingest.postgres.values.cells import ARRAY_SHAPE, INFINITY, OUT_OF_DAY, Cells, nulled
-from penstock.ingest.postgres.values.numerics import numerics
+from penstock.ingest.database.buffers import (
+    as_128_bits,
+    at_every_byte,
+    big_endian_at,
+    booleans,
+    fixed,
+    gathered,
+    slices,
+    texts,
+)
+from penstock.ingest.postgres.relation import TEXTS, PgType
+from penstock.ingest.postgres.values.cells import (
+    ARRAY_SHAPE,
+    INFINITY,
+    NOT_A_NUMBER,
+    OUT_OF_DAY,
+    TOO_LARGE,
+    Cells,
+    nulled,
+)
 
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Int64s
+
+
+def bit_fields(cells: Cells, kind: PgType, _oddities: Counter[str]) -> pa.Array:
+    """Return booleans for one bit, else bytes. Each distinct value is shifted once."""
+    if kind.size == 1:
+        bits = at_every_byte(cells.data, ">i4")[cells.start]
+        return booleans((cells.data[cells.start + 4] >= 0x80) & (bits > 0), cells.null)
+    encoded = slices(pa.binary(), cells.data, cells.start, cells.length, cells.null).dictionary_encode()
+    values = [_aligned(value) for value in encoded.dictionary.to_pylist()]
+    return pa.array(values, pa.binary()).take(encoded.indices)
+
+
+def _aligned(value: bytes) -> bytes:
+    bits = int.from_bytes(value[:4], "big")
+    content = value[4:]
+    number = int.from_bytes(content, "big") >> (8 * len(content) - bits)
+    return number.to_bytes((bits + 7) // 8, "big")
+
+
+def bits_of_text(digits: str) -> bytes:
+    """Return the bytes of binary digits as the server prints them."""
+    return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big")
+
+
+_NEGATIVE, _SPECIAL = 0x4000, 0xC000
+_HEADER = 8
+
+
+def numerics(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
+    """Return decimals; NaN, infinities, and numbers that do not fit become null and are counted."""
+    precision, scale = kind.decimal or (0, 0)
+    count, weight, sign = (at_every_byte(cells.data, layout)[cells.start + at].astype(np.int64) for layout, at in _HEAD)
+    null = nulled(cells.null, (sign & _SPECIAL) == _SPECIAL, NOT_A_NUMBER, oddities)
+    count = np.where(null, 0, count)
+    whole, part = -(-(precision - scale) // 4), -(-scale // 4)
+    digits = at_every_byte(cells.data, ">i2")
+    groups, spare = [], np.zeros(len(cells), np.bool_)
+    for place in range(whole - 1, -part - 1, -1):
+        number = weight - place
+        inside = (number >= 0) & (number < count)
+        at = np.where(inside, cells.start + _HEADER + 2 * number, 0)
+        group = np.where(inside, digits[at], 0).astype(np.int64)
+        size = 4
+        if place == -part and scale % 4:
+            size = scale % 4
+            group, rest = np.divmod(group, 10 ** (4 - size))
+            spare |= rest > 0
+        groups.append((size, group))
+    top = (precision - scale) % 4
+    # Digits before the first place and after the last one; both exist only in a NUMERIC without a declared size.
+    spare |= (count > 0) & ((weight >= whole) | (weight - count + 1 < -part))
+    if top and whole:
+        spare |= groups[0][1] >= 10**top
+    null = nulled(null, spare, TOO_LARGE, oddities)
+    return fixed(pa.decimal128(precision, scale), as_128_bits(groups, sign == _NEGATIVE), null)
+
+
+_HEAD = ((">i2", 0), (">i2", 2), (">u2", 4))
+
 
 _DAY_US = 86_400_000_000
 _EPOCH_DAYS = 10_957  # from 1970-01-01 to 2000-01-01

@@ -1,15 +1,20 @@
-"""The cells of one column, wherever they come from: positions in a buffer."""
+"""The cells of a column as positions in a buffer, and how they are found in rows of COPY."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.ingest.database.buffers import at_every_byte, with_spare_bytes
+from penstock.ingest.postgres.errors import UnexpectedMessage
+
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+
 
 # Values that a table cannot store become null and are counted by these names.
 INFINITY, NOT_A_NUMBER, TOO_LARGE, OUT_OF_DAY = "infinity", "not-a-number", "number-too-large", "time-out-of-day"
@@ -49,3 +54,42 @@ def nulled(null: Bools, odd: Bools, reason: str, oddities: Counter[str]) -> Bool
         return null
     oddities[reason] += int(odd.sum())
     return null | odd
+
+
+_SIGNATURE = b"PGCOPY\n\xff\r\n\0"
+_TRAILER = b"\xff\xff"
+
+
+def located(messages: Sequence[bytes]) -> tuple[Bytes, Int64s, Int64s]:
+    """Return messages as one buffer with spare bytes, and the start and end of each."""
+    lengths = np.fromiter(map(len, messages), np.int64, len(messages))
+    end = np.cumsum(lengths)
+    return with_spare_bytes(b"".join(messages)), end - lengths, end
+
+
+def rows_of(messages: Sequence[bytes]) -> list[bytes]:
+    """Return the messages that are rows, without the file header and trailer."""
+    rows = list(messages)
+    if rows and rows[0].startswith(_SIGNATURE):
+        header = 19 + int.from_bytes(rows[0][15:19], "big")
+        rows[0] = rows[0][header:]  # newer servers send the header alone, older ones with the first row
+    if rows and rows[-1] == _TRAILER:
+        rows.pop()
+    return [row for row in rows if row]
+
+
+def cells_of(messages: Sequence[bytes], columns: int) -> Iterator[Cells]:
+    """Yield the cells column by column; UnexpectedMessage if a row does not have these columns."""
+    data, start, end = located(messages)
+    sizes = at_every_byte(data, ">i4")
+    if len(start) and (at_every_byte(data, ">i2")[start] != columns).any():
+        raise UnexpectedMessage("a row of COPY has another number of columns than were selected", wanted=columns)
+    at = start + 2
+    for _ in range(columns):
+        length = sizes[at].astype(np.int64)
+        null = length < 0
+        length = np.where(null, 0, length)
+        yield Cells(data, at + 4, length, null)
+        at = at + 4 + length
+    if (at != end).any():
+        raise UnexpectedMessage("a row of COPY is longer than its last column")

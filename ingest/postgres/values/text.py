@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
@@ -13,12 +14,41 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.ingest.database.buffers import booleans, slices
-from penstock.ingest.postgres.values.array_texts import elements_of
-from penstock.ingest.postgres.values.bits import bits_of_text
+from penstock.ingest.postgres.values.binary import bits_of_text
 from penstock.ingest.postgres.values.cells import ARRAY_SHAPE, INFINITY, NOT_A_NUMBER, OUT_OF_DAY, TOO_LARGE, Cells
 
 if TYPE_CHECKING:
-    from penstock.ingest.postgres.types import PgType
+    from penstock.ingest.postgres.relation import PgType
+
+
+_BOUNDS = re.compile(r"(?:\[[-\d]+:[-\d]+\])+=")
+_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|((?:[^",{}\\]|\\.)+)', re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def elements_of(text: str) -> list[str | None] | None:
+    """Return the elements of an array with one dimension, None for an array with several.
+
+    ValueError if the text is not an array.
+    """
+    bounds = _BOUNDS.match(text)
+    body = text[bounds.end() :] if bounds else text
+    if not (body.startswith("{") and body.endswith("}")):
+        raise ValueError(f"{text[:80]!r} is not an array")
+    if body.startswith("{{"):
+        return None
+    found: list[str | None] = []
+    at, end = 1, len(body) - 1
+    while at < end:
+        element = _ELEMENT.match(body, at, end)
+        if element is None:
+            raise ValueError(f"{text[:80]!r} is not an array")
+        quoted, plain = element.groups()
+        content = _ESCAPE.sub(r"\1", plain if quoted is None else quoted)
+        found.append(None if quoted is None and plain.upper() == "NULL" else content)
+        at = element.end() + 1  # after the comma
+    return found
+
 
 _INFINITIES = pa.array(["infinity", "-infinity", "Infinity", "-Infinity"])
 _CASTS = {

@@ -14,11 +14,11 @@ from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, plan_log
-from penstock.ingest.mysql.binlog.read import read_range
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.read_range import read_range
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.catalog import definitions as catalog_definitions
 from penstock.ingest.mysql.server.connection import connected, current_position, server_facts

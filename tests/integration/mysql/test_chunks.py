@@ -16,9 +16,9 @@ import pytest
 
 from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.plan import PlanLimits
-from penstock.ingest.mysql.binlog.read import read_range
 from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.read_range import read_range
 from penstock.ingest.mysql.server.catalog import list_tables
 from penstock.ingest.mysql.server.connection import connected
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor, ChunkOptions

@@ -13,7 +13,6 @@ from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
 from penstock.ingest.mysql.binlog.plan import PlanLimits
-from penstock.ingest.mysql.binlog.read import read_range
 from penstock.ingest.mysql.binlog.resume import at_time, earliest, latest
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.errors import (
@@ -23,6 +22,7 @@ from penstock.ingest.mysql.errors import (
     StatementBinlogError,
     UnsupportedBinlogEvent,
 )
+from penstock.ingest.mysql.read_range import read_range
 from penstock.ingest.mysql.server.connection import connected, server_facts
 from tests.integration.mysql.playground import DATABASE, Playground, in_order
 

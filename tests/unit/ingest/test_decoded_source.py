@@ -9,8 +9,7 @@ import pytest
 
 from penstock.formats.change import DecodeOptions, Messages
 from penstock.ingest import decoded_source as decoding
-from penstock.ingest.decoded_source import DecodedSource
-from penstock.ingest.fetched_chunk import FetchedMessages, joined
+from penstock.ingest.decoded_source import DecodedSource, FetchedMessages, joined
 from penstock.ingest.source import Limit, Offsets, Range
 
 

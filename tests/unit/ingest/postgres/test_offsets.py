@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from penstock.ingest.postgres.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
+from penstock.ingest.postgres.server.slot import lsn_text, parse_lsn
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier
 

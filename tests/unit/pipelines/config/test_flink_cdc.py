@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.config import MySqlConfig
-from penstock.ingest.mysql.follow_settings import follow_settings
+from penstock.ingest.mysql.settings import follow_settings
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import request_of

@@ -9,8 +9,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.ingest.kafka.config import KafkaConfig
 from penstock.ingest.mysql.config import MySqlConfig
-from penstock.ingest.mysql.follow_settings import follow_settings
-from penstock.ingest.mysql.settings import FollowSettings
+from penstock.ingest.mysql.settings import FollowSettings, follow_settings
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.first_sample import pauses_of

@@ -43,7 +43,7 @@ def test_objects_sent_to_tasks_contain_only_references(
 
 def test_a_password_by_reference_is_what_the_reader_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.ingest.mysql.config import MySqlConfig
-    from penstock.ingest.mysql.follow_settings import server_address
+    from penstock.ingest.mysql.settings import server_address
 
     monkeypatch.setenv("TEST_SECRET", HUSH)
     source = yaml_file.read(MYSQL.replace("{secret: FILE}", "x")).source

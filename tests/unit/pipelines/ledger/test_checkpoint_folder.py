@@ -10,9 +10,8 @@ import pytest
 from penstock.ingest.database.settings import RereadRequests
 from penstock.ingest.files.ledger import FoundFile, Ledger
 from penstock.ingest.mysql.ddl.history import DefinitionVersion
-from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
+from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition, parse_type
 from penstock.ingest.mysql.recorded_history import DefinitionStore
-from penstock.ingest.mysql.types import parse_type
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger import parked_tables
 from penstock.pipelines.ledger.batch_identity import BatchIdentity

@@ -14,10 +14,10 @@ from penstock.ingest.mysql.binlog.log_files import file_segments
 from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, RangePlanner
 from penstock.ingest.mysql.binlog.range_cutter import LogRange
-from penstock.ingest.mysql.binlog.read import range_batches
 from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.ddl.statements import RenameTablesStatement, TruncateTableStatement
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.read_range import range_batches
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 
 LOG_NAMES = [

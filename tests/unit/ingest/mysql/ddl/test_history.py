@@ -16,12 +16,11 @@ from penstock.ingest.mysql.binlog.segment import QUERY
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl.statements import AlterTableStatement, parse_ddl
-from penstock.ingest.mysql.ddl_effects import renames_column
-from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition
+from penstock.ingest.mysql.definition import MySqlColumn, MySqlType, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
+from penstock.ingest.mysql.logged_ddl_rules import renames_column
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import DefinitionStore
-from penstock.ingest.mysql.types import MySqlType
 from penstock.storage.state_folder import StateFolder
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 

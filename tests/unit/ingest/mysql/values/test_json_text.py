@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.ingest.mysql.values.json_scalars import double_text, opaque_text, quoted
-from penstock.ingest.mysql.values.json_text import json_text
+from penstock.ingest.mysql.values.json_text import double_text, json_text, opaque_text, quoted
 
 
 @pytest.mark.parametrize(

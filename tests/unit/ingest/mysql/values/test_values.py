@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.ingest.database.buffers import slices, with_spare_bytes
-from penstock.ingest.mysql.definition import MySqlColumn
+from penstock.ingest.mysql.definition import MySqlColumn, MySqlType, parse_type
 from penstock.ingest.mysql.errors import ValueOutOfRange
-from penstock.ingest.mysql.types import MySqlType, parse_type
 from penstock.ingest.mysql.values import temporal
 from penstock.ingest.mysql.values.decimals import decimals, packed_size
 from penstock.ingest.mysql.values.labels import bits, enum_labels, set_members

@@ -12,8 +12,7 @@ from penstock.formats.change import DecodeOptions
 from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
 from penstock.ingest.postgres.log.decode import DecodedRows, LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
-from penstock.ingest.postgres.relation import Column, LoggedRelation, Relation
-from penstock.ingest.postgres.types import PgType
+from penstock.ingest.postgres.relation import Column, LoggedRelation, PgType, Relation
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.unit.ingest.postgres.pgoutput import (
     UNCHANGED,

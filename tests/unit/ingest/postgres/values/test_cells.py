@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from penstock.ingest.postgres.errors import UnexpectedMessage
-from penstock.ingest.postgres.snapshot.copy_rows import cells_of, rows_of
+from penstock.ingest.postgres.values.cells import cells_of, rows_of
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.postgres.values.array_texts import elements_of
+from penstock.ingest.postgres.values.text import elements_of
 
 
 @pytest.mark.parametrize(

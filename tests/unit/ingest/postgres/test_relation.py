@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.postgres.types import PgType
+from penstock.ingest.postgres.relation import PgType
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.mysql.types import MySqlType, parse_type
+from penstock.ingest.mysql.definition import MySqlType, parse_type
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A chunk of a table's snapshot: a range of keys, its bounds as SQL literals, and the cursor that cuts the next chunks."""
+"""A chunk of a table: a range of keys with SQL literals as bounds, and the cursor from which the next ones are cut."""
 
 from __future__ import annotations
 

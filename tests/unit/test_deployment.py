@@ -25,7 +25,7 @@ def compose() -> dict[str, Any]:
     return found
 
 
-def test_the_pipeline_of_the_compose_file_is_one_and_keeps_its_secret() -> None:
+def test_the_compose_file_has_one_pipeline_with_its_secret_by_reference() -> None:
     spec = yaml_file.load(DOCKER / "shop.yaml")
     assert isinstance(spec.source, MySqlConfig)
     assert spec.source.password == "${MYSQL_PASSWORD}"
@@ -79,7 +79,7 @@ def test_the_manifest_runs_one_driver_that_executors_can_reach() -> None:
     )
 
 
-def test_the_image_answers_the_one_word_that_spark_starts_executors_with(tmp_path: Path) -> None:
+def test_the_image_accepts_the_executor_command_of_spark(tmp_path: Path) -> None:
     assert "COPY docker/executor /usr/local/bin/executor" in (DOCKER / "Dockerfile").read_text()
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
@@ -113,7 +113,7 @@ def test_the_image_answers_the_one_word_that_spark_starts_executors_with(tmp_pat
     assert dict(zip(words[7::2], words[8::2], strict=True))["--podName"] == "shop-exec-1"
 
 
-def test_a_worker_of_the_compose_file_works_where_the_images_user_may_write() -> None:
+def test_workers_of_the_compose_file_use_a_writable_folder() -> None:
     assert "--work-dir /tmp/" in compose()["services"]["worker"]["command"]
 
 

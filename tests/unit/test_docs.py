@@ -40,13 +40,13 @@ def test_links_of_a_page_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names)
-def test_each_block_runs_or_says_why_not(page: Path) -> None:
+def test_each_block_runs_or_has_a_reason_not_to(page: Path) -> None:
     assert needs(page) <= NEEDS
     silent = [b.place for b in blocks(page) if b.note.startswith("not-run") and not b.note.partition(":")[2].strip()]
     assert silent == []
 
 
-def test_the_table_of_type_pairs_is_what_the_code_decides() -> None:
+def test_the_table_of_type_pairs_matches_the_code() -> None:
     text = (ROOT / "docs" / "type-changes.md").read_text(encoding="utf-8")
     cells = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:3] == "| `"]
     rows = [row for row in cells if len(row) == 4]
@@ -56,7 +56,7 @@ def test_the_table_of_type_pairs_is_what_the_code_decides() -> None:
         assert said.replace("`", "") == _VERDICTS[change.verdict].format(type=type_json(change.type)), (old, new)
 
 
-def test_every_error_of_the_tree_has_its_cure() -> None:
+def test_every_error_class_has_a_remedy() -> None:
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     rooms = {
         "errors.py",
@@ -85,7 +85,7 @@ def test_every_error_of_the_tree_has_its_cure() -> None:
 
 
 @pytest.mark.parametrize("page", sorted(PARTS))
-def test_what_is_generated_is_current(page: str) -> None:
+def test_generated_pages_are_current(page: str) -> None:
     kept = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert kept == generated(page), "run  python -m docs.generate"
 

@@ -16,25 +16,25 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_all_names_load() -> None:
+def test_all_public_names_are_imported() -> None:
     assert penstock.__all__ == sorted(penstock.__all__)
     for name in penstock.__all__:
         assert getattr(penstock, name) is not None
 
 
-def test_import_costs_neither_spark_nor_arrow() -> None:
+def test_import_loads_neither_spark_nor_arrow() -> None:
     loaded = run("import penstock, sys; print([m for m in ('pyspark', 'pyarrow', 'numpy') if m in sys.modules])")
     assert loaded == "[]"
 
 
-def test_every_public_name_leaves_spark_alone() -> None:
+def test_no_public_name_imports_spark() -> None:
     loaded = run(
         "import penstock, sys; [getattr(penstock, n) for n in penstock.__all__]; print('pyspark' in sys.modules)"
     )
     assert loaded == "False"
 
 
-def test_planning_batches_leaves_pandas_alone() -> None:
+def test_planning_batches_does_not_import_pandas() -> None:
     """The planner imports this at each start; pandas, which Arrow asks for when it has a list, takes half a second."""
     modules = "penstock.pipelines.tasks.read, penstock.pipelines.mapping.pipeline_mapping"
     assert run(f"import sys, {modules}; print('pandas' in sys.modules)") == "False"

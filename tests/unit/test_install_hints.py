@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("formats", "ingest", "pipelines", "schema_evolution", "storage", "table")
 
 
-def test_a_missing_package_is_named_itself() -> None:
+def test_a_missing_package_is_named() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     declared = {re.split(r"[<>=\[]", one)[0] for group in extras.values() for one in group}
     sources = [path.read_text(encoding="utf-8") for room in ROOMS for path in (ROOT / room).rglob("*.py")]

@@ -88,7 +88,7 @@ def need_another_schema(table: Path) -> None:
         (need_another_schema, "I2"),
     ],
 )
-def test_harm_is_found_by_its_invariant(harm: Callable[[Path], None], number: str, tmp_path: Path) -> None:
+def test_damage_is_found_by_its_invariant(harm: Callable[[Path], None], number: str, tmp_path: Path) -> None:
     table = Case("changelog_lookup").copy_to(tmp_path)
     check_invariants(opened(table))
     harm(table)
@@ -96,7 +96,7 @@ def test_harm_is_found_by_its_invariant(harm: Callable[[Path], None], number: st
         check_invariants(opened(table))
 
 
-def test_rows_that_are_not_the_model_s_are_found() -> None:
+def test_rows_that_differ_from_the_model_are_found() -> None:
     case = Case("merge_dedup")
     rows = case.latest
     with pytest.raises(Broken, match=r"\nI3 snapshot \d+: 1 of model's"):

@@ -191,7 +191,7 @@ def test_the_wheel_contains_every_layer_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_module_imports_only_floors_it_may_know(path: Path) -> None:
+def test_module_imports_only_allowed_floors(path: Path) -> None:
     place = path.relative_to(ROOT)
     layer = place.parts[0].removesuffix(".py")
     for name in imports_of(path):
@@ -288,7 +288,7 @@ def test_tests_that_cross_modules_exist() -> None:
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_the_catalog_knows_where_its_tables_are(path: Path) -> None:
+def test_only_the_catalog_computes_paths_of_tables(path: Path) -> None:
     place, tree = str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
     folders = [text for text in code_texts(tree) if text.endswith(".db") or ".db/{" in text]
     assert not folders or place == "table/meta/paths.py", f"{place} builds the folder of a database: {folders}"

@@ -48,7 +48,7 @@ def test_output_has_its_documented_columns(catalog: Catalog) -> None:
     assert "as it is" in html(plan) or "merged by key" in html(plan)
 
 
-def test_text_of_others_is_no_html(catalog: Catalog) -> None:
+def test_foreign_text_is_not_html(catalog: Catalog) -> None:
     table = catalog.table("shop.orders")
     assert isinstance(table, Table)
     assert "<b>bold</b>" not in html(table)
@@ -70,5 +70,5 @@ def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_a_notebook_is_kept_without_its_output(path: Path) -> None:
+def test_a_notebook_is_stored_without_its_output(path: Path) -> None:
     assert [cell for cell in json.loads(path.read_text())["cells"] if cell.get("outputs")] == []

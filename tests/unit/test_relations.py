@@ -53,7 +53,7 @@ def relation(rows: list[list[Any]], *types: Any, kinds: list[str] | None = None)
         ),
     ],
 )
-def test_arrow_values_get_the_encoding_of_java(
+def test_arrow_values_have_the_encoding_of_java(
     array: pa.Array, kind: str | Mapping[str, Any], encoded: list[Any]
 ) -> None:
     assert encode(array, kind) == encoded
@@ -70,7 +70,7 @@ def test_repeated_rows_are_counted() -> None:
     assert "1 of Java's 2 rows are missing" in str(difference(relation([[1], [1]], "INT"), relation([[1]], "INT")))
 
 
-def test_kinds_count_where_both_have_them() -> None:
+def test_kinds_are_compared_if_both_have_them() -> None:
     left, right = relation([[1]], "INT", kinds=["+I"]), relation([[1]], "INT", kinds=["+U"])
     assert "kind: Java '+I', ours '+U'" in str(difference(left, right))
 
@@ -94,7 +94,7 @@ def test_every_golden_table_unpacks_and_agrees_with_itself() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in case_names() if name != "types_variant"])
-def test_golden_rows_survive_the_way_to_arrow_and_back(name: str) -> None:
+def test_golden_rows_survive_a_round_trip_through_arrow(name: str) -> None:
     latest = Case(name).latest
     columns = list(zip(latest.columns, latest.types, strict=True))
     assert difference(latest, arrow_rows(latest.rows, columns)) is None

@@ -42,7 +42,7 @@ def test_changes_of_a_key_are_in_one_part_and_in_order(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_the_judge_knows_the_last_change_of_each_key(folder: Path, table: ShopTable) -> None:
+def test_the_model_has_the_last_change_of_each_key(folder: Path, table: ShopTable) -> None:
     last: dict[str, dict] = {}
     for change in changes(EVENTS):
         message = msgspec.json.decode(change.message)

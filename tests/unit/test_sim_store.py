@@ -42,14 +42,14 @@ def test_missing_file_is_file_not_found_and_missing_folder_is_empty(disk: Disk) 
     assert SimStore(disk).list("/nowhere") == []
 
 
-def test_failure_before_leaves_nothing_and_after_leaves_everything(disk: Disk) -> None:
+def test_a_failure_before_writes_nothing_and_after_writes_everything(disk: Disk) -> None:
     for fault, left in [(Fault.BEFORE, False), (Fault.AFTER, True)]:
         with pytest.raises(StoreFailure):
             SimStore(disk, at(1, fault)).create(f"/t/{fault.name}", b"x")
         assert SimStore(disk).exists(f"/t/{fault.name}") is left
 
 
-def test_torn_write_leaves_a_part_and_torn_create_only_a_hidden_file(disk: Disk) -> None:
+def test_a_torn_write_keeps_a_part_and_a_torn_create_a_hidden_file(disk: Disk) -> None:
     with pytest.raises(StoreFailure):
         SimStore(disk, at(1, Fault.TORN)).write("/t/old", b"0123456789")
     assert b"0123456789".startswith(SimStore(disk).read("/t/old"))
@@ -68,7 +68,7 @@ def test_stale_listing_misses_the_last_change_and_only_that_once(disk: Disk) -> 
     assert names(store) == {"new"}
 
 
-def test_dead_process_can_do_nothing_more_and_the_next_one_finds_what_it_left(disk: Disk) -> None:
+def test_a_killed_process_writes_nothing_more_and_its_files_are_kept(disk: Disk) -> None:
     store = SimStore(disk, at(1, Fault.DIES_AFTER))
     with pytest.raises(Died):
         store.write("/t/a", b"1")
@@ -83,7 +83,7 @@ def test_slow_operation_moves_the_clock(disk: Disk) -> None:
     assert disk.clock() - before == 60_000
 
 
-def test_the_same_seed_results_in_the_same_story() -> None:
+def test_the_same_seed_results_in_the_same_history() -> None:
     def story(seed: int) -> list[str]:
         store = SimStore(Disk(), sometimes(0.3, seed, (Fault.BEFORE, Fault.SLOW)), seed)
         for number in range(30):
@@ -116,7 +116,7 @@ def test_failed_close_is_reported_to_the_writer(disk: Disk) -> None:
     assert not SimStore(disk).exists("/t/d")
 
 
-def test_a_tree_is_moved_and_deleted_as_a_whole(disk: Disk) -> None:
+def test_a_tree_is_moved_and_deleted_completely(disk: Disk) -> None:
     store = SimStore(disk)
     store.write("/t/deep/x", b"1")
     store.rename_tree("/t", "/u")
@@ -128,7 +128,7 @@ def test_a_tree_is_moved_and_deleted_as_a_whole(disk: Disk) -> None:
     assert list(store.files()) == []
 
 
-def test_folder_goes_only_when_empty(disk: Disk) -> None:
+def test_only_an_empty_folder_is_deleted(disk: Disk) -> None:
     store = SimStore(disk)
     store.delete("/t")
     assert store.exists("/t")

@@ -16,7 +16,7 @@ few = settings(max_examples=settings().max_examples // 4)
 
 @given(st.data())
 @few
-def test_random_rows_of_every_type_survive_the_way_to_arrow_and_back(data: st.DataObject) -> None:
+def test_random_rows_of_every_type_survive_a_round_trip_through_arrow(data: st.DataObject) -> None:
     of = data.draw(strategies.columns())
     rows: list[list[Any]] = data.draw(strategies.rows(of))
     names, types = zip(*of.columns, strict=True)
@@ -25,7 +25,7 @@ def test_random_rows_of_every_type_survive_the_way_to_arrow_and_back(data: st.Da
 
 @given(st.data())
 @few
-def test_keys_are_never_null_and_never_twice(data: st.DataObject) -> None:
+def test_keys_are_unique_and_not_null(data: st.DataObject) -> None:
     of = data.draw(strategies.columns(depth=0))
     rows: list[list[Any]] = data.draw(strategies.rows(of))
     keys = [tuple(row[: of.keys]) for row in rows]

@@ -158,7 +158,7 @@ def test_records_dropped_between_plan_and_read_are_a_lost_position(broker: Broke
         read(kafka, {}, end)
 
 
-def test_a_topic_made_again_is_a_lost_position(broker: Broker) -> None:
+def test_a_recreated_topic_is_a_lost_position(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, "1")
     kafka = source(broker, topic)

@@ -107,7 +107,7 @@ def test_a_gap_is_gone_over_only_when_it_is_accepted(shop: Shop, broker: Broker)
     assert shop.ids("orders") == [0, 1, 2, 4]
 
 
-def test_a_topic_made_again_is_read_from_its_beginning_when_that_is_accepted(shop: Shop, broker: Broker) -> None:
+def test_a_recreated_topic_is_read_from_its_beginning_if_accepted(shop: Shop, broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *(insert("orders", {"id": number}) for number in range(3)))
     run(spec(shop, broker, topic))

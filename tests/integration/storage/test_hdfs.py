@@ -87,7 +87,7 @@ class TestContract(StorageContract):
         self.storage, self.root = hdfs, f"/warehouse/{uuid.uuid4()}"
 
 
-def test_of_many_makers_of_one_name_one_wins_and_nothing_is_left_aside(hdfs: Any) -> None:
+def test_one_of_many_concurrent_creates_wins_and_leaves_no_temporary_files(hdfs: Any) -> None:
     with ThreadPoolExecutor(8) as pool:
         won = list(pool.map(lambda i: hdfs.create("/race/snapshot-1", str(i).encode()), range(16)))
     assert won.count(True) == 1

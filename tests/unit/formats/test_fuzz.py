@@ -145,7 +145,7 @@ def fitted(decoded: DecodeResult) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("nasty", NASTY)
 @pytest.mark.parametrize("name", SEEDS)
-def test_a_nasty_value_anywhere_results_in_rows_or_bad_records(name: str, nasty: str) -> None:
+def test_an_odd_value_in_any_field_results_in_rows_or_bad_records(name: str, nasty: str) -> None:
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     for seed in SEEDS[name]:
         good = json.dumps(seed).encode()
@@ -162,7 +162,7 @@ def test_a_nasty_value_anywhere_results_in_rows_or_bad_records(name: str, nasty:
 
 
 @pytest.mark.parametrize("name", SEEDS)
-def test_marks_cuts_and_repetitions_of_a_whole_message_are_bad_records(name: str) -> None:
+def test_truncated_and_repeated_messages_are_bad_records(name: str) -> None:
     for seed in SEEDS[name]:
         whole = json.dumps(seed).encode()
         cuts = [whole[:place] for place in range(0, len(whole), 7)]
@@ -171,7 +171,7 @@ def test_marks_cuts_and_repetitions_of_a_whole_message_are_bad_records(name: str
         assert {record.pos for record in decoded.bad} == set(range(len(odd)))
 
 
-def test_names_that_come_twice_mean_the_last_in_bulk_and_one_by_one() -> None:
+def test_the_last_of_duplicate_names_is_used_in_bulk_and_per_record() -> None:
     head = b'{"type":"INSERT","database":"d","table":"t","pkNames":["id"],"mysqlType":{"id":"bigint","v":"int"},"data":'
     values = [head + b'[{"id":"1","v":"1","v":"2"},{"id":"2","id":"3","v":"4"}]}'] * 3
     found = [placed(decode("canal-json", messages(*values), DecodeOptions(bulk_rows=size))) for size in (1, 1_000_000)]

@@ -86,7 +86,7 @@ def test_geometry_texts(data: bytes, text: str) -> None:
         wkb(7, many(1)) * 100,
     ],
 )
-def test_what_is_no_geometry_is_a_value_error(data: bytes) -> None:
+def test_invalid_geometry_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"geometry|geometries|coordinate"):
         geojson(data)
 

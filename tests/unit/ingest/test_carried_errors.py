@@ -21,7 +21,7 @@ def test_an_error_is_restored_from_its_text_with_facts_and_hint() -> None:
     assert (error.message, error.facts, error.hint) == ("gone", {"topic": "t", "offset": "4"}, "go on")
 
 
-def test_whether_it_may_be_retried_survives() -> None:
+def test_a_restored_error_keeps_whether_it_may_be_retried() -> None:
     with pytest.raises(RuntimeError) as caught, MARK.carrying():
         raise SourceError("away", retryable=True)
     error = MARK.recovered(caught.value)
@@ -47,7 +47,7 @@ def test_an_error_of_an_unloaded_class_is_restored_as_its_nearest_base() -> None
     assert type(error) is PositionLost
 
 
-def test_an_error_of_others_is_not_claimed() -> None:
+def test_errors_of_other_classes_are_not_restored() -> None:
     assert MARK.recovered(ValueError("x")) is None
 
 
@@ -78,6 +78,6 @@ def test_a_kind_is_never_imported_or_called(tmp_path: Path) -> None:
     assert "planted" not in sys.modules
 
 
-def test_the_mark_is_in_no_representation() -> None:
+def test_the_prefix_is_not_shown() -> None:
     assert MARK.token not in repr(MARK)
     assert ErrorMark().token != MARK.token

@@ -48,7 +48,7 @@ def kinds_named(tree: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_pipelines_ask_the_connector_instead_of_testing_for_a_kind(path: Path) -> None:
+def test_pipelines_call_the_connector_instead_of_testing_for_a_kind(path: Path) -> None:
     assert list(kinds_named(ast.parse(path.read_text(encoding="utf-8")))) == []
 
 

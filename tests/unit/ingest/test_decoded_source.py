@@ -84,18 +84,18 @@ def test_joined_chunks_are_the_records_of_all_in_their_order() -> None:
     assert joined([whole]) is whole
 
 
-def test_chunks_with_few_rows_of_each_table_are_put_together() -> None:
+def test_chunks_with_few_rows_per_table_are_joined() -> None:
     chunks = [fetched(range(100 * number, 100 * number + 100), 50) for number in range(5)]
     assert sizes(chunks) == [100, 400]  # what a topic holds is known after its first chunk
     assert sizes(chunks) == [500]
 
 
-def test_chunks_with_many_rows_of_each_table_stay_as_they_come() -> None:
+def test_chunks_with_many_rows_per_table_are_kept() -> None:
     chunks = [fetched(range(400 * number, 400 * number + 400), 2) for number in range(3)]
     assert sizes(chunks) == sizes(chunks) == [400] * 3
 
 
-def test_chunks_are_put_together_no_further_than_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_are_joined_up_to_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     chunks = [fetched(range(100 * number, 100 * number + 100), 50) for number in range(6)]
     sizes(chunks)
     monkeypatch.setattr(decoding, "WIDE_ROWS", 200)

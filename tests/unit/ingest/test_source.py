@@ -11,7 +11,7 @@ spans = st.tuples(st.integers(0, 10**9), st.integers(1, 10**7)).map(lambda pair:
 
 
 @given(spans, st.integers(1, 10**6))
-def test_pieces_cover_a_span_once_in_order_and_are_even(span: tuple[int, int], size: int) -> None:
+def test_parts_cover_a_range_once_in_order_with_similar_sizes(span: tuple[int, int], size: int) -> None:
     size = max(size, (span[1] - span[0]) // 50)
     pieces = list(cut(*span, size))
     assert pieces[0][0] == span[0]
@@ -22,7 +22,7 @@ def test_pieces_cover_a_span_once_in_order_and_are_even(span: tuple[int, int], s
 
 
 @given(st.dictionaries(st.text(), st.integers(0, 10**6)), st.integers(0, 10**6))
-def test_shares_never_exceed_the_total_and_starve_no_task(available: dict[str, int], limit: int) -> None:
+def test_shares_do_not_exceed_the_total_and_every_task_has_one(available: dict[str, int], limit: int) -> None:
     granted = shares(available, limit)
     assert granted.keys() == available.keys()
     assert all(0 <= granted[place] <= count for place, count in available.items())
@@ -31,7 +31,7 @@ def test_shares_never_exceed_the_total_and_starve_no_task(available: dict[str, i
 
 
 @given(st.dictionaries(st.text(), st.integers(0, 10**6)), st.integers(0, 10**6))
-def test_shares_leave_no_crumbs_for_a_batch_of_their_own(available: dict[str, int], limit: int) -> None:
+def test_shares_leave_no_small_rest_for_another_batch(available: dict[str, int], limit: int) -> None:
     assert sum(shares(available, limit).values()) >= min(limit, sum(available.values()))
 
 
@@ -40,7 +40,7 @@ def test_a_backlog_in_one_partition_is_shared_by_all_tasks() -> None:
     assert len(list(cut(0, 1_000_000, size))) == 4
 
 
-def test_small_lengths_are_not_cut() -> None:
+def test_small_ranges_are_not_divided() -> None:
     assert len(list(cut(0, 30_000, piece_size([30_000], 16)))) <= 2
 
 

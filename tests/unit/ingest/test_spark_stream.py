@@ -69,11 +69,11 @@ def planned(stream: Stream, interval: float, batches: int, *, bounded: bool = Fa
     return [time - stream.planned[0] for time in stream.planned]
 
 
-def test_a_batch_begins_an_interval_after_the_one_before() -> None:
+def test_a_batch_begins_one_interval_after_the_previous_one() -> None:
     assert planned(Stream(Clock()), 15, 4) == [0, 15, 30, 45]
 
 
-def test_a_batch_that_follows_a_barrier_begins_at_once() -> None:
+def test_a_batch_after_a_barrier_begins_at_once() -> None:
     assert planned(Stream(Clock(), frozenset({2, 3})), 15, 5) == [0, 15, 16, 17, 32]
 
 
@@ -82,7 +82,7 @@ def test_a_bounded_run_and_one_without_an_interval_never_wait() -> None:
     assert planned(Stream(Clock()), 0, 3) == [0, 1, 2]
 
 
-def test_a_long_interval_is_waited_for_in_several_calls_that_find_nothing() -> None:
+def test_a_long_interval_is_waited_in_several_empty_calls() -> None:
     clock = Clock()
     reader = ChangesStreamReader(Stream(clock), ErrorMark(), 150, clock, clock.sleep)
     at = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())

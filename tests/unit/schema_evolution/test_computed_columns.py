@@ -108,7 +108,7 @@ def misfits_of(expression: str, values: list[object], type_: str) -> tuple[list[
         ("coalesce(c,'x')", [1, None, None], "INT", [1, None, None]),
     ],
 )
-def test_values_that_a_function_cannot_read_are_misfits_and_never_nulls_in_silence(
+def test_invalid_arguments_of_a_function_are_misfits_and_not_nulls(
     expression: str, values: list[object], type_: str, expected: list[object]
 ) -> None:
     found, reasons = misfits_of(expression, values, type_)
@@ -116,7 +116,7 @@ def test_values_that_a_function_cannot_read_are_misfits_and_never_nulls_in_silen
     assert set(reasons) == ({1, 2} if "coalesce" in expression else {1})
 
 
-def test_what_coalesce_is_not_asked_for_need_not_fit() -> None:
+def test_unused_arguments_of_coalesce_need_not_fit() -> None:
     columns = Columns(
         {"a": pa.array([1, None], pa.int32()), "b": pa.array(["x", "7"])},
         {"a": parse_type("INT"), "b": parse_type("STRING")},
@@ -160,7 +160,7 @@ def test_a_text_in_quotes_is_one_argument() -> None:
         "year('2024-05-06')",
     ],
 )
-def test_arguments_that_no_column_mends_are_refused_at_the_start(expression: str) -> None:
+def test_invalid_constant_arguments_are_refused_at_the_start(expression: str) -> None:
     with pytest.raises(ConfigError):
         ComputedColumn.of(f"x={expression}")
 
@@ -173,7 +173,7 @@ def test_columns_of_an_unsuitable_type_are_refused_when_the_table_is_created(exp
         ComputedColumn.of(f"x={expression}").type({"c": parse_type(type_)})
 
 
-def test_a_table_without_the_column_gets_null() -> None:
+def test_a_missing_source_column_results_in_null() -> None:
     column = ComputedColumn.of("c=date_format(gone,yyyyMMdd)")
     assert column.values(COLUMNS, 2).to_pylist() == [None, None]
     assert type_json(column.type(COLUMNS.types, lenient=True)) == "STRING"
@@ -181,7 +181,7 @@ def test_a_table_without_the_column_gets_null() -> None:
         column.type(COLUMNS.types)
 
 
-def test_columns_come_after_those_they_refer_to() -> None:
+def test_columns_are_computed_after_those_they_refer_to() -> None:
     texts = ["A=upper(B)", "B=upper(x)", "C=upper(y)", "D=upper(A)", "E=upper(C)"]
     assert [one.name for one in in_order([ComputedColumn.of(text) for text in texts])] == ["B", "C", "A", "E", "D"]
 
@@ -203,6 +203,6 @@ def test_a_cycle_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["dt", "dt=", "=year(x)", "dt=frob(x)", "dt=year()", "dt=year(x)y", "dt=truncate(x)"])
-def test_what_is_no_computed_column_is_refused(text: str) -> None:
+def test_invalid_computed_columns_are_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         ComputedColumn.of(text)

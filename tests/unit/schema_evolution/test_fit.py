@@ -47,14 +47,14 @@ def table(*columns: tuple[str, str]) -> TableSchema:
 ORDERS = table(("id", "BIGINT"), ("name", "STRING"), ("day", "STRING"))
 
 
-def test_columns_go_by_name_and_missing_ones_are_null() -> None:
+def test_columns_are_matched_by_name_and_missing_ones_are_null() -> None:
     fitted = Fit(ORDERS, ColumnRules()).rows(
         change(source(("name", "text"), ("id", "bigint")), ("a", "1"), (None, "2"))
     )
     assert fitted.batch.rows.to_pylist() == [{"id": 1, "name": "a", "day": None}, {"id": 2, "name": None, "day": None}]
 
 
-def test_a_message_with_a_misfit_is_left_out_whole() -> None:
+def test_a_message_with_a_misfit_is_left_out_completely() -> None:
     batch = change(source(("id", "bigint")), ("1",), ("x",), ("2",), ("3",), pos=[10, 11, 11, 12])
     fitted = Fit(ORDERS, ColumnRules()).rows(batch)
     assert fitted.batch.rows.column("id").to_pylist() == [1, 3]
@@ -75,7 +75,7 @@ def test_computed_columns_are_computed_from_fitted_columns() -> None:
     assert fitted.batch.rows.column("day").to_pylist() == ["ab"]
 
 
-def test_case_is_folded_where_the_catalog_folds_it() -> None:
+def test_case_is_folded_if_the_catalog_folds_it() -> None:
     fitted = Fit(ORDERS, ColumnRules(case_sensitive=False)).rows(change(source(("ID", "int")), ("1",)))
     assert fitted.batch.rows.column("id").to_pylist() == [1]
 
@@ -85,7 +85,7 @@ def test_two_columns_that_become_one_are_refused() -> None:
         drift_of(source(("ID", "int"), ("id", "int")), "t", ORDERS, ColumnRules(case_sensitive=False))
 
 
-def test_drifts_of_a_batch_fold_to_one_version() -> None:
+def test_drifts_of_a_batch_become_one_version() -> None:
     rules = ColumnRules()
     held = table(("id", "BIGINT"), ("n", "INT"))
     drifts = [
@@ -154,14 +154,14 @@ def test_types_without_a_common_type_are_a_conflict() -> None:
         drift_of(source(("id", "bigint"), ("name", "int")), "shop.orders", ORDERS, ColumnRules())
 
 
-def test_a_wider_key_is_kept_as_it_is() -> None:
+def test_the_type_of_a_wider_key_is_kept() -> None:
     held = table(
         ("id", "INT"),
     )
     assert drift_of(source(("id", "bigint")), "t", held, ColumnRules()).is_none
 
 
-def test_formats_without_types_drift_by_new_names_only() -> None:
+def test_formats_without_types_drift_only_by_new_columns() -> None:
     plain = SourceSchema("text", None, None, (SourceField("id"), SourceField("extra")))
     drift = drift_of(plain, "t", ORDERS, ColumnRules())
     assert [one.name for one in drift.added] == ["extra"]

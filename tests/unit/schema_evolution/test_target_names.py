@@ -36,12 +36,12 @@ def test_both_affixes_of_a_database_are_applied() -> None:
     assert naming.target("shop", "t") == "a_t_z"
 
 
-def test_a_catalog_that_folds_case_lowers_mapped_names_too() -> None:
+def test_a_catalog_that_folds_case_lowers_mapped_names() -> None:
     naming = TargetNames(prefix="P_", mapping={"orders": "Deals"}, case_sensitive=False)
     assert (naming.target("d", "orders"), naming.target("d", "T1")) == ("deals", "p_t1")
 
 
-def test_shards_that_are_not_merged_carry_their_database_in_their_name_and_in_what_mappings_see() -> None:
+def test_shards_that_are_not_merged_have_their_database_in_their_names_and_mappings() -> None:
     naming = TargetNames(merge_shards=False, mapping={"a_t": "first"})
     assert (naming.target("a", "t"), naming.target("b", "t")) == ("first", "b_t")
 
@@ -57,7 +57,7 @@ def test_shards_that_are_not_merged_carry_their_database_in_their_name_and_in_wh
         (None, None, True),
     ],
 )
-def test_filters_match_whole_names_and_excluding_wins(database: str | None, table: str | None, taken: bool) -> None:
+def test_filters_match_complete_names_and_excluding_wins(database: str | None, table: str | None, taken: bool) -> None:
     naming = TargetNames(
         including="t1|t2|t3", excluding="t2", including_databases=".*shop", excluding_databases="old_.*|other"
     )
@@ -68,6 +68,6 @@ def test_a_mapping_does_not_widen_the_filter() -> None:
     assert not TargetNames(mapping={"users": "people"}, including="orders").takes("shop", "users")
 
 
-def test_a_filter_that_is_no_expression_is_refused() -> None:
+def test_an_invalid_filter_expression_is_refused() -> None:
     with pytest.raises(ConfigError, match="not a regular expression"):
         TargetNames(including="(")

@@ -92,7 +92,7 @@ def test_values_outside_of_the_calendar_are_null_by_rule(type_text: str, text: s
     assert list(strict.reasons) == [0]
 
 
-def test_lists_come_from_json_or_from_commas() -> None:
+def test_lists_are_read_from_json_or_commas() -> None:
     misfits = Misfits()
     column = fit_column(
         pa.array(['["a","b"]', "a,b", "[]", ""]),
@@ -127,7 +127,7 @@ def test_native_values_of_any_kind_have_a_text(column: pa.Array, texts: list[str
         ("TIME(0) NOT NULL", "25:00:00", dt.time(0)),
     ],
 )
-def test_where_no_null_can_be_they_are_the_epoch_or_midnight(type_text: str, text: str, value: object) -> None:
+def test_in_not_null_columns_they_are_the_epoch_or_midnight(type_text: str, text: str, value: object) -> None:
     good = {"DATE": "2024-05-06", "TIME": "10:00:00", "TIMESTAMP": "2024-05-06 07:08:09"}[
         type_text.split("(")[0].split()[0]
     ]
@@ -154,7 +154,7 @@ def test_in_a_key_they_are_not_replaced_and_the_hint_names_the_option(type_text:
     assert f"--type-mapping {option} keeps" in misfits.reasons[0]
 
 
-def test_the_zero_date_alone_is_the_epoch_in_a_key_too() -> None:
+def test_only_the_zero_date_is_the_epoch_in_a_key() -> None:
     misfits = Misfits()
     target = Field(0, "c", parse_type("TIMESTAMP(0) NOT NULL"))
     found = fit_column(pa.array(["0000-00-00 00:00:00"]), target, TypeMapping(), misfits, in_key=True)
@@ -169,7 +169,7 @@ def test_the_year_zero_is_a_zero_date_with_any_month_and_day(type_text: str, tex
 
 
 @pytest.mark.parametrize(("nullable", "value"), [(True, None), (False, dt.time(0))])
-def test_durations_outside_of_a_day_go_by_the_same_rule(nullable: bool, value: object) -> None:
+def test_durations_outside_of_a_day_follow_the_same_rule(nullable: bool, value: object) -> None:
     given = pa.array([-1, 3_600_000_000, None if nullable else 1], pa.duration("us"))
     target = Field(0, "c", parse_type("TIME(0)" if nullable else "TIME(0) NOT NULL"))
     misfits = Misfits()
@@ -211,7 +211,7 @@ def test_decimals_of_any_length_and_exponent_are_exact_or_do_not_fit(text: str, 
         ("TIME(0)", "9" * 400 + "x"),
     ],
 )
-def test_moments_beyond_all_calendars_do_not_fit(type_text: str, text: str) -> None:
+def test_timestamps_outside_of_the_calendar_do_not_fit(type_text: str, text: str) -> None:
     values, misfits = fitted([text, None], type_text)
     assert values == [None, None]
     assert list(misfits.reasons) == [0]

@@ -76,7 +76,7 @@ def test_an_update_that_leaves_the_filter_is_a_delete_and_one_that_enters_is_an_
     ]
 
 
-def test_a_projection_keeps_declared_types_and_types_what_it_computes() -> None:
+def test_a_projection_keeps_declared_types_and_infers_computed_ones() -> None:
     found = applied(Transform.of("shop.*", "id, upper(name) as name, q * 2 as twice, 'x' as x"), UPDATES)
     assert [(one.name, one.type) for one in found.schema.fields] == [
         ("id", "bigint"),
@@ -98,7 +98,7 @@ def test_an_explicit_column_wins_over_a_star() -> None:
     assert found.rows.column("name")[0].as_py() == "a!"
 
 
-def test_a_row_that_an_update_moves_to_another_key_is_deleted_there_and_inserted_here() -> None:
+def test_an_update_of_the_key_is_a_delete_and_an_insert() -> None:
     found = applied(Transform.of("shop.*", primary_keys=("id", "name")), UPDATES)
     assert rows_of(found, ("id", "name"))[:4] == [
         (DELETE, "1", "a"),
@@ -109,20 +109,20 @@ def test_a_row_that_an_update_moves_to_another_key_is_deleted_there_and_inserted
     assert found.schema.primary_keys == ("id", "name")
 
 
-def test_a_value_that_no_expression_can_read_makes_its_whole_message_bad() -> None:
+def test_a_value_that_no_expression_accepts_makes_its_message_bad() -> None:
     change = batch((INSERT, 1, (1, "7", 1)), (INSERT, 2, (2, "seven", 1)))
     found, bad = Transform.of("shop.*", "id, cast(name as int) as n").applied(change, TypeMapping(), 0)
     assert rows_of(found, ("n",)) == [(INSERT, 7)]
     assert [one.pos for one in bad] == [2]
 
 
-def test_a_filter_may_name_what_the_projection_computes() -> None:
+def test_a_filter_may_use_computed_columns_of_the_projection() -> None:
     change = batch((INSERT, 1, (1, "a", 1)), (INSERT, 2, (2, "b", 2)))
     named = Transform.of("shop.*", "id, upper(name) as letter, id as name", "letter = 'B' and name = 'b'")
     assert rows_of(applied(named, change), ("id", "letter")) == [(INSERT, "2", "B")]
 
 
-def test_what_flink_cdc_lists_as_metadata_can_be_used() -> None:
+def test_the_metadata_columns_of_flink_cdc_can_be_used() -> None:
     found = applied(Transform.of("shop.*", "id, op_ts, table_name || '@' || database_name as place"), UPDATES)
     assert rows_of(found, ("op_ts", "place"))[0] == (UPDATE_BEFORE, 5, "orders@shop")
 
@@ -155,7 +155,7 @@ def test_each_mask_is_described() -> None:
     assert {form.partition("(")[0] for form, _ in FORMS} == set(MASKS)
 
 
-def test_a_masked_column_is_text_and_its_values_never_come_through() -> None:
+def test_a_masked_column_is_text_without_its_values() -> None:
     found = applied(Transform.of("shop.*", masks={"q": "sha256", "name": "keep-last(1)"}), UPDATES)
     assert {one.name: one.type for one in found.schema.fields}["q"] == "paimon:STRING"
     assert len(found.rows.column("q")[0].as_py()) == 64

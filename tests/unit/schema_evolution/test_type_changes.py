@@ -66,7 +66,7 @@ TO_TEXT = [
 
 
 @pytest.mark.parametrize(("old", "new", "verdict", "after"), TO_TEXT)
-def test_anything_becomes_text_by_option_and_stays_it(old: str, new: str, verdict: Verdict, after: str) -> None:
+def test_any_type_becomes_text_by_option_and_stays_text(old: str, new: str, verdict: Verdict, after: str) -> None:
     change = change_of(parse_type(old), parse_type(new), TypeMapping(allow_non_string_to_string=True))
     assert (change.verdict, type_json(change.type)) == (verdict, after)
 
@@ -76,6 +76,6 @@ def test_decimals_stay_by_option() -> None:
     assert change.verdict is Verdict.KEEP
 
 
-def test_nullability_is_the_tables() -> None:
+def test_nullability_is_that_of_the_table() -> None:
     change = change_of(parse_type("INT NOT NULL"), parse_type("BIGINT"), TypeMapping())
     assert type_json(change.type) == "BIGINT NOT NULL"

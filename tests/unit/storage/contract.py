@@ -22,26 +22,26 @@ class StorageContract:
     def names(self, path: str) -> set[tuple[str, bool]]:
         return {(entry.name, entry.is_dir) for entry in self.storage.list(path)}
 
-    def test_create_makes_a_file_once(self) -> None:
+    def test_create_writes_a_file_once(self) -> None:
         path = f"{self.root}/new/folder/snapshot-1"
         assert self.storage.create(path, b"one")
         assert not self.storage.create(path, b"two")
         assert self.storage.read(path) == b"one"
         assert self.names(f"{self.root}/new/folder") == {("snapshot-1", False)}
 
-    def test_write_makes_parents_and_replaces(self) -> None:
+    def test_write_creates_parents_and_replaces(self) -> None:
         path = f"{self.root}/deep/er/LATEST"
         self.storage.write(path, b"1")
         self.storage.write(path, b"22")
         assert self.storage.read(path) == b"22"
         assert self.storage.size(path) == 2
 
-    def test_an_empty_file_is_a_file(self) -> None:
+    def test_an_empty_file_exists(self) -> None:
         self.storage.write(f"{self.root}/empty", b"")
         assert self.storage.read(f"{self.root}/empty") == b""
         assert self.storage.size(f"{self.root}/empty") == 0
 
-    def test_ranges_are_read_alone(self) -> None:
+    def test_ranges_of_a_file_are_read(self) -> None:
         self.storage.write(f"{self.root}/f", b"0123456789")
         assert self.storage.read_range(f"{self.root}/f", 3, 4) == b"3456"
         assert self.storage.read_range(f"{self.root}/f", 3, 0) == b""
@@ -55,7 +55,7 @@ class StorageContract:
         assert not self.storage.exists(f"{self.root}/nothing")
         assert self.storage.list(f"{self.root}/nothing") == []
 
-    def test_a_walk_finds_the_files_of_all_folders_below(self) -> None:
+    def test_walk_lists_the_files_of_all_folders_below(self) -> None:
         for name in ("a", "t/b", "t/deep/er/c"):
             self.storage.write(f"{self.root}/walked/{name}", name.encode())
         self.storage.mkdirs(f"{self.root}/walked/empty")
@@ -88,7 +88,7 @@ class StorageContract:
         self.storage.delete(folder)
         assert not self.storage.exists(folder)
 
-    def test_delete_takes_files_and_leaves_full_folders(self) -> None:
+    def test_delete_removes_files_and_keeps_full_folders(self) -> None:
         path = f"{self.root}/d/f"
         self.storage.write(path, b"x")
         self.storage.delete(f"{self.root}/d")
@@ -97,7 +97,7 @@ class StorageContract:
         self.storage.delete(path)
         assert not self.storage.exists(path)
 
-    def test_delete_tree_takes_all_below(self) -> None:
+    def test_delete_tree_removes_everything_below(self) -> None:
         for name in ("a", "b/c", "b/d/e"):
             self.storage.write(f"{self.root}/tree/{name}", b"x")
         self.storage.write(f"{self.root}/tree2", b"stays")
@@ -106,7 +106,7 @@ class StorageContract:
         assert not self.storage.exists(f"{self.root}/tree")
         assert self.storage.exists(f"{self.root}/tree2")
 
-    def test_a_folder_is_renamed_where_nothing_is(self) -> None:
+    def test_a_folder_is_renamed_to_a_free_name(self) -> None:
         self.storage.write(f"{self.root}/old/schema/schema-0", b"x")
         self.storage.rename_tree(f"{self.root}/old", f"{self.root}/db/new")
         assert self.storage.read(f"{self.root}/db/new/schema/schema-0") == b"x"
@@ -134,20 +134,20 @@ class StorageContract:
         assert pq.read_table(self.storage.open_input(path)) == table
         assert self.storage.size(path) == self.storage.open_input(path).size()
 
-    def test_output_is_whole_after_close_and_told_on_the_way(self) -> None:
+    def test_output_is_complete_after_close_and_its_position_is_reported(self) -> None:
         with self.storage.open_output(f"{self.root}/o/f") as out:
             out.write(b"abc")
             assert out.tell() == 3
             out.write(b"de")
         assert self.storage.read(f"{self.root}/o/f") == b"abcde"
 
-    def test_storages_travel_to_other_processes(self) -> None:
+    def test_storages_are_pickled(self) -> None:
         self.storage.write(f"{self.root}/f", b"x")
         there: Any = pickle.loads(pickle.dumps(self.storage))
         assert there == self.storage
         assert there.read(f"{self.root}/f") == b"x"
 
-    def test_the_probe_finds_it_safe_and_leaves_nothing(self) -> None:
+    def test_the_probe_reports_a_safe_store_and_removes_its_files(self) -> None:
         self.storage.write(f"{self.root}/p/f", b"x")
         probe(self.storage, f"{self.root}/p")
         assert self.names(f"{self.root}/p") == {("f", False)}

@@ -45,13 +45,13 @@ LOST = {
 
 
 @pytest.mark.parametrize("reply", LOST.values(), ids=LOST.keys())
-def test_our_own_file_is_recognised_whatever_the_reply_was(reply: Reply) -> None:
+def test_our_file_is_recognised_after_any_reply(reply: Reply) -> None:
     store = Replies(reply)
     assert put_if_absent(store, PATH, b"ours")
     assert store.files == {PATH: b"ours"}
 
 
-def test_another_writers_file_is_not_ours() -> None:
+def test_the_file_of_another_writer_is_not_ours() -> None:
     store = MemoryStore({PATH: b"theirs"})
     assert not put_if_absent(store, PATH, b"ours")
     assert store.files == {PATH: b"theirs"}

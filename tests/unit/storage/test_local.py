@@ -30,7 +30,7 @@ class TestContractWithoutSync(StorageContract):
         self.storage, self.root = LocalStorage(sync=False), str(tmp_path)
 
 
-def test_of_many_makers_of_one_name_one_wins_and_nothing_is_left_aside(tmp_path: Path) -> None:
+def test_one_of_many_concurrent_creates_wins_and_leaves_no_temporary_files(tmp_path: Path) -> None:
     storage = LocalStorage()
     with ThreadPoolExecutor(8) as pool:
         won = list(pool.map(lambda i: storage.create(f"{tmp_path}/s/snapshot-1", str(i).encode()), range(32)))
@@ -39,7 +39,7 @@ def test_of_many_makers_of_one_name_one_wins_and_nothing_is_left_aside(tmp_path:
     assert [path.name for path in (tmp_path / "s").iterdir()] == ["snapshot-1"]
 
 
-def test_a_file_system_without_links_makes_files_exclusively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_links_creates_files_exclusively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(source: object, target: object) -> None:
         raise PermissionError(1, "no links here")
 
@@ -112,7 +112,7 @@ PUTS: list[Callable[[LocalStorage, str, bytes], object]] = [LocalStorage.create,
 @pytest.mark.parametrize("sync", [True, False])
 @pytest.mark.parametrize("way", PUTS)
 @pytest.mark.parametrize("size", [4_097, 131_072, 1_000_001])
-def test_a_file_that_does_not_fit_is_an_error(
+def test_a_full_disk_is_an_error(
     tmp_path: Path, way: Callable[[LocalStorage, str, bytes], object], size: int, sync: bool
 ) -> None:
     with room_for(4_096), pytest.raises(OSError, match="too large"):
@@ -120,9 +120,7 @@ def test_a_file_that_does_not_fit_is_an_error(
 
 
 @pytest.mark.parametrize("most", [1, 1_000, 131_072])
-def test_every_byte_is_written_where_the_system_takes_a_part_at_a_time(
-    tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_byte_is_written_by_partial_writes(tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     class Sluggish:
         def __init__(self, file: io.FileIO) -> None:
             self._file = file
@@ -147,7 +145,7 @@ def test_every_byte_is_written_where_the_system_takes_a_part_at_a_time(
     assert LocalStorage().read(f"{tmp_path}/f") == data
 
 
-def test_a_file_that_was_cut_while_it_was_written_cannot_be_closed(tmp_path: Path) -> None:
+def test_a_file_truncated_during_the_write_cannot_be_closed(tmp_path: Path) -> None:
     file = LocalStorage().open_output(f"{tmp_path}/f")
     file.write(os.urandom(1_000_000))
     file.flush()
@@ -171,7 +169,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("way", PUTS)
-def test_a_new_file_is_synced_with_its_folder_and_every_folder_made_for_it(
+def test_a_new_file_is_synced_with_its_new_folders(
     tmp_path: Path, synced: list[str], way: Callable[[LocalStorage, str, bytes], object]
 ) -> None:
     path = f"{tmp_path}/dt=1/h=2/bucket-0/f"
@@ -195,7 +193,7 @@ def test_nothing_is_synced_with_the_option_off(
     assert synced == []
 
 
-def test_made_and_renamed_folders_are_synced(tmp_path: Path, synced: list[str]) -> None:
+def test_created_and_renamed_folders_are_synced(tmp_path: Path, synced: list[str]) -> None:
     LocalStorage().mkdirs(f"{tmp_path}/a/b")
     assert synced == [str(tmp_path), f"{tmp_path}/a"]
     synced.clear()

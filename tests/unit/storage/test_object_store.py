@@ -58,14 +58,14 @@ class TestContract(StorageContract):
         self.storage, self.root = lake, f"/warehouse/{uuid.uuid4()}"
 
 
-def test_keys_in_the_bucket_are_the_names_as_java_writes_them(lake: ObjectStorage, s3: Any) -> None:
+def test_object_keys_are_those_of_java(lake: ObjectStorage, s3: Any) -> None:
     lake.write("/odd/p=a%2Fb c#日/f", b"x")
     assert [item["Key"] for item in s3.list_objects_v2(Bucket="lake", Prefix="odd")["Contents"]] == [
         "odd/p=a%2Fb c#日/f"
     ]
 
 
-def test_folders_marked_by_hadoop_are_folders_without_a_nameless_file(lake: ObjectStorage, s3: Any) -> None:
+def test_folder_markers_of_hadoop_are_not_listed_as_files(lake: ObjectStorage, s3: Any) -> None:
     s3.put_object(Bucket="lake", Key="hadoop/x.db/", Body=b"")
     assert lake.exists("/hadoop/x.db")
     assert [(entry.name, entry.is_dir) for entry in lake.list("/hadoop")] == [("x.db", True)]
@@ -97,7 +97,7 @@ class Deaf(BaseHTTPRequestHandler):
 
 
 # That of many makers one wins is the store's promise; moto, asked by several threads, does not keep it.
-def test_the_store_itself_is_asked_to_refuse_and_one_that_does_not_is_unsafe() -> None:
+def test_a_store_that_ignores_conditional_puts_is_unsafe() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Deaf) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -113,21 +113,21 @@ def test_the_store_itself_is_asked_to_refuse_and_one_that_does_not_is_unsafe() -
     assert Deaf.conditions == ["*", "*"]
 
 
-def test_an_upload_left_open_leaves_no_file(lake: ObjectStorage) -> None:
+def test_an_unfinished_upload_creates_no_file(lake: ObjectStorage) -> None:
     out = lake.open_output("/half/f")
     out.write(b"x" * 100)
     del out
     assert not lake.exists("/half/f")
 
 
-def test_a_large_upload_goes_in_parts(lake: ObjectStorage) -> None:
+def test_a_large_upload_is_multipart(lake: ObjectStorage) -> None:
     with lake.open_output("/large/f") as out:
         for _ in range(12):
             out.write(b"x" * (1 << 20))
     assert lake.size("/large/f") == 12 << 20
 
 
-def test_secrets_are_masked_and_travel_as_references(lake: ObjectStorage, endpoint: str) -> None:
+def test_secrets_are_masked_and_pickled_as_references(lake: ObjectStorage, endpoint: str) -> None:
     assert "${TEST_S3_SECRET}" in repr(lake)
     assert b"hidden" not in pickle.dumps(lake)
     plain, _ = open_storage("s3a://lake/w", {"fs.s3a.secret.key": "hidden", "fs.s3a.endpoint": endpoint})
@@ -135,7 +135,7 @@ def test_secrets_are_masked_and_travel_as_references(lake: ObjectStorage, endpoi
     assert endpoint in repr(plain)
 
 
-def test_a_reference_to_nothing_is_told_at_the_first_call(endpoint: str) -> None:
+def test_a_missing_reference_is_reported_at_the_first_call(endpoint: str) -> None:
     storage, path = open_storage("s3://lake/w", {"s3.secret-key": "${NO_SUCH_SECRET}", "s3.endpoint": endpoint})
     with pytest.raises(ConfigError, match="the environment variable NO_SUCH_SECRET is not set"):
         storage.exists(path)
@@ -147,7 +147,7 @@ def test_a_store_that_does_not_answer_fails_as_an_os_error() -> None:
         storage.read("/x")
 
 
-def test_the_mark_of_an_empty_folder_is_never_listed(lake: ObjectStorage, s3: Any) -> None:
+def test_the_marker_of_an_empty_folder_is_not_listed(lake: ObjectStorage, s3: Any) -> None:
     lake.mkdirs("/marked")
     assert s3.head_object(Bucket="lake", Key=f"marked/{FOLDER_MARK}")["ContentLength"] == 0
     assert lake.list("/marked") == []
@@ -189,7 +189,7 @@ class Forgetful(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("way", ["cut", "500"])
-def test_the_client_repeats_a_create_whose_reply_was_lost_and_our_object_is_known_again(way: str) -> None:
+def test_a_create_repeated_by_the_client_recognises_our_object(way: str) -> None:
     handler = type("Handler", (Forgetful,), {"objects": {}, "replies": [], "way": way})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

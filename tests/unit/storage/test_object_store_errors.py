@@ -69,7 +69,7 @@ def failure(storage: ObjectStorage, operation: str) -> PenstockError:
         (400, "AuthorizationHeaderMalformed", StoreError, "s3.region"),
     ],
 )
-def test_an_answer_is_named_with_its_cure(
+def test_an_error_of_the_store_has_a_hint(
     endpoint: str, operation: str, status: int, code: str, kind: type[PenstockError], cure: str
 ) -> None:
     Answer.status, Answer.body = status, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
@@ -86,7 +86,7 @@ def test_a_bucket_of_another_region(endpoint: str) -> None:
     assert error.message == "cannot read s3://lake/w/f: the bucket is in another region"
 
 
-def test_a_store_that_nobody_answers_for() -> None:
+def test_an_unreachable_store() -> None:
     error = failure(lake("http://127.0.0.1:1"), "read")
     assert error.message.startswith("cannot read s3://lake/w/f: no answer from http://127.0.0.1:1 in ")
     assert "s3.endpoint" in (error.hint or "")
@@ -101,7 +101,7 @@ def test_a_store_that_nobody_answers_for() -> None:
         ("abfs", "GET http://169.254.169.254/metadata/identity/oauth2/token", "fs.azure.account.key"),
     ],
 )
-def test_missing_credentials_are_called_that(kind: str, url: str, cure: str) -> None:
+def test_missing_credentials_are_reported(kind: str, url: str, cure: str) -> None:
     answered = OSError(
         f"Generic error: Error performing {url} in 1ms - Server returned non-2xx status code: 404 Not Found"
     )

@@ -11,7 +11,7 @@ from penstock.storage.options import azure_config, gcs_config, s3_config
 
 @pytest.mark.parametrize("prefix", ["s3.", "s3a.", "fs.s3a."])
 @pytest.mark.parametrize("dash", ["-", "."])
-def test_all_spellings_of_the_s3_keys_are_taken(prefix: str, dash: str) -> None:
+def test_all_spellings_of_the_s3_keys_are_accepted(prefix: str, dash: str) -> None:
     options = {f"{prefix}access{dash}key": "A", f"{prefix}secret{dash}key": "S", f"{prefix}endpoint{dash}region": "eu"}
     assert s3_config("b", options) == {"access_key_id": "A", "secret_access_key": "S", "region": "eu"}
 
@@ -33,11 +33,11 @@ def test_all_spellings_of_the_s3_keys_are_taken(prefix: str, dash: str) -> None:
         ({"object-store.conditional_put": "etag", "fs.s3a.threads.max": "9"}, {"conditional_put": "etag"}),
     ],
 )
-def test_endpoints_and_the_rest(options: dict[str, str], config: dict[str, str]) -> None:
+def test_endpoints_and_other_options(options: dict[str, str], config: dict[str, str]) -> None:
     assert s3_config("lake", options) == config
 
 
-def test_a_path_style_that_is_no_truth_is_refused() -> None:
+def test_a_path_style_that_is_not_a_boolean_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"path\.style\.access"):
         s3_config("lake", {"s3.path.style.access": "yes"})
 
@@ -86,14 +86,14 @@ def test_a_url_without_a_bucket_is_refused() -> None:
         ("local.synch", "local.sync"),
     ],
 )
-def test_a_misspelt_option_is_refused_with_the_nearest_that_is_taken(misspelt: str, meant: str) -> None:
+def test_a_misspelt_option_is_refused_with_the_nearest_name(misspelt: str, meant: str) -> None:
     with pytest.raises(ConfigError, match=f"{misspelt!r} is not a store option") as refused:
         open_storage("s3://lake/a", {misspelt: "x"})
 
     assert refused.value.hint == f"did you mean {meant}?"
 
 
-def test_what_has_no_effect_is_told_once_and_how_hadoop_works_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
+def test_options_without_effect_are_logged_once_except_those_of_hadoop(caplog: pytest.LogCaptureFixture) -> None:
     options = {"fs.s3a.threads.max": "9", "fs.s3a.server-side-encryption-algorithm": "AES256", "dfs.nameservices": "a"}
     for _ in range(2):
         open_storage("s3://lake/a", {**options, "fs.azure.account.key.acme.dfs.core.windows.net": "K"})
@@ -101,7 +101,7 @@ def test_what_has_no_effect_is_told_once_and_how_hadoop_works_not_at_all(caplog:
     assert [record.args for record in caplog.records] == [("fs.s3a.server-side-encryption-algorithm",)]
 
 
-def test_a_name_the_client_does_not_know_is_a_mistake_in_the_options() -> None:
+def test_an_option_unknown_to_the_client_is_a_config_error() -> None:
     storage, _ = open_storage("s3://lake/a", {"object-store.nonsense": "1"})
 
     with pytest.raises(ConfigError, match="'nonsense' is not valid for store 'S3'"):

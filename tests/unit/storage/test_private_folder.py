@@ -22,7 +22,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("made", [lookup_folder, default_folder, lambda: private_folder("x")])
-def test_it_is_made_shut_and_found_again(shared: Path, made: object) -> None:
+def test_a_private_folder_is_created_and_found_again(shared: Path, made: object) -> None:
     assert callable(made)
     before = os.umask(0)
     try:
@@ -36,7 +36,7 @@ def test_it_is_made_shut_and_found_again(shared: Path, made: object) -> None:
     assert (folder / "kept").exists()
 
 
-def test_one_that_others_could_read_is_shut_and_one_they_could_write_is_emptied(shared: Path) -> None:
+def test_a_readable_folder_is_restricted_and_a_writable_one_emptied(shared: Path) -> None:
     folder = private_folder("x")
     (folder / "kept").touch()
     shared.chmod(0o755)

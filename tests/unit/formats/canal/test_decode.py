@@ -116,7 +116,7 @@ def test_without_mysql_type_all_members_are_untyped_columns() -> None:
     assert batch.event_times.tolist() == [-1, -1]
 
 
-def test_declared_types_part_the_batches() -> None:
+def test_declared_types_divide_the_batches() -> None:
     wider = change("INSERT", [{"id": "2"}], mysqlType={"id": "bigint"})
     decoded = read("canal-json", change("INSERT", [{"id": "1", "v": "a"}]), wider, change("INSERT", [{"id": "3"}]))
     assert [[field.name for field in batch.schema.fields] for batch in decoded.batches] == [["id", "v"], ["id"]]
@@ -156,7 +156,7 @@ def test_messages_without_rows_are_counted_by_operation() -> None:
     ],
 )
 @PATHS
-def test_bad_record_names_the_reason_and_spares_its_neighbours(
+def test_a_bad_record_has_a_reason_and_the_others_are_decoded(
     bulk_rows: int, value: Any, reason: str, message: str
 ) -> None:
     good = change("INSERT", [{"id": "1", "v": "a"}])
@@ -169,7 +169,7 @@ def test_bad_record_names_the_reason_and_spares_its_neighbours(
 
 
 @PATHS
-def test_a_value_that_does_not_fit_makes_its_whole_message_bad(bulk_rows: int) -> None:
+def test_a_value_that_does_not_fit_makes_its_message_bad(bulk_rows: int) -> None:
     types = {"id": "int", "e": "enum('a','b')"}
     decoded = read(
         "canal-json",
@@ -184,7 +184,7 @@ def test_a_value_that_does_not_fit_makes_its_whole_message_bad(bulk_rows: int) -
 
 
 @PATHS
-def test_texts_become_the_values_their_type_means(bulk_rows: int) -> None:
+def test_texts_become_values_of_their_type(bulk_rows: int) -> None:
     types = {
         "e": "enum('it''s', 'b')",
         "s": "SET('a','b','c')",
@@ -250,7 +250,7 @@ def test_rows_without_content_of_many_columns_are_refused(bulk_rows: int) -> Non
 
 
 @PATHS
-def test_large_groups_go_in_spans(bulk_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_groups_are_decoded_in_parts(bulk_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.formats.canal.decode.SPAN_BYTES", 130)
     inserts = [change("INSERT", [{"id": str(number), "v": "x" * 30}]) for number in range(6)]
     decoded = read("canal-json", *inserts, bulk_rows=bulk_rows)

@@ -99,7 +99,7 @@ ALIKE = [{"a": "1", "b": "2"}]
     ],
 )
 @pytest.mark.parametrize("first", [True, False])
-def test_what_differs_is_left_to_a_parser(odd: Any, *, first: bool) -> None:
+def test_messages_with_another_layout_are_decoded_by_a_parser(odd: Any, *, first: bool) -> None:
     data = documents(odd, ALIKE, ALIKE) if first else documents(ALIKE, ALIKE, odd)
     assert alike_rows(data, ["a", "b"]) is None
 
@@ -117,12 +117,12 @@ def test_what_differs_is_left_to_a_parser(odd: Any, *, first: bool) -> None:
         b'[{"\\u0061":"1","b":"2"}]',
     ],
 )
-def test_what_is_written_otherwise_is_left_to_a_parser(odd: bytes) -> None:
+def test_values_written_differently_are_decoded_by_a_parser(odd: bytes) -> None:
     alike = documents(ALIKE)
     assert alike_rows([*alike, msgspec.Raw(odd)], ["a", "b"]) is None
 
 
-def test_columns_of_no_row_are_null_unless_they_would_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_that_no_row_has_are_null_within_a_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     found = alike_rows(documents(ALIKE, ALIKE), ["x", "b"])
     assert found is not None
     assert rows_of(found) == ([0, 1, 2], [[None, None], ["2", "2"]])

@@ -234,7 +234,7 @@ def test_any_bytes_result_in_rows_or_bad_records(tail: bytes, at: int, patch: by
     assert {pos for pos, *_ in placed(decoded)} | {bad.pos for bad in decoded.bad} >= {1, 2}
 
 
-def test_registry_outage_is_no_bad_record(server: Registry) -> None:
+def test_registry_outage_is_not_a_bad_record(server: Registry) -> None:
     server.schemas = {1: SIMPLE}
     server.fail = 100
     with pytest.raises(SourceError, match="no schema registry can be reached") as caught:
@@ -256,7 +256,7 @@ def test_a_registry_uses_credentials_and_does_not_show_them(server: Registry) ->
         pickle.dumps(known)
 
 
-def test_second_url_is_asked_when_the_first_is_silent(server: Registry) -> None:
+def test_second_url_is_used_if_the_first_does_not_answer(server: Registry) -> None:
     server.schemas = {1: "int"}
     assert SchemaRegistry(f"http://127.0.0.1:9, {server.url}/").schema(1) == "int"
 

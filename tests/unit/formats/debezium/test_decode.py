@@ -87,7 +87,7 @@ def test_the_message_key_is_the_primary_key_and_replaces_a_missing_before_image(
 
 
 @pytest.mark.parametrize("key", [b"no json", None, b"[1]", b"\xff"])
-def test_key_that_is_no_json_object_is_ignored(key: bytes | None) -> None:
+def test_key_that_is_not_a_json_object_is_ignored(key: bytes | None) -> None:
     decoded = read("debezium-json", payload("c", None, {"id": 1}, pkNames=["id"]), keys=[key])
     assert decoded.batches[0].schema.primary_keys == ("id",)
 

@@ -57,14 +57,14 @@ def test_files_are_read_once_in_the_order_of_their_time(folder: Path) -> None:
     assert lines(files, first, second) == ["5"]
 
 
-def test_order_by_name_is_the_users_choice(folder: Path) -> None:
+def test_files_can_be_ordered_by_name(folder: Path) -> None:
     put(folder, "b.json", "2\n", 10)
     put(folder, "a.json", "1\n", 20)
     files = source(folder, order="name")
     assert lines(files, {"batch": 0}, files.latest_offsets({"batch": 0}, NO_LIMIT)) == ["1", "2"]
 
 
-def test_a_batch_planned_before_a_crash_stays_as_it_was(folder: Path) -> None:
+def test_a_batch_planned_before_a_crash_is_kept(folder: Path) -> None:
     put(folder, "a.json", "1\n", 10)
     end = source(folder).latest_offsets({"batch": 0}, NO_LIMIT)
     put(folder, "0.json", "0\n", 1)
@@ -74,7 +74,7 @@ def test_a_batch_planned_before_a_crash_stays_as_it_was(folder: Path) -> None:
     assert lines(again, end, again.latest_offsets(end, NO_LIMIT)) == ["0"]
 
 
-def test_unfinished_and_other_files_are_left_alone(folder: Path) -> None:
+def test_unfinished_and_other_files_are_not_read(folder: Path) -> None:
     for name in (".a.json", "_tmp/a.json", "a.json.tmp", "readme.txt"):
         put(folder, name, "x\n", 1)
     assert source(folder, pattern="*.json*").available() == {"names": []}
@@ -126,13 +126,13 @@ def test_a_missing_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
         source(tmp_path / "nowhere").available()
 
 
-def test_a_file_given_as_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_file_configured_as_folder_is_an_error(tmp_path: Path) -> None:
     put(tmp_path, "a.json", "1\n", 10)
     with pytest.raises(SourceError, match="is a file"):
         source(tmp_path / "a.json").available()
 
 
-def test_files_of_one_millisecond_are_read_in_their_order(folder: Path) -> None:
+def test_files_with_equal_times_are_read_in_order(folder: Path) -> None:
     for name, nanos in (("a.json", 2000), ("b.json", 1000)):
         put(folder, name, f"{name}\n", 10)
         os.utime(folder / name, ns=(0, 10_000_000_000 + nanos))
@@ -146,7 +146,7 @@ def test_files_of_one_millisecond_are_read_in_their_order(folder: Path) -> None:
     chunk=st.integers(1, 64),
 )
 @settings(deadline=None)
-def test_however_a_file_is_cut_each_line_is_read_once_with_its_offset(
+def test_each_line_is_read_once_with_its_offset_for_any_ranges(
     text: str, cuts: list[int], chunk: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / "a.json"
@@ -167,7 +167,7 @@ def test_however_a_file_is_cut_each_line_is_read_once_with_its_offset(
     assert read == wanted
 
 
-def test_the_ledger_keeps_all_names_and_few_entries(tmp_path: Path) -> None:
+def test_the_ledger_merges_entries_and_keeps_all_names(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     ledger = Ledger(StateFolder(str(tmp_path / "ledger")))

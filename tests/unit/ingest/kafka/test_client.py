@@ -22,7 +22,7 @@ def test_kerberos_login_of_jaas_becomes_keytab_and_principal() -> None:
     assert made == {"sasl.kerberos.keytab": "/k", "sasl.kerberos.principal": "me@X"}
 
 
-def test_secrets_are_looked_up_where_the_client_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_secrets_are_resolved_where_the_client_is_created(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KAFKA_USER", "anna")
     (tmp_path / "password").write_text("geheim\n")
     jaas = f'PlainLoginModule required username="${{KAFKA_USER}}" password="${{file:{tmp_path}/password}}";'
@@ -35,7 +35,7 @@ def test_a_reference_to_nothing_is_an_error_unless_it_has_a_default() -> None:
         resolve("${PENSTOCK_NO_SUCH_NAME}")
 
 
-def test_java_names_are_translated_and_java_business_is_left_out() -> None:
+def test_java_property_names_are_translated_and_jvm_properties_omitted() -> None:
     given = {
         "bootstrap.servers": "k:9092",
         "max.poll.records": "5",
@@ -57,7 +57,7 @@ def test_a_java_keystore_is_refused_with_the_command_that_converts_it(tmp_path: 
         client_properties({"ssl.truststore.location": str(store), "ssl.truststore.password": "x"})
 
 
-def test_a_pem_truststore_is_used_as_it_is(tmp_path: Path) -> None:
+def test_a_pem_truststore_is_used_unchanged(tmp_path: Path) -> None:
     store = tmp_path / "ca.pem"
     store.write_bytes(b"-----BEGIN CERTIFICATE-----\n")
     assert client_properties({"ssl.truststore.location": str(store)}) == {"ssl.ca.location": str(store)}
@@ -82,11 +82,11 @@ class Answers:
         return patiently(self.ask, clock=lambda: self.now, sleep=self.sleep)
 
 
-def test_a_broker_that_comes_back_is_waited_for() -> None:
+def test_a_connection_waits_for_a_broker_that_recovers() -> None:
     assert Answers(*[KafkaError._TRANSPORT] * 10, KafkaError.NOT_LEADER_FOR_PARTITION).wait() == "answer"
 
 
-def test_a_broker_that_stays_away_is_a_retryable_error() -> None:
+def test_a_broker_that_does_not_recover_is_a_retryable_error() -> None:
     answers = Answers(*[KafkaError._TRANSPORT] * 1000)
     with pytest.raises(SourceError) as caught:
         answers.wait()
@@ -94,14 +94,14 @@ def test_a_broker_that_stays_away_is_a_retryable_error() -> None:
     assert 100 < answers.now <= 120
 
 
-def test_an_unknown_topic_is_not_waited_for_long() -> None:
+def test_the_wait_for_an_unknown_topic_is_short() -> None:
     answers = Answers(*[KafkaError.UNKNOWN_TOPIC_OR_PART] * 1000)
     with pytest.raises(SourceError):
         answers.wait()
     assert answers.now < 6
 
 
-def test_a_refusal_is_not_waited_for() -> None:
+def test_a_refusal_is_not_retried() -> None:
     answers = Answers(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._TRANSPORT)
     with pytest.raises(SourceError) as caught:
         answers.wait()

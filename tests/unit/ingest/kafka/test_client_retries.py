@@ -36,7 +36,7 @@ def asked(seconds: float) -> int:
     return count[0]
 
 
-def test_a_check_requests_once() -> None:
+def test_a_check_does_not_retry() -> None:
     assert asked(0.0) == 1
     assert asked(10.0) > 3
 
@@ -49,7 +49,7 @@ def test_an_error_names_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.facts["brokers"] == "127.0.0.1:1"
 
 
-def test_the_same_words_of_a_client_pass_twice_a_minute() -> None:
+def test_the_same_client_message_is_logged_twice_per_minute() -> None:
     now = [0.0]
     seldom = Seldom(30.0, lambda: now[0])
 

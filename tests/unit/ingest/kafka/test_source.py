@@ -71,7 +71,7 @@ def spans(kafka: KafkaSource, start: Offsets, end: Offsets, tasks: int = 1) -> l
         (StartOffsets("group-offsets", reset="latest"), 9),
     ],
 )
-def test_a_first_batch_begins_where_the_startup_mode_says(startup: StartOffsets, begin: int) -> None:
+def test_a_first_batch_begins_at_the_startup_mode(startup: StartOffsets, begin: int) -> None:
     cluster = Cluster({("t", 0): (3, 9)})
     kafka = source(cluster, startup)
     end = kafka.latest_offsets({}, NO_LIMIT)
@@ -102,7 +102,7 @@ def test_group_offsets_without_any_committed_are_an_error_that_proposes_earliest
         source(Cluster({("t", 0): (0, 9)}), StartOffsets("group-offsets")).latest_offsets({}, NO_LIMIT)
 
 
-def test_latest_on_a_quiet_topic_is_remembered_as_a_beginning() -> None:
+def test_latest_on_an_idle_topic_is_recorded_as_the_start() -> None:
     cluster = Cluster({("t", 0): (0, 5)})
     kafka = source(cluster, StartOffsets("latest-offset"))
     end = kafka.latest_offsets({}, NO_LIMIT)
@@ -119,7 +119,7 @@ def test_without_new_data_the_offsets_stay_the_same() -> None:
     assert spans(kafka, end, again) == []
 
 
-def test_a_new_partition_is_read_from_its_first_record_whatever_the_startup_mode() -> None:
+def test_a_new_partition_is_read_from_its_first_record_in_every_startup_mode() -> None:
     cluster = Cluster({("t", 0): (0, 5)})
     kafka = source(cluster, StartOffsets("latest-offset"))
     first = kafka.latest_offsets({}, NO_LIMIT)
@@ -128,7 +128,7 @@ def test_a_new_partition_is_read_from_its_first_record_whatever_the_startup_mode
     assert spans(kafka, first, second) == [("t/1", 2, 6)]
 
 
-def test_a_batch_planned_again_is_the_same_though_the_partition_has_moved_on() -> None:
+def test_a_batch_planned_again_ignores_later_records() -> None:
     cluster = Cluster({("t", 0): (0, 5)})
     kafka = source(cluster)
     end = kafka.latest_offsets({}, NO_LIMIT)
@@ -177,7 +177,7 @@ def test_a_start_at_a_missing_offset_reports_the_requested_and_the_available_off
 
 
 @pytest.mark.parametrize("log", [(7, 20), (0, 2), (0, 0)])
-def test_offsets_that_are_gone_stop_with_position_lost(log: tuple[int, int]) -> None:
+def test_deleted_offsets_raise_position_lost(log: tuple[int, int]) -> None:
     cluster = Cluster({("t", 0): (0, 5)})
     kafka = source(cluster)
     end = kafka.latest_offsets({}, NO_LIMIT)
@@ -187,7 +187,7 @@ def test_offsets_that_are_gone_stop_with_position_lost(log: tuple[int, int]) -> 
     assert caught.value.facts["topic"] == "t"
 
 
-def test_a_topic_made_again_stops_with_position_lost_though_its_offsets_fit() -> None:
+def test_a_recreated_topic_raises_position_lost_even_if_its_offsets_exist() -> None:
     cluster = Cluster({("t", 0): (0, 5)})
     kafka = source(cluster)
     end = kafka.latest_offsets({}, NO_LIMIT)

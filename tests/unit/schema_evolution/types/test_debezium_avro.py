@@ -80,7 +80,7 @@ class Fixed(SchemaRegistry):
 
 
 @pytest.mark.parametrize(("schema", "type_text", "value", "expected"), TYPES)
-def test_a_value_of_each_type_comes_into_its_column(schema: Any, type_text: str, value: Any, expected: Any) -> None:
+def test_a_value_of_each_type_is_stored_in_its_column(schema: Any, type_text: str, value: Any, expected: Any) -> None:
     whole = envelope({"name": "c", "type": optional(schema)})
     decoded = read(
         "debezium-avro", *(change(1, whole, "c", None, {"c": one}) for one in (value, None)), registry=Fixed(whole)

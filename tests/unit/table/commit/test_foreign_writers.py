@@ -167,7 +167,7 @@ def test_jobs_with_known_keys_of_different_buckets_do_not_conflict(tmp_path: Pat
     check_invariants(table)
 
 
-def test_a_commit_with_an_expired_identifier_of_another_user_is_not_skipped(
+def test_a_commit_with_a_reused_snapshot_id_is_not_reported_as_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The put succeeds, as the id is free again; the snapshot would lie before all that readers see."""

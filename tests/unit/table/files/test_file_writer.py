@@ -100,7 +100,7 @@ def test_files_roll_at_the_target_size_and_lose_nothing() -> None:
     assert all(ends[i][1][0] + 1 == ends[i + 1][0][0] for i in range(len(ends) - 1))  # type: ignore[operator]
 
 
-def test_a_short_tail_is_added_to_the_last_row_group() -> None:
+def test_a_short_last_row_group_is_avoided() -> None:
     store, (file,) = written(rows(140_000))
     metadata = pq.ParquetFile(io.BytesIO(store.files["t/bucket-0/data-uuid-0.parquet"])).metadata
 

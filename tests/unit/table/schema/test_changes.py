@@ -302,7 +302,7 @@ def test_an_uncertain_reply_is_resolved_by_reading(lands: bool, monkeypatch: pyt
             evolve(files, [AddColumn("c", "INT")], has_snapshots=True, now=9)
 
 
-def test_a_callback_may_refuse_a_version() -> None:
+def test_a_check_may_refuse_a_version() -> None:
     _, files = table()
 
     def refuse(schema: TableSchema) -> None:

@@ -75,7 +75,7 @@ def test_row_text_is_how_system_tables_show_partitions_and_keys() -> None:
     assert row_text([], []) == "{}"
 
 
-def test_one_value_is_parsed_as_its_column() -> None:
+def test_one_value_has_the_text_of_its_column() -> None:
     for text, value in [("DATE", -800_000), ("DATE", -719_162), ("TIMESTAMP(4)", BLINK + 120_000_000), ("TIME(2)", 1)]:
         type_ = parse_type(text)
         assert value_text(value, type_) == to_text(from_internal([value], type_), type_)[0].as_py()

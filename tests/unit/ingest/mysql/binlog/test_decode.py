@@ -45,14 +45,14 @@ def test_a_changed_key_is_a_deletion_and_an_insertion(log: str) -> None:
 
 
 @pytest.mark.parametrize("log", ALL_NAMED)
-def test_rolled_back_changes_are_not_seen(log: str) -> None:
+def test_rolled_back_changes_are_not_read(log: str) -> None:
     found = changes(batches(log, BinlogOptions()))
     assert not any(row["customer"] == "never" for _, row in found["orders"])
     assert not any(kind == "-D" and row["v"] == "uno" for kind, row in found["two_keys"])
 
 
 @pytest.mark.parametrize("log", ALL_NAMED)
-def test_ddl_in_between_changes_the_schema_from_that_row_on(log: str) -> None:
+def test_ddl_changes_the_schema_of_later_rows(log: str) -> None:
     shapes = {tuple(field.name for field in batch.schema.fields) for batch in batches(log, BinlogOptions())}
     assert ("order_id", "customer", "amount", "status", "updated") in shapes
     assert ("first_one", "order_id", "customer", "mid", "amount", "status", "updated", "note", "x1", "x2") in shapes
@@ -60,7 +60,7 @@ def test_ddl_in_between_changes_the_schema_from_that_row_on(log: str) -> None:
 
 
 @pytest.mark.parametrize("log", ALL_NAMED[1:])
-def test_servers_and_settings_agree_on_every_cell(log: str) -> None:
+def test_every_cell_is_equal_for_all_servers_and_settings(log: str) -> None:
     plain, other = (changes(batches(name, BinlogOptions())) for name in ("mysql-plain", log))
     assert plain.keys() == other.keys()
     for table in plain:
@@ -102,7 +102,7 @@ def test_ordinary_values_of_every_type() -> None:
     assert row["c_pt"] == '{"coordinates":[-1.5,2.5],"type":"Point","srid":0}'
 
 
-def test_the_declared_type_is_the_log_s_own() -> None:
+def test_the_declared_type_is_read_from_the_binlog() -> None:
     batch = next(batch for batch in batches("mysql-plain", BinlogOptions()) if batch.schema.table == "all_types")
     declared = {field.name: field.type for field in batch.schema.fields}
     assert declared["c_tiu"] == "tinyint unsigned"
@@ -135,7 +135,7 @@ def _placed(found: list) -> list:
     return sorted(rows)
 
 
-def test_images_before_a_change_are_left_out_unless_the_row_moves() -> None:
+def test_before_images_are_omitted_unless_the_row_moves() -> None:
     options = BinlogOptions(default_images=ImageRule("key-changes"))
     found = changes(batches("mysql-plain", options))
     assert [kind for kind, row in found["two_keys"] if row["v"] in {"eins", "un"}] == ["+I", "-D", "+I"]

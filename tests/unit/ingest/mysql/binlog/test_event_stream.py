@@ -31,7 +31,7 @@ def places(found: list) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("log", MYSQL + OLD + NEW)
 @pytest.mark.parametrize("at_once", [1, 3, 1 << 30])
-def test_every_event_of_a_dump_is_at_its_place(log: str, at_once: int) -> None:
+def test_every_event_of_a_dump_has_its_position(log: str, at_once: int) -> None:
     found = list(segments(dump(log), from_start(log), at_once))
     wanted = [(event.pos, event.kind) for event in recorded(log) if event.kind not in IN_FILE_ONLY]
     assert places(found) == wanted
@@ -45,7 +45,7 @@ def test_the_rows_of_a_dump_are_those_of_the_file(log: str) -> None:
 
 
 @pytest.mark.parametrize("log", ["mysql-plain", *OLD])
-def test_positions_that_are_zero_change_nothing(log: str) -> None:
+def test_zero_positions_are_ignored(log: str) -> None:
     """As MariaDB sends them since 11.4 for whatever goes through a transaction's cache."""
     cached = {events.TABLE_MAP, events.MARIADB_ANNOTATE, *range(23, 33), *range(165, 172)} - {events.HEARTBEAT}
     sent = [event.stating(0, checksum=True) if event.kind in cached else event for event in dump(log)]
@@ -54,7 +54,7 @@ def test_positions_that_are_zero_change_nothing(log: str) -> None:
 
 
 @pytest.mark.parametrize("log", MYSQL + OLD + NEW)
-def test_no_event_can_go_missing(log: str) -> None:
+def test_a_missing_event_is_detected(log: str) -> None:
     sent = dump(log)
     last_stated = max(place for place, event in enumerate(sent) if event.stated)
     for missing in range(2, last_stated):
@@ -71,7 +71,7 @@ def test_a_dump_without_the_annotations_is_refused(log: str) -> None:
 
 
 @pytest.mark.parametrize("log", MYSQL + NEW)
-def test_an_event_that_comes_twice_is_refused(log: str) -> None:
+def test_a_repeated_event_is_refused(log: str) -> None:
     sent = dump(log)
     with pytest.raises(LogGap):
         list(segments([*sent[:40], sent[39], *sent[40:]], from_start(log)))
@@ -107,7 +107,7 @@ def test_a_dump_from_a_gtid_set_may_leave_out_whole_transactions_only(log: str) 
             list(segments(whole[:inside] + whole[inside + 1 :], request))
 
 
-def test_the_wanted_end_may_be_within_a_transaction() -> None:
+def test_the_end_may_be_within_a_transaction() -> None:
     log = "mariadb-11.8-plain"
     whole = dump(log)
     rows = [event for event in whole if event.kind in events.ROWS]

@@ -55,7 +55,7 @@ def all_plans(log: str, limits: PlanLimits, history: SchemaHistory, block: int, 
     plan_bytes=st.sampled_from([1, 300, 4000, 1 << 30]),
     block=st.sampled_from([100, 700, 1 << 20]),
 )
-def test_all_ranges_of_all_plans_are_the_log(log: str, range_bytes: int, plan_bytes: int, block: int) -> None:
+def test_the_ranges_of_all_plans_cover_the_log(log: str, range_bytes: int, plan_bytes: int, block: int) -> None:
     history = SchemaHistory(mariadb=log.startswith("mariadb"))
     plans = all_plans(log, PlanLimits(plan_bytes, range_bytes), history, block)
     ranges = [part for found in plans for part in found.ranges]
@@ -84,7 +84,7 @@ def test_the_set_at_the_end_of_plans_in_steps_is_that_of_one_plan(log: str) -> N
 
 
 @pytest.mark.parametrize("log", ["mysql-plain", "mariadb-plain"])
-def test_a_cut_within_a_transaction_carries_maps_and_skips_what_was_read(log: str) -> None:
+def test_a_range_within_a_transaction_has_table_maps_and_skips_read_rows(log: str) -> None:
     plans = all_plans(log, PlanLimits(60, 30), SchemaHistory(mariadb=log.startswith("mariadb")), 100)
     inside = [found for found in plans if found.end.skip_events]
     assert inside
@@ -92,7 +92,7 @@ def test_a_cut_within_a_transaction_carries_maps_and_skips_what_was_read(log: st
 
 
 @pytest.mark.parametrize("log", LOG_NAMES)
-def test_ddl_is_carried_over_once_whatever_the_steps(log: str) -> None:
+def test_ddl_is_planned_once_for_any_step_size(log: str) -> None:
     mariadb = log.startswith("mariadb")
     whole, steps = SchemaHistory(mariadb=mariadb), SchemaHistory(mariadb=mariadb)
     all_plans(log, PlanLimits(), whole, 1 << 20)
@@ -101,7 +101,7 @@ def test_ddl_is_carried_over_once_whatever_the_steps(log: str) -> None:
 
 
 @pytest.mark.parametrize("log", ["mysql-minimal", "mariadb-nometa"])
-def test_ranges_of_a_log_without_names_are_read_with_the_history_s_part(log: str) -> None:
+def test_ranges_of_a_binlog_without_names_are_read_with_the_schema_history(log: str) -> None:
     history = SchemaHistory(mariadb=log.startswith("mariadb"))
     found = []
     at = LogPosition(f"{log}.000001", 4)
@@ -139,7 +139,7 @@ def test_a_plan_can_stop_at_a_position() -> None:
     assert not again.caught_up
 
 
-def test_transactions_known_already_are_left_out() -> None:
+def test_transactions_read_before_are_skipped() -> None:
     log = "mysql-plain"
     start = LogPosition(f"{log}.000001", 4)
     first = plan(log, start, PlanLimits(9000, 500), SchemaHistory(), 1 << 20)

@@ -68,7 +68,7 @@ def test_every_row_of_every_event_is_found_in_order(widths: tuple[int, ...], siz
         assert cells_of(images, data, image) == row
 
 
-def test_images_before_and_after_may_be_laid_out_apart() -> None:
+def test_before_and_after_images_may_have_different_layouts() -> None:
     widths = [(4,), (-1, 2)]
     events = [[[b"aaaa"], [b"x", b"11"], [b"bbbb"], [None, b"22"]]]
     raw, start, end = place_events(events, widths)
@@ -77,7 +77,7 @@ def test_images_before_and_after_may_be_laid_out_apart() -> None:
     assert [cells_of(after, with_spare_bytes(raw), image) for image in range(2)] == [[b"x", b"11"], [None, b"22"]]
 
 
-def test_chosen_images_keep_their_cells() -> None:
+def test_selected_images_keep_their_cells() -> None:
     widths = (4, -1, 2, 8)
     dice = random.Random(7)
     rows = [random_row(widths, dice) for _ in range(20)]
@@ -87,20 +87,20 @@ def test_chosen_images_keep_their_cells() -> None:
 
 
 @pytest.mark.parametrize("shift", [-1, 1])
-def test_an_area_that_ends_within_a_row_is_refused(shift: int) -> None:
+def test_a_truncated_row_is_refused(shift: int) -> None:
     raw, start, end = place_events([[[b"1234"], [b"5678"]]], [(4,)])
     with pytest.raises(ValueError, match="extends beyond"):
         walk(with_spare_bytes(raw), start, end + shift, [RowImageLayout((4,))])
 
 
 @given(st.binary(min_size=10, max_size=300), layouts)
-def test_garbage_is_a_value_or_index_error(raw: bytes, widths: tuple[int, ...]) -> None:
+def test_random_bytes_are_a_value_or_index_error(raw: bytes, widths: tuple[int, ...]) -> None:
     try:
         walk(with_spare_bytes(raw), np.array([0]), np.array([len(raw)]), [RowImageLayout(widths)])
     except (ValueError, IndexError):
         pass
 
 
-def test_an_empty_layout_does_not_walk_for_ever() -> None:
+def test_an_empty_layout_terminates() -> None:
     with pytest.raises(ValueError, match="extends beyond"):
         walk(with_spare_bytes(b"abc"), np.array([0]), np.array([3]), [RowImageLayout(())])

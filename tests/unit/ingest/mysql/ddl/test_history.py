@@ -37,7 +37,7 @@ def history_of(log: str) -> SchemaHistory:
 
 
 @pytest.mark.parametrize(("bare", "named"), [("mysql-minimal", "mysql-plain"), ("mariadb-nometa", "mariadb-plain")])
-def test_a_log_without_names_reads_as_the_one_with_names(bare: str, named: str) -> None:
+def test_a_binlog_without_names_has_the_rows_of_one_with_names(bare: str, named: str) -> None:
     part = history_of(bare).part(EveryTable(), START, END)
     wanted = changes(batches(named, BinlogOptions()))
     found = changes(batches(bare, BinlogOptions(definitions=pickle.loads(pickle.dumps(part)))))
@@ -57,7 +57,7 @@ def test_the_declared_types_are_the_same_with_and_without_names(bare: str, named
         assert mine.primary_keys == theirs.primary_keys
 
 
-def test_tinyint_1_is_known_from_the_history_only() -> None:
+def test_tinyint_1_is_known_only_from_the_history() -> None:
     part = history_of("mysql-plain").part(EveryTable(), START, END)
     for definitions, kind in ((part, "tinyint(1)"), (None, "tinyint")):
         options = BinlogOptions(definitions=definitions) if definitions else BinlogOptions()
@@ -65,7 +65,7 @@ def test_tinyint_1_is_known_from_the_history_only() -> None:
         assert {field.name: field.type for field in batch.schema.fields}["c_bool"] == kind
 
 
-def test_tables_that_are_left_out_are_known_as_such_and_go_through_json() -> None:
+def test_left_out_tables_survive_json() -> None:
     history = SchemaHistory()
     keyless = TableDefinition("d", "t", (MySqlColumn("a", MySqlType("int")),))
     history.leave_out({keyless.name: keyless}, "no primary key", START)
@@ -128,7 +128,7 @@ def test_an_online_schema_change_is_a_swap_with_the_ghost_s_definition() -> None
     assert history.definition_at(("d", "_t_gho"), "x.000001", 131) is None
 
 
-def test_what_is_not_understood_stops_only_logs_without_names() -> None:
+def test_unparsed_ddl_stops_only_binlogs_without_names() -> None:
     history = SchemaHistory()
     ddl(history, "CREATE TABLE t (a INT)", 100)
     found = ddl(history, "ALTER TABLE t MODIFY missing INT", 200)
@@ -139,7 +139,7 @@ def test_what_is_not_understood_stops_only_logs_without_names() -> None:
         part.definition_at(("d", "t"), "x.000001", 300, named=False)
 
 
-def test_a_definition_that_contradicts_the_log_stops_it() -> None:
+def test_a_definition_that_contradicts_the_binlog_is_an_error() -> None:
     history = history_of("mysql-minimal")
     ddl(history, "ALTER TABLE rec.no_key ADD wrong INT FIRST", 1)
     table = history.tables.known["d" if ("d", "no_key") in history.tables.known else "rec", "no_key"]
@@ -169,7 +169,7 @@ def test_a_definition_that_contradicts_the_log_stops_it() -> None:
         "\x00\xff`'\"",
     ],
 )
-def test_no_text_makes_it_fail(sql: str) -> None:
+def test_any_text_can_be_parsed(sql: str) -> None:
     history = SchemaHistory()
     ddl(history, "CREATE TABLE t (a INT)", 100)
     ddl(history, sql, 200)
@@ -198,13 +198,13 @@ def test_no_text_makes_it_fail(sql: str) -> None:
         ("CREATE TABLE u AS SELECT 1", ["unclear"]),
     ],
 )
-def test_what_a_statement_does_to_tables(sql: str, kinds: list[str]) -> None:
+def test_statements_have_their_effects_on_tables(sql: str, kinds: list[str]) -> None:
     history = SchemaHistory()
     ddl(history, "CREATE TABLE t (a INT)", 100)
     assert [change.kind for change in ddl(history, sql, 200)] == kinds
 
 
-def test_a_drop_of_several_tables_counts_for_each_of_them() -> None:
+def test_a_drop_of_several_tables_drops_each_of_them() -> None:
     """One of the tables was added to the capture later, so its definition is newer than the statement."""
     history = SchemaHistory(mariadb=False)
     for name in ("a", "b"):
@@ -236,7 +236,7 @@ def test_stored_definitions_may_contain_line_separators(tmp_path: Path) -> None:
         ("ALTER TABLE t MODIFY a BIGINT", ()),
     ],
 )
-def test_both_ways_to_rename_a_column_are_one_change_also_where_only_the_case_differs(
+def test_rename_and_change_column_are_one_change_even_if_only_the_case_differs(
     sql: str, pairs: tuple[tuple[str, str], ...]
 ) -> None:
     history = SchemaHistory()

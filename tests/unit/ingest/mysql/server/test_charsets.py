@@ -17,7 +17,7 @@ from penstock.ingest.mysql.server.charsets import CHARSETS, charset_named, chars
         (2304, "utf8mb4"),
     ],
 )
-def test_collation_numbers_of_both_servers_name_their_character_set(collation: int, name: str) -> None:
+def test_collation_numbers_of_both_servers_have_character_sets(collation: int, name: str) -> None:
     charset = charset_of_collation(collation)
     assert charset is not None
     assert charset.name == name

@@ -159,7 +159,7 @@ def test_without_tls_no_server_gets_the_password(play: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("play", ["sha256", "caching_sha2", "sha256 by a switch"])
-def test_a_public_key_is_requested_from_the_server_if_the_user_allows_it(play: str) -> None:
+def test_a_public_key_is_requested_from_the_server_if_allowed(play: str) -> None:
     with serving(PLAYS[play]) as (address, heard):
         with pytest.raises(SourceError):  # the rogue hangs up
             connect(replace(address, tls=Tls(public_key_retrieval=True)))
@@ -167,7 +167,7 @@ def test_a_public_key_is_requested_from_the_server_if_the_user_allows_it(play: s
 
 
 @pytest.mark.parametrize("play", ["sha256", "caching_sha2", "sha256 by a switch"])
-def test_the_key_in_a_file_is_used_and_no_other(play: str, tmp_path: Path) -> None:
+def test_only_the_key_of_the_file_is_used(play: str, tmp_path: Path) -> None:
     other = rsa.generate_private_key(65537, 2048).public_key()
     file = tmp_path / "key.pem"
     file.write_bytes(other.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
@@ -211,7 +211,7 @@ def test_the_clear_password_is_not_sent_over_unverified_tls(play: str, mode: str
                 assert knows(heard)
 
 
-def test_the_properties_of_jdbc_say_so_too() -> None:
+def test_the_properties_of_jdbc_have_the_same_effect() -> None:
     conf = {"hostname": "h", "username": "u", "password": "p", "database-name": "d"}
     given = {"jdbc.properties.useSSL": "false", "jdbc.properties.allowPublicKeyRetrieval": "true"}
     assert mysql_source(conf | given, names_table=False)["ssl"] == {

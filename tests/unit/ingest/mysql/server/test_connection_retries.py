@@ -51,7 +51,7 @@ def test_a_server_that_recovers_is_logged_twice(
     ]
 
 
-def test_a_server_that_stays_away_ends_the_wait(
+def test_waiting_for_a_server_ends_after_the_limit(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refused(server: ServerAddress, context: Any) -> str:

@@ -37,13 +37,13 @@ def before(now: Sequence[tuple[int, str]], *found: ChangeBatch) -> list[tuple[in
     return sorted((row["id"], row["v"]) for batch in kept for row in batch.rows.to_pylist())
 
 
-def test_the_first_change_of_a_key_shows_its_row_whatever_the_order_of_batches() -> None:
+def test_the_first_change_of_a_key_is_found_in_any_order_of_batches() -> None:
     later = changes((90, 0, UPDATE_BEFORE, (1, "b")), (90, 1, UPDATE_AFTER, (1, "c")), (95, 0, DELETE, (3, "z")))
     first = changes((50, 0, UPDATE_BEFORE, (1, "a")), (50, 1, UPDATE_AFTER, (1, "b")), (60, 0, INSERT, (4, "new")))
     now = [(1, "c"), (2, "same"), (4, "new")]
     assert before(now, later, first) == before(now, first, later) == [(1, "a"), (2, "same"), (3, "z")]
 
 
-def test_within_an_event_the_place_decides() -> None:
+def test_rows_of_an_event_are_ordered_by_their_place() -> None:
     twice = changes((50, 2, UPDATE_BEFORE, (1, "b")), (50, 3, UPDATE_AFTER, (1, "c")), (50, 0, UPDATE_BEFORE, (1, "a")))
     assert before([(1, "c")], twice) == [(1, "a")]

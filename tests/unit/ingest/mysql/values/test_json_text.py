@@ -38,7 +38,7 @@ def test_strings_escape_what_the_server_escapes() -> None:
     assert quoted('a"\\\b\f\n\r\t\x01/中\x7f'.encode()) == '"a\\"\\\\\\b\\f\\n\\r\\t\\u0001/中\x7f"'
 
 
-def test_no_bytes_are_a_null_of_the_table_and_a_literal_is_json() -> None:
+def test_empty_bytes_are_an_sql_null_and_a_literal_is_json() -> None:
     assert json_text(b"") is None
     assert json_text(b"\x04\x00") == "null"
 
@@ -71,7 +71,7 @@ def test_unknown_values_print_as_their_bytes() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_broken_json_is_a_value_error_and_nothing_else(raw: bytes) -> None:
+def test_broken_json_is_always_a_value_error(raw: bytes) -> None:
     try:
         json_text(raw)
     except ValueError:

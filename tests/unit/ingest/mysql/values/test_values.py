@@ -37,7 +37,7 @@ def numbers(*values: int) -> np.ndarray:
 
 
 @given(st.lists(st.dates(), min_size=1))
-def test_every_real_date_is_itself(days: list[dt.date]) -> None:
+def test_every_valid_date_survives_a_round_trip(days: list[dt.date]) -> None:
     parts = temporal.DateTimeParts.of_dates(
         *(numbers(*(getattr(d, name) for d in days)) for name in ("year", "month", "day"))
     )
@@ -45,7 +45,7 @@ def test_every_real_date_is_itself(days: list[dt.date]) -> None:
 
 
 @given(st.lists(st.datetimes(dt.datetime(1970, 1, 1, 0, 0, 1), dt.datetime(2106, 1, 1)), min_size=1))
-def test_every_instant_is_itself(moments: list[dt.datetime]) -> None:
+def test_every_instant_survives_a_round_trip(moments: list[dt.datetime]) -> None:
     seconds = [int((m - dt.datetime(1970, 1, 1)).total_seconds() // 1) for m in moments]
     parts = temporal.DateTimeParts.of_instants(numbers(*seconds), numbers(*(m.microsecond for m in moments)))
     found = temporal.datetimes(parts, no_nulls(len(moments)), cells("timestamp(6)"))
@@ -71,7 +71,7 @@ def test_zero_dates_of_a_not_null_column_are_the_epoch() -> None:
     assert found.to_pylist() == [dt.date(1970, 1, 1)] * 7
 
 
-def test_zero_dates_stay_texts_when_texts_are_asked_for() -> None:
+def test_zero_dates_stay_texts_if_configured() -> None:
     found = temporal.dates(odd_dates(), no_nulls(7), cells("date", zero_date="text"))
     assert found.to_pylist() == [f"{y:04}-{m:02}-{d:02}" for y, m, d in ODD_DATES]
 
@@ -84,20 +84,20 @@ def test_a_value_that_a_strict_rule_refuses_is_passed_as_text() -> None:
     assert temporal.dates(real, no_nulls(1), strict).to_pylist() == [dt.date(2024, 1, 10)]
 
 
-def test_days_of_no_calendar_stay_apart_in_keys_where_the_zero_date_alone_is_the_epoch() -> None:
+def test_invalid_dates_in_keys_are_texts_and_only_the_zero_date_is_the_epoch() -> None:
     key = replace(cells("date", nullable=False), in_key=True)
     assert temporal.dates(odd_dates(), no_nulls(7), key).type == pa.string()
     zero = temporal.DateTimeParts.of_dates(numbers(0, 2024), numbers(0, 1), numbers(0, 10))
     assert temporal.dates(zero, no_nulls(2), key).to_pylist() == [dt.date(1970, 1, 1), dt.date(2024, 1, 10)]
 
 
-def test_an_instant_of_zero_seconds_with_a_fraction_is_no_zero_date() -> None:
+def test_an_instant_of_zero_seconds_with_a_fraction_is_not_a_zero_date() -> None:
     parts = temporal.DateTimeParts.of_instants(numbers(0, 0), numbers(0, 10))
     found = temporal.datetimes(parts, no_nulls(2), cells("timestamp(6)")).cast(pa.timestamp("us"))
     assert found.to_pylist() == [None, dt.datetime(1970, 1, 1, 0, 0, 0, 10)]
 
 
-def test_times_outside_of_a_day_stay_apart_in_keys() -> None:
+def test_times_outside_of_a_day_stay_different_in_keys() -> None:
     key = replace(cells("time", nullable=False), in_key=True)
     found = temporal.times(numbers(DAY_US, 2 * DAY_US), no_nulls(2), no_nulls(2), key)
     assert found.to_pylist() == ["24:00:00", "48:00:00"]
@@ -181,7 +181,7 @@ def test_a_set_has_a_bit_per_label_and_no_bit_is_the_empty_list() -> None:
     assert set_members(masks, no_nulls(4), of).to_pylist() == [[], ["l0"], ["l63"], ["l0", "l2"]]
 
 
-def test_bits_keep_their_bytes_and_one_bit_is_a_truth() -> None:
+def test_bits_keep_their_bytes_and_one_bit_is_a_boolean() -> None:
     data = with_spare_bytes(b"\x01\x00\x00\x01\x00")
     assert bits(data, numbers(0, 1), numbers(1, 1), no_nulls(2), 1).to_pylist() == [True, False]
     found = bits(data, numbers(0, 3), numbers(2, 2), np.array([False, True]), 9)
@@ -189,7 +189,7 @@ def test_bits_keep_their_bytes_and_one_bit_is_a_truth() -> None:
 
 
 @given(st.lists(st.none() | st.binary(max_size=40), min_size=1))
-def test_slices_of_any_length_come_out_whole(values: list[bytes | None]) -> None:
+def test_slices_of_any_length_are_copied_completely(values: list[bytes | None]) -> None:
     content = b"".join(value or b"" for value in values)
     length = numbers(*(len(value or b"") for value in values))
     start = np.cumsum(length) - length
@@ -198,7 +198,7 @@ def test_slices_of_any_length_come_out_whole(values: list[bytes | None]) -> None
 
 
 @pytest.mark.parametrize("length", range(13))
-def test_a_short_text_at_the_very_end_beside_long_ones(length: int) -> None:
+def test_a_short_text_at_the_end_after_long_ones(length: int) -> None:
     long, short = b"x" * 100, b"y" * length
     start, size = np.array([0, 100]), np.array([100, length])
     found = slices(pa.string(), with_spare_bytes(long + short), start, size, np.zeros(2, np.bool_))

@@ -125,7 +125,7 @@ def test_columns_change_between_rows_of_one_transaction() -> None:
     assert images(second) == [(INSERT, {"id": 2, "v": "b", "more": 3})]
 
 
-def test_a_table_that_is_described_again_without_a_change_stays_one_batch() -> None:
+def test_a_repeated_relation_message_does_not_divide_the_batch() -> None:
     found = decoded(
         begin(1), relation(1, "t", COLUMNS), insert(1, ["1", "a"]), relation(1, "t", COLUMNS), insert(1, ["2", "b"])
     )

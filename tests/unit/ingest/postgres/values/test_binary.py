@@ -107,7 +107,7 @@ CASES: list[tuple[PgType, list[bytes | None], list[str | None], list[object]]] =
 
 
 @pytest.mark.parametrize(("kind", "binary", "text", "wanted"), CASES, ids=[str(case[0]) for case in CASES])
-def test_both_formats_give_the_same_values(
+def test_both_formats_have_the_same_values(
     kind: PgType, binary: list[bytes | None], text: list[str | None], wanted: list[object]
 ) -> None:
     odd: Counter[str] = Counter()
@@ -175,6 +175,6 @@ def test_dates_of_any_year(text: str) -> None:
     assert days == [known[text]]
 
 
-def test_types_without_values_of_their_own_stay_as_printed() -> None:
+def test_types_without_a_mapping_keep_their_text() -> None:
     found = text_column(cells([b"10.0.0.1/8", None]), PgType("inet"), Counter())
     assert found.to_pylist() == ["10.0.0.1/8", None]

@@ -20,7 +20,7 @@ def row(*values: bytes | None) -> bytes:
 @pytest.mark.parametrize(
     "messages", [[HEADER, row(b"ab", None), b"\xff\xff"], [HEADER + row(b"ab", None), b"\xff\xff"]]
 )
-def test_header_and_trailer_are_no_rows(messages: list[bytes]) -> None:
+def test_header_and_trailer_are_skipped(messages: list[bytes]) -> None:
     assert rows_of(messages) == [row(b"ab", None)]
     assert rows_of([HEADER]) == rows_of([b"\xff\xff"]) == rows_of([]) == []
 

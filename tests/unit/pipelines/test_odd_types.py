@@ -74,7 +74,7 @@ def test_a_known_type_that_does_not_fit_is_a_conflict_with_its_position(shop: Sh
 
 
 @pytest.mark.parametrize("parameters", [{"length": "99999999999999"}, {"length": "-8"}])
-def test_bits_of_a_senseless_width_are_a_dead_letter(shop: Shop, parameters: dict[str, str]) -> None:
+def test_bits_of_an_invalid_width_are_a_dead_letter(shop: Shop, parameters: dict[str, str]) -> None:
     bits = {"field": "b", "type": "bytes", "name": "io.debezium.data.Bits", "parameters": parameters}
     fields = [{"field": "id", "type": "int64"}, bits]
     schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}

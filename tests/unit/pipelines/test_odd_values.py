@@ -89,7 +89,7 @@ def took(shop: Shop, value_format: str, *mapping: str, sink: Any = None, **more:
 
 @pytest.mark.parametrize("value_format", MESSAGES)
 @pytest.mark.parametrize(("suffix", "expected"), [("", NULLS), (" NOT NULL", EPOCH)])
-def test_what_no_calendar_knows_is_null_or_the_epoch_in_every_format(
+def test_invalid_dates_are_null_or_the_epoch_in_every_format(
     shop: Shop, value_format: str, suffix: str, expected: dict[str, Any]
 ) -> None:
     typed(shop, suffix)
@@ -100,7 +100,7 @@ def test_what_no_calendar_knows_is_null_or_the_epoch_in_every_format(
 
 
 @pytest.mark.parametrize("value_format", MESSAGES)
-def test_a_strict_mapping_makes_it_a_bad_record_in_every_format(shop: Shop, value_format: str) -> None:
+def test_a_strict_mapping_makes_invalid_dates_bad_records_in_every_format(shop: Shop, value_format: str) -> None:
     typed(shop, "")
     shop.put("1.json", *(MESSAGES[value_format](row) for row in (ODD, GOOD)))
     with pytest.raises(DecodeError, match="0000-00-00"):
@@ -134,7 +134,7 @@ def test_times_outside_of_a_day_are_bad_records_in_keys(shop: Shop, value_format
 
 
 @pytest.mark.parametrize(("millis", "shown"), [(-1, "-1 ms"), (86_400_000, "86400000 ms")])
-def test_times_that_are_sent_as_numbers_are_bad_in_keys_too(shop: Shop, millis: int, shown: str) -> None:
+def test_times_sent_as_numbers_are_bad_records_in_keys(shop: Shop, millis: int, shown: str) -> None:
     keyed_by_time(shop)
     fields = [
         {"field": "id", "type": "int64"},
@@ -148,14 +148,14 @@ def test_times_that_are_sent_as_numbers_are_bad_in_keys_too(shop: Shop, millis: 
     assert "time-to-string" in str(refused.value)
 
 
-def test_times_kept_as_text_are_keys_whatever_they_are(shop: Shop) -> None:
+def test_times_kept_as_text_are_accepted_in_keys(shop: Shop) -> None:
     keys = {"primary-keys": ["c"], "type-mapping": ["time-to-string"]}
     shop.put("1.json", *(canal(GOOD | {"id": str(at), "c": one}) for at, one in enumerate(OUTSIDE)))
     run(shop.spec(sink=keys))
     assert [row["c"] for row in shop.rows("o")] == list(OUTSIDE)
 
 
-def test_a_value_without_a_column_name_is_bad_and_makes_no_column(shop: Shop) -> None:
+def test_a_value_without_a_column_name_is_a_bad_record(shop: Shop) -> None:
     shop.put("1.json", maxwell(GOOD | {"": "lost"}), maxwell({"id": "3", "": None}), maxwell(GOOD))  # type: ignore[dict-item]
     with pytest.raises(DecodeError, match="has no valid column name") as refused:
         took(shop, "maxwell-json")
@@ -165,7 +165,7 @@ def test_a_value_without_a_column_name_is_bad_and_makes_no_column(shop: Shop) ->
     assert shop.table("o").schema.names == ["id", "d", "t", "c"]
 
 
-def test_a_message_without_a_table_is_bad_if_there_are_several_tables(shop: Shop) -> None:
+def test_a_message_without_a_table_is_a_bad_record_of_several_tables(shop: Shop) -> None:
     nameless = {**json.loads(insert("o", {"id": 1})), "table": None}
     shop.put("1.json", json.dumps(nameless), insert("o", {"id": 2}))
     with pytest.raises(
@@ -199,7 +199,7 @@ def test_an_unknown_type_is_kept_as_bytes_and_reported_once(shop: Shop, caplog: 
         ("x_op_type", {"metadata-columns": ["op_type"], "metadata-column-prefix": "x_"}),
     ],
 )
-def test_a_source_column_is_never_lost_behind_one_that_is_made(shop: Shop, column: str, made: dict[str, Any]) -> None:
+def test_a_source_column_is_not_replaced_by_a_computed_one(shop: Shop, column: str, made: dict[str, Any]) -> None:
     shop.put("1.json", insert("o", {"id": 1}))
     run(shop.spec(sink=made))
     shop.put("2.json", insert("o", {"id": 2, column: "of the source"}), insert("p", {"id": 1, column: "x"}))
@@ -209,7 +209,7 @@ def test_a_source_column_is_never_lost_behind_one_that_is_made(shop: Shop, colum
 
 
 @pytest.mark.parametrize(("zone", "hours"), [("UTC", 0), ("Asia/Shanghai", 8)])
-def test_times_of_no_zone_are_of_the_pipelines_where_instants_are_kept(shop: Shop, zone: str, hours: int) -> None:
+def test_times_without_zone_become_instants_in_the_zone_of_the_pipeline(shop: Shop, zone: str, hours: int) -> None:
     catalog = Catalog(f"{shop.folder}/warehouse")
     catalog.create_database("ods")
     catalog.create_table("ods.o", [("id", "BIGINT NOT NULL"), ("name", "TIMESTAMP_LTZ(3)")], ["id"])
@@ -222,7 +222,7 @@ def test_times_of_no_zone_are_of_the_pipelines_where_instants_are_kept(shop: Sho
 
 
 @pytest.mark.parametrize("value", ["3.5e38", "-1e39"])
-def test_a_number_beyond_all_floats_is_bad_and_no_infinity(shop: Shop, value: str) -> None:
+def test_a_number_beyond_all_floats_is_a_bad_record(shop: Shop, value: str) -> None:
     rows = [insert("o", {"id": at, "name": one}) for at, one in enumerate(("3.4028235e38", value, "Infinity"))]
     shop.put("1.json", *(row.replace("varchar(20)", "float") for row in rows))
     run(shop.spec(errors={"bad-record": "skip"}))
@@ -230,7 +230,7 @@ def test_a_number_beyond_all_floats_is_bad_and_no_infinity(shop: Shop, value: st
 
 
 @pytest.mark.parametrize("value", ["x" * 300, "é" * 130, "a/" * 70, "a\0b"], ids=["long", "in bytes", "escaped", "NUL"])
-def test_a_partition_value_that_no_folder_can_be_named_by_is_bad(shop: Shop, value: str) -> None:
+def test_a_partition_value_that_cannot_name_a_folder_is_a_bad_record(shop: Shop, value: str) -> None:
     keys = {"primary-keys": ["id", "d"], "partition-keys": ["d"]}
     shop.put("1.json", maxwell(GOOD | {"d": value}), maxwell(GOOD | {"d": "y" * 240}))
     with pytest.raises(DecodeError, match="the name of a folder") as refused:
@@ -244,14 +244,14 @@ def test_a_partition_value_that_no_folder_can_be_named_by_is_bad(shop: Shop, val
 
 
 @pytest.mark.parametrize(("value_format", "mapping"), [("maxwell-json", ()), ("canal-json", ("to-string",))])
-def test_columns_of_text_keep_it_as_it_was_sent(shop: Shop, value_format: str, mapping: tuple[str, ...]) -> None:
+def test_text_columns_keep_the_text_of_the_source(shop: Shop, value_format: str, mapping: tuple[str, ...]) -> None:
     shop.put("1.json", MESSAGES[value_format](ODD))
     took(shop, value_format, *mapping)
     assert shop.rows("o") == [ODD]
 
 
 @pytest.mark.parametrize("name", ["a/b", "../outside", "a$files", "..", " a", "x" * 300])
-def test_a_name_that_is_no_folder_of_its_database_is_refused(shop: Shop, name: str) -> None:
+def test_a_table_name_that_leads_out_of_its_database_is_refused(shop: Shop, name: str) -> None:
     shop.put("1.json", insert(name, {"id": 1}))
     with pytest.raises(ConfigError, match="cannot be the name of a table") as refused:
         took(shop, "canal-json")
@@ -261,7 +261,7 @@ def test_a_name_that_is_no_folder_of_its_database_is_refused(shop: Shop, name: s
     assert shop.ids("odd") == [1]
 
 
-def test_what_is_in_no_table_is_counted_by_what_it_is(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_skipped_messages_are_counted_by_kind(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     keyless, appends = json.loads(change("DELETE", "log", {"id": 1})), {"sink": {"no-primary-key": "append"}}
     ddl = json.dumps({"isDdl": True, "type": "ALTER", "database": "shop", "table": "o", "data": None, "sql": "..."})
     messages = [json.dumps(keyless | {"pkNames": None, "type": kind}) for kind in ("INSERT", "DELETE", "DELETE")]
@@ -285,7 +285,7 @@ def test_what_is_in_no_table_is_counted_by_what_it_is(shop: Shop, caplog: pytest
     assert "table=ods.log" in told[0]
 
 
-def test_options_that_mean_nothing_here_are_named(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_options_without_effect_are_reported(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     shop.put("1.json", insert("o", {"id": 1}))
     alignment = {f"scan.watermark.alignment.{name}": "2 s" for name in ("group", "max-drift", "update-interval")}
     with caplog.at_level(logging.WARNING):

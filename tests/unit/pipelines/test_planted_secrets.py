@@ -51,7 +51,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_description_of_a_pipeline_shows_it(place: str) -> None:
+def test_no_description_of_a_pipeline_shows_a_secret(place: str) -> None:
     number, value = PLACES[place]
     parts = [*PLAIN[:number], value, *PLAIN[number + 1 :]]
     found = yaml_file.examine(KAFKA % tuple(parts))
@@ -60,7 +60,7 @@ def test_no_description_of_a_pipeline_shows_it(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_complaint_about_a_file_shows_it(place: str) -> None:
+def test_no_error_about_a_file_shows_a_secret(place: str) -> None:
     number, value = PLACES[place]
     key, colon, text = value.partition(": ")
     bad = f"{key}{colon}[{text}]" if colon else f"{value}\\n- {value}"
@@ -77,12 +77,12 @@ def test_no_complaint_about_a_file_shows_it(place: str) -> None:
         *("hadoop.security.pass", "passphrase", "sig", "connection.string", "password", "s3.session.token"),
     ],
 )
-def test_the_names_of_secrets_are_known(name: str) -> None:
+def test_names_of_secret_options_are_recognised(name: str) -> None:
     assert masked(name, HUSH) == "***"
     assert masked(name, "${HUSH}") == "${HUSH}"
 
 
-def test_urls_are_shown_without_what_logs_in() -> None:
+def test_urls_are_shown_without_credentials() -> None:
     assert without_login(f"a https://u:{HUSH}@h/p?x=1&sig={HUSH}&y=2 b") == "a https://h/p?x=1&sig=***&y=2 b"
     assert without_login("s3://bucket/a@b, http://h/p") == "s3://bucket/a@b, http://h/p"
 
@@ -130,7 +130,7 @@ def test_the_login_in_a_registry_url_is_used_and_not_shown(caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("scheme", ["http", "file", "ftp"])
-def test_a_registry_sends_nobody_to_another_server(scheme: str) -> None:
+def test_redirects_of_a_registry_are_not_followed(scheme: str) -> None:
     with serving() as (other, stolen), serving(sends_to=f"{scheme}://{other}/steal") as (host, _):
         client = SchemaRegistry(f"http://{host}", user_info=f"user:{HUSH}", sleep=lambda _: None)
         with pytest.raises(PenstockError) as refused:
@@ -139,7 +139,7 @@ def test_a_registry_sends_nobody_to_another_server(scheme: str) -> None:
     assert HUSH not in str(refused.value)
 
 
-def test_a_registry_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_reply_of_a_registry_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "LARGEST_ANSWER", 1000)
     long = b'{"schema": "' + b"x" * 2000 + b'"}'
     with (
@@ -203,7 +203,7 @@ observe: {notify: {webhook: "HUSH"}}
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["check", "plan"])
 @pytest.mark.parametrize("text", [WHOLE, SERVER], ids=["kafka", "mysql"])
-def test_commands_that_look_at_a_pipeline_show_it_nowhere(
+def test_commands_that_read_a_pipeline_show_no_secret(
     command: str, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "p.yaml"
@@ -229,7 +229,7 @@ def test_brokers_are_verified_unless_disabled() -> None:
     assert off["ssl.endpoint.identification.algorithm"] == "none"
 
 
-def test_aliases_of_aliases_are_refused_soon() -> None:
+def test_nested_aliases_are_refused_quickly() -> None:
     lines = ["x0: &x0 [a,a,a,a,a,a,a,a,a]"]
     lines += [f"k{at}: &x{at} [{','.join([f'*x{at - 1}'] * 9)}]" for at in range(1, 9)]
     found = yaml_file.examine("\n".join([*lines, "source: {type: files, path: p}"]))

@@ -24,7 +24,7 @@ def described(tmp_path: Path) -> dict[str, Any]:
     }
 
 
-def test_a_mapping_is_what_the_same_file_is(described: dict[str, Any], tmp_path: Path) -> None:
+def test_a_mapping_equals_the_same_file(described: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "shop.yaml"
     path.write_text(
         f"pipeline: {{name: shop}}\nsource: {{type: files, path: {tmp_path}/in, value.format: canal-json}}\n"
@@ -36,7 +36,7 @@ def test_a_mapping_is_what_the_same_file_is(described: dict[str, Any], tmp_path:
     assert penstock.Pipeline(path).checkpoint == f"{tmp_path}/lake/_penstock/shop"
 
 
-def test_an_error_names_its_key_and_no_file_if_there_is_no_file(described: dict[str, Any]) -> None:
+def test_an_error_names_its_key_and_its_file_if_any(described: dict[str, Any]) -> None:
     described["source"]["value_formt"] = "x"
     with pytest.raises(penstock.ConfigError, match=r"value.format. is missing|value_formt") as caught:
         penstock.Pipeline(described)
@@ -44,7 +44,7 @@ def test_an_error_names_its_key_and_no_file_if_there_is_no_file(described: dict[
     assert "line" not in caught.value.facts
 
 
-def test_references_are_those_of_files(described: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_references_are_resolved_as_in_files(described: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHERE_FROM", "elsewhere")
     described["source"]["path"] = "${WHERE_FROM}"
     described["sink"]["catalog"]["options"] = {"s3.secret-key": "${NO_SUCH_KEY}"}
@@ -53,7 +53,7 @@ def test_references_are_those_of_files(described: dict[str, Any], monkeypatch: p
     assert spec.sink.catalog.options == {"s3.secret-key": "${NO_SUCH_KEY}"}
 
 
-def test_a_check_is_true_where_nothing_is_wrong(described: dict[str, Any], tmp_path: Path) -> None:
+def test_a_check_without_problems_is_true(described: dict[str, Any], tmp_path: Path) -> None:
     found = penstock.Pipeline(described).check()
     assert found
     assert {one.about for one in found} >= {"options", "source", "warehouse", "tables", "checkpoint"}
@@ -64,7 +64,7 @@ def test_a_check_is_true_where_nothing_is_wrong(described: dict[str, Any], tmp_p
     assert "<td" in found._repr_html_()
 
 
-def test_a_plan_shows_the_tables_it_would_make(described: dict[str, Any], tmp_path: Path) -> None:
+def test_a_plan_shows_the_tables_it_would_create(described: dict[str, Any], tmp_path: Path) -> None:
     plan = penstock.Pipeline(described).plan()
     assert [(table.action, table.table) for table in plan.tables] == [("create", "ods.orders")]
     assert "create ods.orders  key id  id " in repr(plan)

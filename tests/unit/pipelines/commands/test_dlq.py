@@ -56,7 +56,7 @@ def widened(shop: Shop) -> None:
     evolve(store.schemas, [UpdateColumnType("q1", parse_type("BIGINT"))], has_snapshots=True, now=0)
 
 
-def test_letters_are_counted_by_table_and_reason(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dead_letters_are_counted_by_table_and_reason(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     facts = answered(capsys, "shop.yaml", "list")
     assert facts["letters"] == 2
     assert {(fact["target"], fact["reason"]) for fact in facts["groups"]} == {
@@ -67,7 +67,7 @@ def test_letters_are_counted_by_table_and_reason(shop: Shop, capsys: pytest.Capt
     assert by_name["letters"] == 2
 
 
-def test_by_name_the_letters_of_the_pipeline_are_found_in_whichever_database_they_are(
+def test_dead_letters_of_a_named_pipeline_are_found_in_any_database(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("shop", "list", "--warehouse", f"{shop.folder}/warehouse")
@@ -79,9 +79,7 @@ def test_by_name_the_letters_of_the_pipeline_are_found_in_whichever_database_the
     assert answered(capsys, *words)["table"] == f"ods.{LETTERS}"
 
 
-def test_letters_in_two_tables_are_asked_for_by_the_name_of_the_table(
-    shop: Shop, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dead_letters_of_two_tables_need_the_name_of_one(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     ensure(shop.warehouse, f"a.{LETTERS}")
     with Table(shop.warehouse.store(f"a.{LETTERS}")).writer(commit_user="shop") as writer:
         writer.write(Table(shop.warehouse.store(f"ods.{LETTERS}")).scan().to_arrow())
@@ -99,9 +97,7 @@ def test_dead_letters_are_shown_with_their_content(shop: Shop, capsys: pytest.Ca
     assert "{nonsense" in capsys.readouterr().out
 
 
-def test_letters_that_fit_now_go_into_their_table_and_the_rest_stays(
-    shop: Shop, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dead_letters_that_fit_are_written_and_the_others_kept(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     widened(shop)
     assert answered(capsys, "shop.yaml", "replay", "--dry-run")["letters"] == 2
     facts = answered(capsys, "shop.yaml", "replay", code=8)
@@ -111,7 +107,7 @@ def test_letters_that_fit_now_go_into_their_table_and_the_rest_stays(
     assert (left["raw_value"], left["attempt"]) == ("{nonsense", 1)
 
 
-def test_letters_of_a_run_by_flags_are_read_again_by_the_same_flags(
+def test_dead_letters_of_a_run_with_flags_are_replayed_with_the_same_flags(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The source is not asked: letters have its messages, so that no broker is needed here."""
@@ -140,7 +136,7 @@ def test_letters_of_a_run_by_flags_are_read_again_by_the_same_flags(
     assert "the action and its flags" in capsys.readouterr().err
 
 
-def test_a_replay_that_died_before_it_settled_writes_nothing_twice(shop: Shop) -> None:
+def test_a_replay_killed_before_its_end_writes_nothing_twice(shop: Shop) -> None:
     widened(shop)
     spec = yaml_file.load(Path("shop.yaml"))
     table = shop.table(LETTERS)
@@ -152,7 +148,7 @@ def test_a_replay_that_died_before_it_settled_writes_nothing_twice(shop: Shop) -
     assert (shop.snapshots("orders"), again.bad.keys()) == (before, {letters[0].position})
 
 
-def test_a_replay_leaves_the_pipeline_where_it_was(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replay_does_not_move_the_position_of_the_pipeline(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     widened(shop)
     answered(capsys, "shop.yaml", "replay", code=8)
     shop.put("2.json", insert("orders", {"id": 3, "q1": 1}))
@@ -160,14 +156,14 @@ def test_a_replay_leaves_the_pipeline_where_it_was(shop: Shop, capsys: pytest.Ca
     assert shop.ids("orders") == [1, 2, 3]
 
 
-def test_dropped_letters_are_gone(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dropped_dead_letters_are_deleted(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     assert answered(capsys, "shop.yaml", "drop", "--reason", "not-json")["dropped"] == 1
     assert answered(capsys, "shop.yaml", "list")["letters"] == 1
     assert answered(capsys, "shop.yaml", "drop", "--dry-run")["dropped"] == 1
     assert answered(capsys, "shop.yaml", "list")["letters"] == 1
 
 
-def test_a_pipeline_without_letters_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipeline_without_dead_letters_reports_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "p.yaml").write_text(FILE.format(folder=tmp_path))
     assert answered(capsys, str(tmp_path / "p.yaml"), "list")["letters"] == 0
@@ -193,7 +189,7 @@ def test_status_counts_dead_letters_by_table(shop: Shop, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("commits", range(4))
-def test_letters_that_are_bad_still_survive_a_death_at_any_moment(
+def test_dead_letters_that_still_do_not_fit_survive_a_kill_at_any_operation(
     shop: Shop, commits: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Good ones go first, so that none is written to its table twice."""

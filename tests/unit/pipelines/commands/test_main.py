@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[4]
 HEAVY = ("pyspark", "pyarrow", "numpy", "pydantic", "yaml")
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_imports_no_heavy_modules() -> None:
     code = (
         "import sys, time; from penstock.pipelines.commands.main import main; main(['--help']);"
         f"print(time.process_time() < 0.2, [m for m in (*{HEAVY}, 'argparse') if m in sys.modules])"
@@ -27,7 +27,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert "kafka-sync-table" in done.stdout
 
 
-def test_help_of_each_command_loads_nothing_heavy_and_is_fast() -> None:
+def test_help_of_each_command_imports_no_heavy_modules_and_is_fast() -> None:
     code = (
         "import contextlib, io, sys, time\n"
         "from penstock.pipelines.commands.main import COMMANDS, main\n"
@@ -68,16 +68,16 @@ def test_a_typographic_dash_is_recognised(capsys: pytest.CaptureFixture[str]) ->
     assert "write --warehouse" in capsys.readouterr().err
 
 
-def test_an_error_shows_its_facts_in_a_column_and_the_repair_last() -> None:
+def test_an_error_shows_its_facts_in_a_column_and_the_hint_last() -> None:
     error = PositionLost("gone", topic="t", stopped_at=5, hint="go on")
     assert shown(error) == "error: gone\n  topic       t\n  stopped at  5\n  to repair   go on"
 
 
-def test_a_command_may_come_without_any_word() -> None:
+def test_a_command_may_have_no_arguments() -> None:
     assert parse("demo", (), [], "") == {}
 
 
-def test_no_error_shows_a_traceback_unless_it_is_asked_for(
+def test_errors_show_a_traceback_only_on_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(name: str, words: list[str]) -> int:
@@ -106,7 +106,7 @@ def test_the_last_cause_of_a_spark_error_is_reported() -> None:
     assert unexpected(RuntimeError(java)).facts["cause"] == "IOException: mkdir of /x failed"
 
 
-def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
+def test_a_closed_output_pipe_is_not_an_error() -> None:
     code = "import sys; from penstock.pipelines.commands.main import main; sys.exit(main(['--help']))"
     with subprocess.Popen(
         [sys.executable, "-u", "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -28,7 +28,7 @@ def test_each_command_has_an_example() -> None:
     assert EXAMPLES.keys() == COMMANDS.keys()
 
 
-def test_flags_without_effect_are_listed_apart_and_reported_when_given(
+def test_flags_without_effect_are_listed_separately_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = " ".join(said("remove-orphan-files", capsys).split()).replace("- ", "-")  # lines are broken at hyphens
@@ -60,7 +60,7 @@ def test_an_example_uses_existing_flags(command: str, example: str, capsys: pyte
         ("init", "penstock init SOURCE WAREHOUSE"),
     ],
 )
-def test_usage_shows_the_words_of_the_command(command: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_shows_the_arguments_of_the_command(command: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = said(command, capsys)
     assert usage in " ".join(told.split())
     assert "WORD" not in told

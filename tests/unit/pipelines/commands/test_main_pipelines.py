@@ -59,7 +59,7 @@ def answered(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> 
     return found
 
 
-def test_init_looks_at_the_messages_and_writes_a_file_that_check_passes(
+def test_init_reads_messages_and_writes_a_file_that_check_accepts(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "canal-json" in said(capsys, "init", "in", "warehouse", "--name", "shop", "--output", "new.yaml")
@@ -95,9 +95,7 @@ def test_check_reports_a_wrong_option_and_a_missing_folder_together(
     assert errors["source"]["code"] == 3
 
 
-def test_check_and_plan_say_what_happens_instead_of_options_without_effect(
-    shop: Shop, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_and_plan_explain_options_without_effect(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{'bucket: "1"': 'bucket: "1", sink.parallelism: "4", sort-engine: loser-tree'})
     note = "sink.parallelism has no effect: Spark tasks write"
     out = said(capsys, "check", "shop.yaml")
@@ -116,7 +114,7 @@ def test_a_time_between_full_compactions_becomes_a_number_of_batches(
     assert "full-compaction.delta-commits=3" in said(capsys, "plan", "shop.yaml")
 
 
-def test_check_refuses_a_value_that_is_no_value_of_its_option(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_refuses_invalid_values_of_options(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{'bucket: "1"': 'bucket: "1", read.batch-size: x'})
     facts = answered(capsys, "check", "shop.yaml", code=2)
     errors = [fact["message"] for fact in facts["findings"] if fact["level"] == "error"]
@@ -183,7 +181,7 @@ def test_plan_shows_what_would_be_created_and_why(shop: Shop, capsys: pytest.Cap
         ({"table": "a/b"}, "cannot create or alter ods.a/b   from shop.orders\n  'a/b' cannot be the name of a table"),
     ],
 )
-def test_plan_names_the_one_table_as_it_would_be_called(
+def test_plan_shows_the_name_of_a_single_table(
     tmp_path: Path, sink: dict[str, str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop = Shop(tmp_path)
@@ -215,7 +213,7 @@ def test_status_works_from_the_tables_alone(shop: Shop, capsys: pytest.CaptureFi
     assert (users["table"], facts["driver"], facts["position"]["batch"]) == ("ods.users", None, 1)
 
 
-def test_a_table_is_fresh_where_the_source_has_nothing_more(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_is_fresh_if_the_source_has_no_more_data(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     run(yaml_file.load(Path("shop.yaml")))
     assert answered(capsys, "status", "shop.yaml")["tables"][0]["fresh_seconds"] == 0
     shop.put("2.json", insert("orders", {"id": 2, "name": "b"}))
@@ -254,7 +252,7 @@ def test_an_update_is_planned_as_a_row_of_its_table(shop: Shop, capsys: pytest.C
     assert answered(capsys, "plan", "shop.yaml")["tables"][0]["action"] == "keep"
 
 
-def test_from_names_where_a_new_checkpoint_begins() -> None:
+def test_from_sets_the_start_of_a_new_checkpoint() -> None:
     kafka = FILE.replace(
         "{type: files, path: in, value.format: canal-json}",
         '{type: kafka, topic: "a;b", value.format: json, properties: {bootstrap.servers: "k:9092"}}',
@@ -273,7 +271,7 @@ def test_from_names_where_a_new_checkpoint_begins() -> None:
         started_at(yaml_file.read(FILE), "earliest")
 
 
-def test_from_is_refused_where_the_checkpoint_knows_better(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_is_refused_for_an_existing_checkpoint(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     offsets = shop.folder / "warehouse/_penstock/shop/offsets"
     offsets.mkdir(parents=True)
     (offsets / "0").write_text("v1\n{}\n{}")

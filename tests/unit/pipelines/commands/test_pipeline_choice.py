@@ -25,7 +25,7 @@ KAFKA = [
 ]
 
 
-def test_init_writes_the_file_that_does_what_the_flags_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_writes_a_file_equal_to_the_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MYSQL_PASSWORD", "hush-hush")
     monkeypatch.chdir(tmp_path)
     assert main(["init", "mysql_sync_database", *MYSQL]) == 0

@@ -65,7 +65,7 @@ def test_a_script_that_opens_a_catalog_needs_no_warehouse(tmp_path: Path, capsys
         (["SELECT 1;\nFROB d.t"], "line       2"),
     ],
 )
-def test_what_is_wrong_is_refused(
+def test_wrong_arguments_are_refused(
     warehouse: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sql", *words, "--warehouse", warehouse]) == 2

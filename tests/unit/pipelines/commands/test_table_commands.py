@@ -82,7 +82,7 @@ def test_every_command_lists_its_flags(name: str, capsys: pytest.CaptureFixture[
     assert "--json" in said
 
 
-def test_snapshots_expire_as_the_flags_say(shop: Shop) -> None:
+def test_snapshots_expire_by_the_flags(shop: Shop) -> None:
     told = shop.json("expire_snapshots", "--retain_max=1", "--retain-min", "1", "--max-deletes=1")
     assert told["snapshots"] == 1
     assert shop.run("expire-snapshots", "--retain-max", "1").startswith("expired 1 snapshots")
@@ -90,7 +90,7 @@ def test_snapshots_expire_as_the_flags_say(shop: Shop) -> None:
     check_invariants(shop.orders)
 
 
-def test_tags_are_made_moved_renamed_and_deleted(shop: Shop) -> None:
+def test_tags_are_created_replaced_renamed_and_deleted(shop: Shop) -> None:
     assert shop.json("create-tag", "--tag-name", "t", "--snapshot", "2") == {"tag": "t", "snapshot": 2}
     shop.run("create_tag", "--tag_name", "kept", "--time_retained", "7 d")
     shop.run("create-tag-from-timestamp", "--tag", "first", "--timestamp", "0")
@@ -135,7 +135,7 @@ def test_a_branch_starts_at_a_tag_and_is_fast_forwarded(shop: Shop) -> None:
     assert shop.orders.branches == []
 
 
-def test_consumers_are_put_back_and_forgotten(shop: Shop) -> None:
+def test_consumers_are_reset_and_removed(shop: Shop) -> None:
     for name in ("one", "two"):
         shop.run("reset-consumer", "--consumer-id", name, "--next-snapshot", "2")
     assert shop.json("clear-consumers", "--including-consumers", "", "--excluding-consumers", "t.*") == {
@@ -149,7 +149,7 @@ def test_consumers_are_put_back_and_forgotten(shop: Shop) -> None:
     assert shop.orders.consumers == {}
 
 
-def test_orphans_of_all_tables_are_listed_before_they_go(shop: Shop) -> None:
+def test_orphans_of_all_tables_are_listed_before_they_are_deleted(shop: Shop) -> None:
     shop.make("more")
     lost = [Path(shop.warehouse) / "shop.db" / name / "dt=a/bucket-0/data-x-0.parquet" for name in ("orders", "more")]
     for path in lost:
@@ -229,7 +229,7 @@ def test_an_append_table_is_sorted(shop: Shop) -> None:
     assert "does not support" in shop.run("compact", *wrong, table="log", expect=2)
 
 
-def test_metadata_is_put_in_order(shop: Shop) -> None:
+def test_metadata_is_repaired(shop: Shop) -> None:
     assert len(shop.json("compact-manifest", "--dry-run")["paths"]) == 3
     assert shop.json("compact-manifest")["snapshot"] == 4
     assert shop.run("compact_manifest") == "0 manifests to merge\n"
@@ -272,12 +272,12 @@ def test_a_table_is_copied_file_by_file(shop: Shop, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_actions_that_cannot_be_here_say_why(shop: Shop, name: str) -> None:
+def test_unsupported_actions_report_the_reason(shop: Shop, name: str) -> None:
     told = shop.words(name, "--warehouse", shop.warehouse, expect=2)
     assert told.startswith(f"error: {name} is not supported: ")
 
 
-def test_tables_of_other_lakes_are_not_cloned(shop: Shop) -> None:
+def test_tables_of_other_formats_are_not_cloned(shop: Shop) -> None:
     assert "metastore" in shop.run("clone", "--target-database", "x", "--clone-from", "hive", expect=2)
 
 
@@ -351,7 +351,7 @@ def test_a_table_and_a_whole_warehouse_are_cloned(shop: Shop, tmp_path: Path) ->
     shop.words("clone", "--warehouse", shop.warehouse, *to, "--clone-if-exists", "--meta-only")
 
 
-def test_sql_answers_as_text_and_as_json(shop: Shop) -> None:
+def test_sql_results_are_text_or_json(shop: Shop) -> None:
     where = ["--warehouse", shop.warehouse]
     query = "select v, price from shop.orders for version as of 2 where id > 1 order by v"
     assert json.loads(shop.words("sql", query, *where, "--json")) == {
@@ -385,7 +385,7 @@ def test_sql_shows_and_describes_tables(shop: Shop) -> None:
     assert "SHOW needs an object" in shop.words("sql", "show create view x", "--warehouse", shop.warehouse, expect=2)
 
 
-def test_sql_travels_in_time_as_flink_and_spark_write_it(shop: Shop) -> None:
+def test_sql_accepts_time_travel_of_flink_and_spark(shop: Shop) -> None:
     second = shop.orders.snapshots[1]
     at = datetime.fromtimestamp(second.time_millis / 1000 + 0.001, tz=UTC).astimezone().replace(tzinfo=None)
     expected = [[second.total_record_count]]
@@ -418,7 +418,7 @@ def test_showing_something_missing_reports_what_exists(
     assert told in capsys.readouterr().err
 
 
-def test_a_table_without_its_warehouse_is_asked_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_without_a_warehouse_is_an_error_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "shop.orders"]) == 2
     assert "--warehouse PATH" in capsys.readouterr().err
 
@@ -477,7 +477,7 @@ def test_the_file_of_a_pipeline_names_the_warehouse(shop: Shop, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("written", "wanted"), [("90", 90.0), ("5min", 300.0), ("90 s", 90.0)])
-def test_verify_waits_for_so_long(written: str, wanted: float) -> None:
+def test_verify_waits_for_the_given_time(written: str, wanted: float) -> None:
     assert _waited({"wait": [written]}) == wanted
     assert _waited({}) == 60.0
     with pytest.raises(ConfigError, match="is not a duration"):

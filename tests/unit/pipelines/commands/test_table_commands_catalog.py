@@ -58,7 +58,7 @@ def test_a_target_catalog_with_a_metastore_is_refused(tmp_path: Path, capsys: py
     assert "metastore = rest is not supported" in capsys.readouterr().err
 
 
-def test_every_door_of_the_python_api_refuses_a_metastore(tmp_path: Path) -> None:
+def test_every_entry_point_of_the_python_api_refuses_a_metastore(tmp_path: Path) -> None:
     make_orders(tmp_path)
     path, rest = str(tmp_path / "shop.db" / "orders"), {"metastore": "rest"}
     for opened in (
@@ -90,7 +90,7 @@ def test_options_of_a_catalog_without_effect_are_logged_once(tmp_path: Path, cap
 
 
 @pytest.mark.parametrize("command", sorted(TABLE_COMMANDS.keys() - REFUSED.keys()))
-def test_a_command_does_with_a_jdbc_catalog_what_it_does_with_folders(
+def test_commands_have_the_same_results_with_a_jdbc_catalog(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     words = [command, *WORDS.get(command, ["--database", "shop", "--table", "orders"]), *NEEDED.get(command, [])]

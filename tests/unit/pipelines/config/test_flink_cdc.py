@@ -63,7 +63,7 @@ pipeline:
 """
 
 
-def test_it_is_read_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_of_flink_cdc_is_read_unchanged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         spec = yaml_file.read(FILE)
     assert isinstance(spec.source, MySqlConfig)
@@ -80,7 +80,7 @@ def test_it_is_read_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     assert set(warning.getMessage().partition("keys=")[2].split(",")) == set(named.split(","))
 
 
-def test_secrets_of_it_stay_references() -> None:
+def test_secrets_of_flink_cdc_files_stay_references() -> None:
     spec = yaml_file.read(FILE)
     assert isinstance(spec.source, MySqlConfig)
     assert spec.source.password == "${FLINK_CDC_PASSWORD}"
@@ -113,7 +113,7 @@ def test_families_of_schema_changes_include_their_members(written: str, events: 
     assert set(spec.sink.include_schema_changes) == events
 
 
-def test_keys_of_its_source_that_change_tables_do_so_here() -> None:
+def test_source_keys_that_change_tables_are_supported() -> None:
     keys = "treat-tinyint1-as-boolean.enabled: false\n  include-comments.enabled: true\n  metadata.list: op_ts"
     spec = yaml_file.read(FILE.replace("schema-change.enabled: true", f"schema-change.enabled: false\n  {keys}"))
     assert isinstance(spec.source, MySqlConfig)
@@ -127,7 +127,7 @@ def test_routes_with_first_match_are_supported() -> None:
     assert [route.sink_table for route in spec.route] == ["ods.ods_<>", "ods.users"]
 
 
-def test_a_catch_all_route_behind_special_ones_is_refused_with_the_way_out() -> None:
+def test_a_general_route_after_special_ones_is_refused_with_a_hint() -> None:
     """Flink CDC writes such a table to both targets unless the file says otherwise."""
     both = FILE.replace("source-table: bdb.user_table_\\.*", "source-table: adb.\\.*").replace(
         "source-table: adb.\\.*\n    sink-table: ods.ods_<>\n    replace-symbol: <>",
@@ -161,7 +161,7 @@ def test_functions_of_flink_cdc_are_known(expression: str) -> None:
     assert [item.name for item in transform.projection] == ["*", "product_name"]
 
 
-def test_its_routes_lead_where_flink_cdc_leads() -> None:
+def test_routes_have_the_targets_of_flink_cdc() -> None:
     spec = yaml_file.read(FILE)
     shape = build.shape(spec, build.job_warehouse(spec))
     assert shape.target("adb", "web_order01") == "ods.ods_web_order01"
@@ -197,7 +197,7 @@ def test_its_routes_lead_where_flink_cdc_leads() -> None:
         ("route:\n", "route: all\nx-rest:\n", "`route` must be a list of rules"),
     ],
 )
-def test_what_has_no_counterpart_is_refused(old: str, new: str, message: str) -> None:
+def test_keys_without_a_counterpart_are_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         yaml_file.read(FILE.replace(old, new, 1))
     assert message in str(caught.value)

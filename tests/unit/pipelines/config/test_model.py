@@ -126,7 +126,7 @@ def test_a_mysql_file_with_all_keys_is_a_pipeline() -> None:
     assert ("_op_ts", "op_ts") in shape(spec, job.warehouse).new_tables.metadata
 
 
-def test_expiry_in_words_becomes_options_of_tables_and_these_win() -> None:
+def test_expiry_becomes_table_options_and_these_win() -> None:
     options = read(MYSQL).sink.options
     assert options["snapshot.num-retained.min"] == "20"
     assert options["snapshot.num-retained.max"] == "100"
@@ -160,12 +160,12 @@ def test_pauses_add_up_to_their_limit() -> None:
 @pytest.mark.parametrize(
     ("trigger", "until", "seconds"), [("continuous", "forever", 0), ("available-now", "caught-up", 30)]
 )
-def test_triggers_have_sparks_names_too(trigger: str, until: str, seconds: float) -> None:
+def test_triggers_have_the_names_of_spark(trigger: str, until: str, seconds: float) -> None:
     pipeline = read(KAFKA.replace("once", trigger)).pipeline
     assert (pipeline.until, pipeline.trigger) == (until, seconds)
 
 
-def test_a_trigger_that_ends_does_not_go_on_forever() -> None:
+def test_a_bounded_trigger_ends_the_run() -> None:
     with pytest.raises(ConfigError, match="remove  until: forever"):
         read(KAFKA.replace("trigger: once", "trigger: once, until: forever"))
 
@@ -184,13 +184,13 @@ def test_compaction_mode_none_creates_write_only_tables() -> None:
         ("position-lost: resnapshot", "position-lost: ignore", "'fail' or 'resnapshot'"),
     ],
 )
-def test_what_cannot_be_is_refused_at_its_line(old: str, new: str, words: str) -> None:
+def test_invalid_values_are_refused_with_their_line(old: str, new: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         read(MYSQL.replace(old, new))
     assert caught.value.facts["line"]
 
 
-def test_only_a_source_with_tables_reads_them_again() -> None:
+def test_only_sources_with_tables_can_read_them_again() -> None:
     with pytest.raises(ConfigError, match="does not support reading tables again"):
         read(KAFKA.replace("bad-record: dead-letter", "position-lost: resnapshot"))
 

@@ -54,7 +54,7 @@ def test_section_is_validated_by_its_connector_and_keeps_its_references(site: Pa
     assert sorted(kinds) == ["feed", "files", "kafka", "mysql", "postgres"]
 
 
-def test_error_in_the_section_has_its_line_and_the_key_that_was_meant(site: Path) -> None:
+def test_error_in_the_section_has_its_line_and_the_nearest_key(site: Path) -> None:
     install(site, "feed_source", FEED, "penstock.connectors", feed="feed_source:CONNECTOR")
     with pytest.raises(ConfigError, match="`tokn` is unknown") as caught:
         yaml_file.read((PIPELINE % "feed").replace("token:", "tokn:"))
@@ -86,7 +86,7 @@ def test_broken_connector_stops_only_pipelines_that_name_it(site: Path, caplog: 
         ("files", "a mapping", "source"),
     ],
 )
-def test_section_without_a_known_type_is_refused_at_its_place(source: str, message: str, key: str) -> None:
+def test_section_with_an_unknown_type_is_refused_with_its_line(source: str, message: str, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         yaml_file.read(f"source: {source}\nsink: {{catalog: {{warehouse: /w}}}}\n")
     assert message in str(caught.value) or "keys and values" in str(caught.value)

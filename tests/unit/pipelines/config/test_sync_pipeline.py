@@ -56,7 +56,7 @@ def test_catalog_conf_wins_over_warehouse() -> None:
     assert spec.sink.catalog.options == {"a": "b"}
 
 
-def test_a_computed_column_keeps_its_commas() -> None:
+def test_a_computed_column_keeps_commas_in_its_expression() -> None:
     spec = table("--computed_column", "dt=date_format(t, yyyy-MM-dd)", "--computed_column", "y=year(t)")
     assert spec.sink.computed_columns == ("dt=date_format(t, yyyy-MM-dd)", "y=year(t)")
 
@@ -122,7 +122,7 @@ def test_mistakes_are_reported_with_a_hint(words: list[str], message: str) -> No
     assert message in str(caught.value)
 
 
-def test_startup_modes_are_known_in_any_case() -> None:
+def test_startup_modes_are_case_insensitive() -> None:
     source = table("--kafka-conf", "scan.startup.mode=Earliest-Offset").source
     assert isinstance(source, KafkaConfig)
     assert source.startup.mode == "earliest-offset"
@@ -144,12 +144,12 @@ def test_specific_offsets(text: str, offsets: dict[tuple[str, int], int]) -> Non
     assert specific_offsets(text, "t") == offsets
 
 
-def test_bad_specific_offsets_show_the_form() -> None:
+def test_invalid_specific_offsets_show_the_syntax() -> None:
     with pytest.raises(ConfigError, match="should follow the format 'partition:0,offset:42;partition:1,offset:300'"):
         specific_offsets("0:42", "t")
 
 
-def test_a_topic_that_is_named_twice_is_one() -> None:
+def test_a_topic_that_is_named_twice_is_read_once() -> None:
     source = table("--kafka-conf", "topic=b; a ,b;").source
     assert isinstance(source, KafkaConfig)
     assert source.topic == ("b", "a")
@@ -168,7 +168,7 @@ def test_ambiguous_arguments_are_refused(words: tuple[str, str], message: str) -
 
 
 @pytest.mark.parametrize(("mode", "until"), [("latest-offset", "caught-up"), ("unbounded", "forever")])
-def test_a_bounded_scan_ends_when_it_has_caught_up(mode: str, until: str) -> None:
+def test_a_bounded_scan_ends_at_the_end_of_the_source(mode: str, until: str) -> None:
     assert table("--kafka-conf", f"scan.bounded.mode={mode}").pipeline.until == until
 
 

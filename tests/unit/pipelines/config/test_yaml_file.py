@@ -45,7 +45,7 @@ def test_other_references_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None
     assert yaml_file.read(SMALLEST.replace("/data", '"${WAREHOUSE}"')).sink.catalog.warehouse == "/from/env"
 
 
-def test_scalars_stay_what_was_written() -> None:
+def test_scalars_keep_their_text() -> None:
     text = SMALLEST + "  table-options: {a: no, b: 1:30, c: 017, d: 0000-00-00, e: 1.10}\n"
     options = yaml_file.read(text).sink.table_options
     assert options == {"a": "no", "b": "1:30", "c": "017", "d": "0000-00-00", "e": "1.10"}
@@ -137,7 +137,7 @@ def test_names_of_pipelines_may_be_of_any_language() -> None:
     assert yaml_file.read("pipeline: {name: ods.订单 2}" + SMALLEST).pipeline.name == "ods.订单 2"
 
 
-def test_a_value_that_should_be_secret_is_not_shown_where_it_is_wrong() -> None:
+def test_an_invalid_secret_value_is_not_shown() -> None:
     mysql = "{type: mysql, hostname: h, username: u, password: [hush], tables: [a.b]}"
     found = yaml_file.examine(f"source: {mysql}\nsink: {{catalog: {{warehouse: w}}}}\n")
     assert isinstance(found, list)

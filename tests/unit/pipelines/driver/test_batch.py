@@ -22,7 +22,7 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
-def test_changes_of_several_tables_arrive_in_order_and_tables_make_themselves(shop: Shop) -> None:
+def test_changes_of_several_tables_are_applied_in_order_to_new_tables(shop: Shop) -> None:
     shop.put(
         "1.json",
         insert("orders", {"id": 1, "name": "a"}, {"id": 2, "name": "b"}),
@@ -43,7 +43,7 @@ def test_changes_of_several_tables_arrive_in_order_and_tables_make_themselves(sh
     assert (view.pipeline, view.batch, view.snapshots) == ("shop", 0, {"ods.orders": 1, "ods.users": 1})
 
 
-def test_a_new_column_in_the_middle_of_a_batch_replays_that_table_alone(shop: Shop) -> None:
+def test_a_new_column_in_a_batch_replays_only_its_table(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}), insert("users", {"id": 9}))
     run(shop.spec())
     reports: list[BatchReport] = []
@@ -66,7 +66,7 @@ def test_a_new_column_in_the_middle_of_a_batch_replays_that_table_alone(shop: Sh
     assert reports[0].rows == {"ods.orders": 3, "ods.users": 1}
 
 
-def test_batches_are_cut_by_the_limit_and_a_caught_up_run_makes_no_snapshot(shop: Shop) -> None:
+def test_batches_are_limited_and_a_run_without_data_creates_no_snapshot(shop: Shop) -> None:
     for number in range(3):
         shop.put(f"{number}.json", insert("orders", {"id": number, "name": "x"}))
     run(shop.spec(pipeline={"max-batch": {"rows": 1}}))
@@ -75,7 +75,7 @@ def test_batches_are_cut_by_the_limit_and_a_caught_up_run_makes_no_snapshot(shop
     assert shop.snapshots("orders") == 3
 
 
-def test_a_bad_record_stops_the_job_and_names_its_place(shop: Shop) -> None:
+def test_a_bad_record_stops_the_job_and_names_its_position(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}), "{nonsense")
     with pytest.raises(DecodeError) as caught:
         run(shop.spec())
@@ -85,7 +85,7 @@ def test_a_bad_record_stops_the_job_and_names_its_place(shop: Shop) -> None:
     assert shop.ids("orders") == [1]
 
 
-def test_a_value_that_does_not_fit_is_counted_once_though_its_table_is_replayed(shop: Shop) -> None:
+def test_a_value_that_does_not_fit_is_counted_once_despite_a_replay(shop: Shop) -> None:
     reports: list[BatchReport] = []
     shop.put("1.json", insert("orders", {"id": 1, "q1": "seven"}), insert("orders", {"id": 2, "q1": 8}))
     run(shop.spec(errors={"bad-record": "skip"}), on_batch=lambda _, report: reports.append(report))
@@ -200,7 +200,7 @@ def die(*_: object) -> None:
     raise Died("died between the commits and the log of the batch")
 
 
-def test_a_batch_that_was_committed_before_the_driver_died_is_not_committed_again(shop: Shop) -> None:
+def test_resume_skips_a_batch_committed_before_the_driver_was_killed(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
     with pytest.raises(Died):
         run(shop.spec(), on_batch=die)
@@ -213,9 +213,7 @@ def test_a_batch_that_was_committed_before_the_driver_died_is_not_committed_agai
     assert shop.ids("orders") == [1, 2]
 
 
-def test_a_driver_that_died_between_two_tables_commits_the_other_one_alone(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resume_commits_only_the_table_missing_after_a_kill(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
     run(shop.spec())
     shop.put("2.json", insert("orders", {"id": 2}), insert("users", {"id": 2}))
@@ -248,7 +246,7 @@ def test_a_new_checkpoint_over_tables_of_the_pipeline_is_refused_unless_accepted
     run(shop.spec(checkpoint="fourth", name="another-pipeline"))
 
 
-def test_a_checkpoint_that_was_rewound_is_refused(shop: Shop) -> None:
+def test_a_rewound_checkpoint_is_refused(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
     run(shop.spec())
     shutil.copytree(shop.folder / "checkpoint", shop.folder / "copy")
@@ -262,7 +260,7 @@ def test_a_checkpoint_that_was_rewound_is_refused(shop: Shop) -> None:
     assert shop.ids("orders") == [1, 2, 3]
 
 
-def test_a_foreign_commit_in_between_makes_the_batch_write_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_of_another_writer_makes_the_batch_write_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
     run(shop.spec(sink={"table-options": {"bucket": "1"}}))
     from penstock.pipelines.driver import commit as committing

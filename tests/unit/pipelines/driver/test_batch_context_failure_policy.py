@@ -49,7 +49,7 @@ def torn_for(table: str) -> Any:
     return broken
 
 
-def test_a_conflict_parks_its_table_and_the_others_go_on(shop: Shop) -> None:
+def test_a_conflict_parks_its_table_and_the_others_continue(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
     run(shop.spec())
     conflict(shop, "orders")
@@ -67,7 +67,7 @@ def test_a_conflict_parks_its_table_and_the_others_go_on(shop: Shop) -> None:
     assert told.value.exit_code == 10
 
 
-def test_a_parked_table_stays_so_though_nothing_more_is_to_be_parked(shop: Shop) -> None:
+def test_a_parked_table_stays_parked_under_another_failure_policy(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1, "q1": 1}))
     run(shop.spec())
     shop.put("2.json", insert("orders", {"id": 2, "q1": "seven"}), insert("users", {"id": 2}))
@@ -108,7 +108,7 @@ def test_a_retry_applies_the_missed_batches_once_and_in_order(shop: Shop, monkey
     assert shop.ids("orders") == [1, 2, 3, 4, 5]
 
 
-def test_a_retry_that_died_continues_and_writes_nothing_twice(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_retry_continues_and_writes_nothing_twice(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = {"table-options": {"bucket": "-1"}}  # rows without keys: what is written twice shows
     keyless = {"sync-primary-keys-from-source-schema": False, **bucket}
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
@@ -135,9 +135,7 @@ def test_a_retry_that_died_continues_and_writes_nothing_twice(shop: Shop, monkey
     assert parking(shop).tables == {}
 
 
-def test_the_dead_letters_of_a_parked_table_come_with_its_rows_and_those_of_others_at_once(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dead_letters_of_a_parked_table_are_written_with_its_rows(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     letters = ISOLATE | {"bad-record": "dead-letter"}
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1, "q1": 1}))
     run(shop.spec(errors=letters))
@@ -162,7 +160,7 @@ def kept(shop: Shop) -> list[str | None]:
     return names
 
 
-def test_a_bad_value_parks_its_table_where_bad_records_fail_and_an_unreadable_record_stops_all(shop: Shop) -> None:
+def test_a_bad_value_parks_its_table_and_an_unreadable_record_stops_the_job(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
     run(shop.spec())
     shop.put("2.json", insert("orders", {"id": 2, "q1": "seven"}), insert("users", {"id": 2}))
@@ -174,7 +172,7 @@ def test_a_bad_value_parks_its_table_where_bad_records_fail_and_an_unreadable_re
         run(shop.spec(errors=ISOLATE))
 
 
-def test_a_table_whose_commit_failed_is_parked_and_has_the_batch_once_in_the_end(
+def test_a_table_with_a_failed_commit_is_parked_and_receives_the_batch_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from penstock.pipelines.driver.commit import Commits
@@ -199,7 +197,7 @@ def test_a_table_whose_commit_failed_is_parked_and_has_the_batch_once_in_the_end
     assert shop.snapshots("orders") == 2
 
 
-def test_a_retry_keeps_letters_though_the_snapshots_of_their_table_have_expired(shop: Shop) -> None:
+def test_a_retry_keeps_dead_letters_after_their_snapshots_expired(shop: Shop) -> None:
     letters = ISOLATE | {"bad-record": "dead-letter"}
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
     run(shop.spec(errors=letters))
@@ -224,7 +222,7 @@ def test_a_retry_keeps_letters_though_the_snapshots_of_their_table_have_expired(
     assert targets.count("ods.orders") == 1
 
 
-def test_all_tables_that_cannot_be_made_are_reported_at_once(shop: Shop) -> None:
+def test_all_tables_that_cannot_be_created_are_reported_together(shop: Shop) -> None:
     shop.put("1.json", insert("a", {"id": 1, "rowkind": "x", "_LEVEL": "y"}), insert("b$c", {"id": 1}))
     with pytest.raises(ConfigError, match="2 tables cannot be created") as caught:
         run(shop.spec())

@@ -71,7 +71,7 @@ def test_batches_leave_compaction_to_the_background_until_a_bucket_has_too_many_
     assert kinds(shop)[-1] is CommitKind.COMPACT
 
 
-def test_a_batch_compacts_the_bucket_with_too_many_runs_itself_and_leaves_others_to_the_background(shop: Shop) -> None:
+def test_a_batch_compacts_only_the_bucket_with_too_many_runs(shop: Shop) -> None:
     sink = {"table-options": BEHIND | {"bucket": "2"}, "compaction": BACKGROUND}
     shop.put("000.json", *(insert("orders", {"id": number}) for number in range(20)))
     run(shop.spec(sink=sink))
@@ -94,7 +94,7 @@ def runs(shop: Shop) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("more", [{}, {"changelog-producer": "lookup", "lookup-wait": "false"}], ids=["plain", "lags"])
-def test_a_full_compaction_that_is_due_waits_for_nobody(shop: Shop, more: dict[str, str]) -> None:
+def test_a_due_full_compaction_is_not_postponed(shop: Shop, more: dict[str, str]) -> None:
     options = {"bucket": "1", "num-sorted-run.compaction-trigger": "9", "full-compaction.delta-commits": "2", **more}
     for number in range(3):
         batches(shop, number, 1, **{"table-options": options, "compaction": BACKGROUND})
@@ -102,7 +102,7 @@ def test_a_full_compaction_that_is_due_waits_for_nobody(shop: Shop, more: dict[s
         assert whole == (number % 2 == 0)
 
 
-def test_the_background_commits_under_a_user_and_with_a_counter_of_its_own_and_then_rests(shop: Shop) -> None:
+def test_background_compaction_commits_under_a_separate_user_and_ends(shop: Shop) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
     rows = shop.rows("orders")
     watch = care(shop)
@@ -134,7 +134,7 @@ def test_background_compaction_uses_at_most_a_quarter_of_the_slots(shop: Shop, s
     assert sorted(due.bucket for group in groups for due in group) == sorted(due.bucket for due in dues)
 
 
-def test_a_task_of_the_background_leaves_what_it_has_no_time_for_to_the_next_round(
+def test_a_background_task_leaves_buckets_to_the_next_round_after_its_time_limit(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
@@ -160,7 +160,7 @@ def latest(shop: Shop) -> Snapshot:
     return found
 
 
-def test_a_compaction_that_lost_a_conflict_is_dropped_with_its_files_and_the_data_never(shop: Shop) -> None:
+def test_a_conflicting_compaction_is_dropped_with_its_files_and_rows_are_kept(shop: Shop) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
     made = compacted_here(shop.warehouse)(due_buckets(shop.warehouse, "ods.orders"))
     shop.table("orders").compact()
@@ -171,9 +171,7 @@ def test_a_compaction_that_lost_a_conflict_is_dropped_with_its_files_and_the_dat
 
 
 @pytest.mark.parametrize("options", AT_ONCE.values(), ids=AT_ONCE)
-def test_what_shows_by_compaction_is_compacted_in_the_writing_task_though_the_background_does_the_rest(
-    shop: Shop, options: dict[str, str]
-) -> None:
+def test_compaction_needed_by_readers_runs_in_the_write_task(shop: Shop, options: dict[str, str]) -> None:
     for number in range(3):
         batches(shop, number, 1, **{"table-options": {"bucket": "1", **options}, "compaction": BACKGROUND})
         append, compact = shop.table("orders").snapshots[-2:]
@@ -183,7 +181,7 @@ def test_what_shows_by_compaction_is_compacted_in_the_writing_task_though_the_ba
 
 
 @pytest.mark.parametrize("producer", ["none", "full-compaction"])
-def test_wherever_compaction_is_done_the_table_ends_the_same(tmp_path: Path, producer: str) -> None:
+def test_inline_and_background_compaction_have_the_same_result(tmp_path: Path, producer: str) -> None:
     """Inline, in the background, or by `penstock compact` beside a job that leaves it alone."""
     ends = []
     for place in ("inline", "background", "none"):
@@ -203,9 +201,7 @@ def test_wherever_compaction_is_done_the_table_ends_the_same(tmp_path: Path, pro
     assert ends[0][1] == [(3, 4)]
 
 
-def test_a_task_of_the_background_begins_no_bucket_once_it_has_worked_for_10_seconds(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_background_task_starts_no_bucket_after_10_seconds(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = {"table-options": BEHIND | {"bucket": "4"}, "compaction": BACKGROUND}
     for number in range(4):
         shop.put(f"{number}.json", insert("orders", *({"id": one, "name": f"v{number}"} for one in range(40))))
@@ -224,12 +220,12 @@ def test_a_task_of_the_background_begins_no_bucket_once_it_has_worked_for_10_sec
     assert (len(dues), begun) == (4, [dues[0].bucket, dues[1].bucket])
 
 
-def test_a_write_only_table_is_left_to_others(shop: Shop) -> None:
+def test_a_write_only_table_is_not_compacted(shop: Shop) -> None:
     batches(shop, 0, 6, **{"table-options": BEHIND | {"write-only": "true"}})
     assert due_buckets(shop.warehouse, "ods.orders") == []
 
 
-def test_small_files_of_a_table_without_keys_are_put_together(shop: Shop) -> None:
+def test_small_files_of_a_table_without_keys_are_merged(shop: Shop) -> None:
     sink = {"table-options": {"compaction.min.file-num": "3"}, "sync-primary-keys-from-source-schema": "false"}
     batches(shop, 0, 4, **sink)
     care(shop).round()
@@ -237,7 +233,7 @@ def test_small_files_of_a_table_without_keys_are_put_together(shop: Shop) -> Non
 
 
 @pytest.mark.parametrize("options", AT_ONCE.values(), ids=AT_ONCE)
-def test_a_compact_half_that_was_lost_is_made_by_the_next_batch_where_rows_show_by_it(
+def test_a_lost_compact_snapshot_is_committed_by_the_next_batch(
     shop: Shop, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = {"table-options": {"bucket": "1", **options}}
@@ -270,7 +266,7 @@ def strip(message: object) -> object:
 
 
 @pytest.mark.parametrize("mode", ["inline", "background"])
-def test_batches_of_a_table_that_may_lag_are_committed_before_they_are_compacted(shop: Shop, mode: str) -> None:
+def test_batches_without_lookup_wait_are_committed_before_compaction(shop: Shop, mode: str) -> None:
     options = {"bucket": "1", "changelog-producer": "lookup", "lookup-wait": "false"}
     batches(shop, 0, 3, **{"table-options": options, "compaction": {"mode": mode}})
     made = [
@@ -288,7 +284,7 @@ def test_batches_of_a_table_that_may_lag_are_committed_before_they_are_compacted
     assert sorted(row["id"] for row in told if row["rowkind"] == "+I") == [0, 1, 2]
 
 
-def test_full_compactions_reach_buckets_that_the_batch_did_not(shop: Shop) -> None:
+def test_full_compactions_include_buckets_outside_of_the_batch(shop: Shop) -> None:
     options = {"bucket": "4", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"}
     for number in range(4):
         shop.put(f"{number}.json", insert("orders", {"id": number}))
@@ -300,7 +296,7 @@ def test_full_compactions_reach_buckets_that_the_batch_did_not(shop: Shop) -> No
     assert sorted((row["rowkind"], row["id"]) for row in changes) == [("+I", number) for number in range(4)]
 
 
-def test_maintenance_runs_on_the_clock_for_tables_that_rest(shop: Shop) -> None:
+def test_maintenance_runs_by_time_for_idle_tables(shop: Shop) -> None:
     options = {
         "bucket": "1",
         "snapshot.num-retained.min": "1",
@@ -320,7 +316,7 @@ def test_maintenance_runs_on_the_clock_for_tables_that_rest(shop: Shop) -> None:
     assert shop.snapshots("orders") == 1
 
 
-def test_a_table_that_cannot_be_compacted_keeps_no_other_from_its_maintenance(
+def test_a_failed_compaction_does_not_stop_maintenance_of_other_tables(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = {"bucket": "1", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}

@@ -75,7 +75,7 @@ def test_a_pipeline_follows_a_renamed_table(shop: Shop, server: Metastore) -> No
     assert [row["id"] for row in rows(shop, "sales")] == [1, 2]
 
 
-def test_commands_reach_the_catalog_by_its_options(
+def test_commands_open_the_catalog_by_its_options(
     shop: Shop, server: Metastore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))

@@ -39,7 +39,7 @@ LASTING = [PermissionError(errno.EACCES, "no"), OSError(errno.EROFS, "read-only"
 
 
 @pytest.mark.parametrize("failure", PASSING, ids=repr)
-def test_what_may_pass_is_tried_again_as_often_as_asked(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retryable_errors_are_retried_up_to_the_limit(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     job, pauses = running(monkeypatch, 2, failure, failure)
     job.run()
     assert pauses == [1, 2]
@@ -51,7 +51,7 @@ def test_what_may_pass_is_tried_again_as_often_as_asked(failure: Exception, monk
 
 
 @pytest.mark.parametrize("failure", LASTING, ids=repr)
-def test_what_lasts_stops_at_once(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_stop_the_run_at_once(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     job, pauses = running(monkeypatch, 5, failure)
     with pytest.raises(type(failure)):
         job.run()
@@ -59,7 +59,7 @@ def test_what_lasts_stops_at_once(failure: Exception, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("failure", PASSING, ids=repr)
-def test_nothing_is_tried_again_unless_asked(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_retried_by_default(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     job, _ = running(monkeypatch, 0, failure)
     with pytest.raises(type(failure)):
         job.run()

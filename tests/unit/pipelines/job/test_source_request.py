@@ -41,7 +41,7 @@ def test_objects_sent_to_tasks_contain_only_references(
     assert HUSH not in spec.model_dump_json()
 
 
-def test_a_password_by_reference_is_what_the_reader_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_by_reference_is_resolved_for_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.ingest.mysql.config import MySqlConfig
     from penstock.ingest.mysql.settings import server_address
 

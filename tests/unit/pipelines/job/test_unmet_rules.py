@@ -86,11 +86,11 @@ def test_a_rule_without_a_match_is_reported(shop: Shop, sections: dict[str, Any]
         {"sink": {"per-table": {"ods.users": {"bucket": "1"}}}},
     ],
 )
-def test_a_rule_that_is_of_use_for_one_table_may_stay(shop: Shop, sections: dict[str, Any]) -> None:
+def test_a_rule_that_matches_one_table_is_accepted(shop: Shop, sections: dict[str, Any]) -> None:
     assert errors(shop, **sections) == []
 
 
-def test_a_rule_may_stay_for_what_was_read_before(shop: Shop) -> None:
+def test_a_rule_that_matched_earlier_tables_is_accepted(shop: Shop) -> None:
     spec = shop.spec(**transform("shop.gone", mask={"email": "sha256"}))
     shape = build.shape(spec, shop.warehouse)
     with pytest.raises(NoSuchTable):
@@ -110,7 +110,7 @@ def test_a_misspelt_mask_is_refused_by_plan_check_and_run(shop: Shop) -> None:
     assert shop.warehouse.tables("ods") == []
 
 
-def test_plan_shows_what_is_masked(shop: Shop) -> None:
+def test_plan_shows_masked_columns(shop: Shop) -> None:
     shop.put("1.json", insert("users", {"id": 1, "email": "ann@x.de", "iban": "DE12"}))
     masks = {"email": "sha256", "iban": "keep-last(2)"}
     _, (table,) = tables_planned(shop.spec(**transform("shop.users", mask=masks)), 100)
@@ -128,7 +128,7 @@ def test_plan_shows_what_is_masked(shop: Shop) -> None:
         ({"changelog-producer": "inputs"}, "inputs"),
     ],
 )
-def test_check_refuses_options_that_no_table_can_have(shop: Shop, options: dict[str, str], told: str) -> None:
+def test_check_refuses_options_invalid_for_all_tables(shop: Shop, options: dict[str, str], told: str) -> None:
     shop.put("1.json", insert("users", {"id": 1}))
     errors = [one for one in checked_spec(shop.spec(sink={"table-options": options})) if one.level == "error"]
     assert any(told in error.message for error in errors)

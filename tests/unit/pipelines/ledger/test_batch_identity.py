@@ -38,7 +38,7 @@ def table(tmp_path: Path) -> Table:
     return made
 
 
-def test_the_same_batch_is_known_again(table: Table) -> None:
+def test_the_same_batch_is_recognised(table: Table) -> None:
     assert found(table, FIRST)
 
 
@@ -73,7 +73,7 @@ def test_another_checkpoint_of_the_pipeline_is_refused_unless_accepted(table: Ta
     was_committed_before(table.store, FIRST, accept_replay=False)
 
 
-def test_another_pipeline_may_write_beside(table: Table) -> None:
+def test_another_pipeline_may_write_the_same_table(table: Table) -> None:
     was_committed_before(table.store, replace(FIRST, pipeline="other", checkpoint="x"), accept_replay=False)
 
 
@@ -141,7 +141,7 @@ class Warehoused:
         return dict(Lineage.of(self.warehouse, ["d.a", "d.b"], "p").last().end)
 
 
-def test_a_clock_that_went_back_hides_no_batch(tmp_path: Path) -> None:
+def test_a_clock_set_back_hides_no_batch(tmp_path: Path) -> None:
     here = Warehoused(tmp_path)
     here.commit("one", 5, "d.a", "d.b")
     here.clock -= 3_600_000
@@ -149,7 +149,7 @@ def test_a_clock_that_went_back_hides_no_batch(tmp_path: Path) -> None:
     assert here.resumed() == last.end
 
 
-def test_of_several_checkpoints_the_last_counts_whatever_the_clock_and_the_numbers(tmp_path: Path) -> None:
+def test_the_last_of_several_checkpoints_is_used_despite_clocks_and_numbers(tmp_path: Path) -> None:
     for number, (back, tables) in enumerate(itertools.product((0, 3_600_000), (("d.a",), ("d.b",), ("d.a", "d.b")))):
         here = Warehoused(tmp_path / str(number))
         here.commit("one", 7, "d.a", "d.b")

@@ -96,7 +96,7 @@ def test_a_table_that_lacks_messages_stops_the_run_before_a_batch(
     run(spec)  # what was accepted once is not asked again
 
 
-def test_tables_that_are_as_they_were_left_are_no_matter(shop: Shop) -> None:
+def test_unchanged_tables_are_accepted(shop: Shop) -> None:
     run(shop.spec())
     shop.put("4.json", insert("orders", {"id": 4}), insert("fresh", {"id": 4}))
     run(shop.spec())
@@ -106,7 +106,7 @@ def test_tables_that_are_as_they_were_left_are_no_matter(shop: Shop) -> None:
     assert kept(shop).sources == {("shop", name): f"ods.{name}" for name in ("orders", "users", "fresh")}
 
 
-def test_snapshots_that_have_expired_are_no_rollback(shop: Shop) -> None:
+def test_expired_snapshots_are_not_a_rollback(shop: Shop) -> None:
     for number in range(4, 7):  # orders alone goes on: the other table's mark grows old
         shop.put(f"{number}.json", insert("orders", {"id": number}))
         run(shop.spec())
@@ -128,9 +128,7 @@ def test_the_same_table_under_another_name_continues(shop: Shop) -> None:
     run(spec)
 
 
-def test_a_checkpoint_of_an_older_version_accepts_its_tables_as_they_are(
-    shop: Shop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_checkpoint_of_an_older_version_accepts_its_tables(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     (shop.folder / "checkpoint" / FILLED_TABLES).unlink()
     with caplog.at_level(logging.WARNING):
         run(shop.spec())
@@ -145,13 +143,13 @@ def test_a_checkpoint_of_an_older_version_accepts_its_tables_as_they_are(
         run(shop.spec())
 
 
-def test_what_is_kept_is_small_and_plain(shop: Shop) -> None:
+def test_the_recorded_state_is_small_and_readable(shop: Shop) -> None:
     content = json.loads((shop.folder / "checkpoint" / FILLED_TABLES).read_text())
     assert content["sources"] == [["shop", "orders", "ods.orders"], ["shop", "users", "ods.users"]]
     assert content["tables"]["ods.orders"]["batch"] == 1
 
 
-def test_check_and_status_report_it_before_a_run(
+def test_check_and_status_report_missing_snapshots_before_a_run(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(shop.folder)

@@ -181,7 +181,7 @@ def test_keyless_tables_are_append_tables_if_configured(shop: Shop) -> None:
     "sink",
     [{"no-primary-key": "skip"}, {}, {"no-primary-key": "append", "table-options": {"bucket": "2"}}],
 )
-def test_a_keyless_table_that_is_left_out_is_counted_and_stops_no_other(shop: Shop, sink: dict[str, Any]) -> None:
+def test_a_left_out_table_without_key_is_counted_and_the_others_continue(shop: Shop, sink: dict[str, Any]) -> None:
     """Whether it is to be left out, or cannot be made with the options of all tables; though it comes first."""
     shop.put("1.json", keyless("log", {"id": 1}), keyless("log", {"id": 2}), insert("orders", {"id": 1}))
     reports: list[BatchReport] = []

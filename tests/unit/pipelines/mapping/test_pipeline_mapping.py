@@ -19,7 +19,7 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
-def test_a_row_that_an_update_moves_out_of_the_filter_leaves_the_table(shop: Shop) -> None:
+def test_a_row_updated_out_of_the_filter_is_deleted(shop: Shop) -> None:
     shop.put("1.json", *(insert("orders", {"id": number, "name": "new", "q1": number}) for number in range(4)))
     rule = {"source-table": "shop.orders", "filter": "q1 > 0"}
     run(shop.spec(transform=[rule]))
@@ -50,7 +50,7 @@ def test_the_changelog_of_a_filtered_table_contains_deletes_and_inserts(shop: Sh
     assert found == [("+I", 2), ("-D", 1)]
 
 
-def test_a_projection_makes_columns_keys_and_partitions(shop: Shop) -> None:
+def test_a_projection_decides_columns_keys_and_partitions(shop: Shop) -> None:
     rule = {
         "source-table": "shop.orders",
         "projection": "*, upper(name) as loud, cast(id % 2 as string) as part",
@@ -103,20 +103,20 @@ def test_routes_fill_names_from_groups_and_columns_from_shards(shop: Shop) -> No
     assert shop.warehouse.tables("scratch") == ["scratch.shop_tmp_a"]
 
 
-def test_shards_with_the_shard_in_their_key_do_not_meet(shop: Shop) -> None:
+def test_shards_with_the_shard_in_the_key_do_not_conflict(shop: Shop) -> None:
     shop.put("1.json", insert("orders_1", {"id": 1}), insert("orders_2", {"id": 1}))
     run(routed(shop, sink={"primary-keys": "id,_shard"}))
     assert sorted(row["_shard"] for row in shop.rows("orders")) == ["1", "2"]
 
 
-def test_without_a_database_tables_go_where_the_source_has_them(shop: Shop) -> None:
+def test_without_a_database_tables_keep_the_database_of_the_source(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
     run(shop.spec(sink={"database": None}))
     run(shop.spec(sink={"database": None}))
     assert shop.warehouse.tables("shop") == ["shop.orders"]
 
 
-def test_a_table_may_have_options_of_its_own(shop: Shop) -> None:
+def test_a_table_may_have_separate_options(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
     run(shop.spec(sink={"per-table": {"ods.orders": {"bucket": "3"}}}))
     assert (shop.table("orders").options["bucket"], shop.table("users").options["bucket"]) == ("3", "2")
@@ -132,7 +132,7 @@ def grown(shop: Shop, behavior: str, **sink: Any) -> None:
     run(shop.spec(pipeline=pipeline, sink=sink))
 
 
-def test_exception_stops_at_any_change_and_evolve_at_one_that_cannot_be_followed(shop: Shop, tmp_path: Path) -> None:
+def test_exception_stops_at_any_schema_change_and_evolve_at_an_impossible_one(shop: Shop, tmp_path: Path) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
     run(shop.spec(pipeline={"schema.change.behavior": "exception"}))
     shop.put("2.json", insert("orders", {"id": 2, "q1": 1}))
@@ -142,7 +142,7 @@ def test_exception_stops_at_any_change_and_evolve_at_one_that_cannot_be_followed
         grown(Shop(tmp_path / "second"), "evolve")
 
 
-def test_lenient_follows_what_it_can_and_ignore_nothing(shop: Shop, tmp_path: Path) -> None:
+def test_lenient_applies_possible_schema_changes_and_ignore_none(shop: Shop, tmp_path: Path) -> None:
     grown(shop, "lenient")
     assert shop.rows("orders") == [{"id": 1, "q1": 1, "q2": None}, {"id": 2, "q1": 7, "q2": 5}]
     other = Shop(tmp_path / "second")
@@ -150,7 +150,7 @@ def test_lenient_follows_what_it_can_and_ignore_nothing(shop: Shop, tmp_path: Pa
     assert other.rows("orders") == [{"id": 1, "q1": 1}, {"id": 2, "q1": 7}]
 
 
-def test_events_can_be_left_out_one_by_one(shop: Shop) -> None:
+def test_kinds_of_schema_changes_can_be_excluded(shop: Shop) -> None:
     grown(shop, "lenient", **{"exclude.schema.changes": ["add.column"]})
     assert shop.rows("orders") == [{"id": 1, "q1": 1}, {"id": 2, "q1": 7}]
     shop.put("3.json", insert("users", {"id": 1}))
@@ -168,7 +168,7 @@ def test_events_can_be_left_out_one_by_one(shop: Shop) -> None:
         ({"route": [{"source-table": "shop.orders", "sink-table": "ods"}]}, "names no database"),
     ],
 )
-def test_an_impossible_rule_is_reported(shop: Shop, section: dict[str, Any], message: str) -> None:
+def test_an_invalid_rule_is_reported(shop: Shop, section: dict[str, Any], message: str) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
     with pytest.raises(ConfigError) as caught:
         run(shop.spec(**section))

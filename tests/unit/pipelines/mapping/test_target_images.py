@@ -64,7 +64,7 @@ def test_declared_columns_that_are_not_sent_are_null_and_reported(shop: Shop, ca
     assert shop.rows("orders")[1] == {"id": 1, "q1": 2, "name": None}
 
 
-def test_if_null_means_unchanged_nothing_is_lost_or_reported(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_if_null_means_unchanged_values_are_kept_without_a_report(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     options = {"table-options": {"bucket": "1", "merge-engine": "partial-update"}}
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1, "name": "a"}))
     assert taken(shop, caplog, **options) == 0
@@ -74,7 +74,7 @@ def test_if_null_means_unchanged_nothing_is_lost_or_reported(shop: Shop, caplog:
     assert shop.rows("orders") == [{"id": 1, "q1": 3, "name": "a"}]
 
 
-def test_a_column_that_inserts_lack_too_was_dropped(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_column_missing_in_inserts_counts_as_dropped(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     whole(shop)
     shop.put("2.json", insert("orders", {"id": 7, "q1": 1}), update(1, q1=2))
     assert taken(shop, caplog) == 0
@@ -86,7 +86,7 @@ def test_full_updates_are_not_reported(shop: Shop, caplog: pytest.LogCaptureFixt
     assert taken(shop, caplog, **computed) == 0
 
 
-def test_changes_without_their_key_stop_the_job_and_name_the_setting(shop: Shop) -> None:
+def test_changes_without_a_key_stop_the_job_and_name_the_option(shop: Shop) -> None:
     whole(shop)
     shop.put("2.json", partial(change("UPDATE", "orders", {"q1": 2}, old=[{"q1": 1}]), "q1", pkNames=None))
     with pytest.raises(SchemaConflict, match="binlog_row_image") as stopped:

@@ -45,13 +45,13 @@ def test_before_images_are_decoded_for_tables_that_need_them(shop: Shop, options
     assert {"id", "day"} <= found.watch, "an update that changes its partition must become a delete and an insert"
 
 
-def test_a_table_that_does_not_exist_watches_the_key_of_its_source(shop: Shop) -> None:
+def test_a_new_table_watches_the_key_of_its_source(shop: Shop) -> None:
     options = options_of(shop, orders=orders({"changelog-producer": "input"}))
     assert options.rule("shop", "users", ("id",)) == ImageRule("key-changes", frozenset({"id"}))
     assert options.rule(None, None, ("id",)) == ImageRule("key-changes", frozenset({"id"}))
 
 
-def test_the_binlog_asks_the_same_policy_unless_a_table_has_its_own_rule(shop: Shop) -> None:
+def test_the_binlog_uses_the_policy_of_the_table(shop: Shop) -> None:
     policy = pickle.loads(pickle.dumps(options_of(shop, orders=orders({"changelog-producer": "input"}))))
     definition = TableDefinition("shop", "orders", (), ("id",))
     assert BinlogOptions(policy=policy).image_rule(definition) == policy.rule("shop", "orders", ("id",))

@@ -77,14 +77,14 @@ def test_a_table_whose_key_the_source_lacks_is_incompatible_and_both_sides_are_s
     assert "fields are: id bigint, q1 int" in str(caught.value)
 
 
-def test_keys_that_are_not_the_existing_tables_are_refused(shop: Shop) -> None:
+def test_keys_that_differ_from_the_existing_table_are_refused(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "k"}))
     run(shop.spec(sink={"table": "t"}))
     with pytest.raises(ConfigError, match=r"Specified primary keys \[name\] are not equal"):
         run(shop.spec(sink={"table": "t", "primary-keys": ["name"]}))
 
 
-def test_an_existing_table_gets_the_mutable_options_of_a_restart(shop: Shop) -> None:
+def test_a_restart_applies_mutable_options_to_existing_tables(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
     run(shop.spec(sink={"table": "t", "table-options": {"bucket": "1"}}))
     options = {"bucket": "2", "merge-engine": "first-row", "snapshot.num-retained.max": "17"}
@@ -106,7 +106,7 @@ def test_eager_init_creates_a_snapshot_of_every_table_with_every_batch(shop: Sho
     assert shop.ids("users") == [1]
 
 
-def test_a_snapshot_carries_the_newest_event_time_where_tags_are_made_by_it(shop: Shop) -> None:
+def test_a_snapshot_has_a_watermark_if_tags_need_it(shop: Shop) -> None:
     options = {"bucket": "1", "tag.automatic-creation": "watermark", "tag.creation-period": "daily"}
     shop.put("1.json", insert("orders", {"id": 1}))
     run(shop.spec(sink={"table-options": options}))
@@ -119,7 +119,7 @@ def seen(place: str, newest: int) -> RangeReport:
     return RangeReport(Range(0, place, 0, 1), tables={"t": TableReport(newest=newest)})
 
 
-def test_the_slowest_place_decides_until_it_has_been_silent_for_long() -> None:
+def test_the_slowest_partition_decides_the_watermark_until_it_is_idle() -> None:
     marks = Watermarks()
     assert marks.at(0) is None
     marks.see(BatchReport([seen("a/0", 100), seen("a/1", 50)]), now=1000)

@@ -39,7 +39,7 @@ def refused(folder: CheckpointFolder, *, alive: bool = True) -> bool:
     return False
 
 
-def test_a_living_driver_of_this_machine_keeps_a_second_one_out(tmp_path: Path) -> None:
+def test_a_running_driver_of_this_machine_excludes_a_second_one(tmp_path: Path) -> None:
     assert refused(left_by(tmp_path))
     assert refused(left_by(tmp_path, state="paused"))
     with pytest.raises(CheckpointInUse, match=str(OTHER)) as caught:
@@ -47,7 +47,7 @@ def test_a_living_driver_of_this_machine_keeps_a_second_one_out(tmp_path: Path) 
     assert caught.value.exit_code == 9
 
 
-def test_one_that_died_ended_or_went_silent_is_followed_at_once(tmp_path: Path) -> None:
+def test_a_new_driver_starts_after_one_was_killed_ended_or_silent(tmp_path: Path) -> None:
     assert not refused(CheckpointFolder(str(tmp_path / "new")))
     assert not refused(left_by(tmp_path), alive=False)
     assert not refused(left_by(tmp_path, state="stopped"))
@@ -55,12 +55,14 @@ def test_one_that_died_ended_or_went_silent_is_followed_at_once(tmp_path: Path) 
     assert not refused(left_by(tmp_path, heard_millis=int((NOW - 600) * 1000)))
 
 
-def test_a_container_that_starts_again_under_the_same_number_is_not_kept_out_by_itself(tmp_path: Path) -> None:
+def test_a_restarted_container_with_the_same_process_id_is_not_excluded(tmp_path: Path) -> None:
     assert not refused(left_by(tmp_path, pid=os.getpid()))
     assert not refused(left_by(tmp_path, host="another-machine"))
 
 
-def test_run_reports_it_before_it_starts_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_reports_a_running_driver_before_it_starts_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "shop.yaml"
     path.write_text(
         f"pipeline: {{name: shop}}\nsource: {{type: files, path: {tmp_path}/in, value.format: canal-json}}\n"
@@ -78,7 +80,7 @@ def test_run_reports_it_before_it_starts_spark(tmp_path: Path, capsys: pytest.Ca
     assert "another process is running this pipeline" in capsys.readouterr().err
 
 
-def test_sparks_error_about_two_drivers_is_checkpoint_in_use() -> None:
+def test_the_error_of_spark_for_two_drivers_is_checkpoint_in_use() -> None:
     error = StreamingQueryException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
     told = cause_of_end(error, None, "/lake/_penstock/shop", ErrorMark())
     assert isinstance(told, CheckpointInUse)

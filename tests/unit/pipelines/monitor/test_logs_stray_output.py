@@ -38,7 +38,7 @@ def run(form: str) -> list[str]:
     return done.stderr.splitlines()
 
 
-def test_lines_of_other_processes_are_json_among_json() -> None:
+def test_lines_of_other_processes_are_json_if_configured() -> None:
     *lines, end = run("json")
     assert end == "the end"
     told = [json.loads(line) for line in lines]

@@ -115,7 +115,7 @@ def test_lag_is_reported_in_units_of_the_source_and_the_snapshot_by_table() -> N
     assert b"penstock_source_lag_bytes" not in records.text()
 
 
-def test_an_idle_table_stays_fresh_while_the_source_has_nothing_more() -> None:
+def test_an_idle_table_stays_fresh_while_the_source_has_no_more_data() -> None:
     metrics = Metrics("shop")
     metrics.batch(facts())
     metrics.looked(Look(NOW + 600_000, {"t/0": 0}))
@@ -125,7 +125,7 @@ def test_an_idle_table_stays_fresh_while_the_source_has_nothing_more() -> None:
     assert value(metrics, "penstock_source_lag_records", topic="t", partition="0") == 5
 
 
-def test_of_very_many_tables_the_stalest_are_shown() -> None:
+def test_only_the_stalest_of_many_tables_are_shown() -> None:
     metrics = Metrics("shop")
     metrics.batch(facts(newest={f"t{number}": NOW - number * 1000 for number in range(MOST_TABLES + 50)}))
     assert value(metrics, "penstock_freshness_seconds", table="t0") is None
@@ -150,13 +150,13 @@ def test_a_batch_is_a_span_with_its_stages_below_and_the_tables_below_the_commit
     assert [event.name for table in tables for event in table.events] == ["schema changed"]
 
 
-def test_stages_that_were_measured_longer_than_their_batch_stay_inside_it() -> None:
+def test_spans_of_stages_are_limited_to_their_batch() -> None:
     stats = TaskStats(seconds=defaultdict(float, {"plan": 5.0, "commit": 5.0, "compact": 1.0}))
     for began, ended in stages(facts(stats=stats), 0, 2_000_000_000).values():
         assert 0 <= began <= ended <= 2_000_000_000
 
 
-def test_the_size_of_tables_is_looked_up_for_a_scrape_once_a_minute_at_most(tmp_path: Path) -> None:
+def test_table_sizes_are_read_at_most_once_a_minute_for_scrapes(tmp_path: Path) -> None:
     catalog = penstock.Catalog(tmp_path)
     catalog.create_database("ods")
     orders = catalog.create_table("ods.orders", [("id", "INT NOT NULL")], primary_keys=["id"], options={"bucket": "1"})
@@ -186,7 +186,7 @@ def notifying(*events: str, clock: Callable[[], float] = lambda: 0.0) -> tuple[W
     return WebhookObserver("shop", "http://x", events, send=lambda url, event: sent.append(event), clock=clock), sent
 
 
-def test_events_that_are_wanted_are_sent_and_no_others() -> None:
+def test_only_configured_events_are_sent() -> None:
     notify, sent = notifying("failed", "schema-changed", "lag>15m")
     notify.batch(facts(bad={"not-json": 1}, schemas=[SchemaChanged("ods.orders", 3, NOW)]))
     notify.looked(Look(NOW + 1_000_000, {"t/0": 5}))
@@ -200,7 +200,7 @@ def test_events_that_are_wanted_are_sent_and_no_others() -> None:
     assert sent[-1]["text"] == "shop: it failed: the broker is gone"
 
 
-def test_the_same_event_is_not_sent_all_the_time() -> None:
+def test_a_repeated_event_is_sent_once_per_interval() -> None:
     now = [0.0]
     notify, sent = notifying("dead-letter", "stopped", clock=lambda: now[0])
     for second in (0, 10, 70):
@@ -210,7 +210,7 @@ def test_the_same_event_is_not_sent_all_the_time() -> None:
     assert [one["event"] for one in sent] == ["dead-letter", "dead-letter", "stopped"]
 
 
-def test_a_webhook_gets_json_at_an_address_by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_receives_json_at_an_address_by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[dict[str, Any]] = []
 
     class Receiver(BaseHTTPRequestHandler):
@@ -229,7 +229,7 @@ def test_a_webhook_gets_json_at_an_address_by_reference(monkeypatch: pytest.Monk
     assert got == [{"event": "stopped"}]
 
 
-def test_a_receiver_that_is_away_is_logged_and_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_webhook_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(url: str, event: dict[str, Any]) -> None:
         raise OSError("connection refused")
 
@@ -238,7 +238,7 @@ def test_a_receiver_that_is_away_is_logged_and_nothing_more(caplog: pytest.LogCa
     assert "connection refused" in caplog.text
 
 
-def test_the_live_line_is_rewritten_and_log_lines_come_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_live_line_is_rewritten_below_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("COLUMNS", "200")
@@ -255,7 +255,7 @@ def test_the_live_line_is_rewritten_and_log_lines_come_above_it(monkeypatch: pyt
     assert shown[1].endswith("event=hello\n" + shown[0] + "\n")
 
 
-def test_the_live_line_is_drawn_again_when_the_source_has_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_live_line_is_drawn_again_if_the_source_has_no_more_data(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setenv("COLUMNS", "200")
     live = LiveProgress("shop", stream, unit=LOG_BYTES)
@@ -294,7 +294,7 @@ def test_log_lines_can_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (line["event"], line["number"], line["tables"], line["level"]) == ("batch", "7", "a b", "INFO")
 
 
-def test_lines_after_the_stream_was_closed_go_to_the_stderr_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_lines_after_a_closed_stream_are_written_to_the_current_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = io.StringIO(), io.StringIO()
     monkeypatch.setattr("sys.stderr", first)
     log_to_stderr()
@@ -382,7 +382,7 @@ def test_a_stalled_pipeline_is_not_healthy() -> None:
     server.close()
 
 
-def test_a_request_that_fails_is_a_line_of_the_log_and_no_traceback(
+def test_a_failed_request_is_logged_without_traceback(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken() -> dict[str, Any]:
@@ -435,7 +435,7 @@ def test_an_address_in_use_fails_at_once() -> None:
         StatusServer(f"127.0.0.1:{taken.getsockname()[1]}", dict, None)
 
 
-def test_the_page_has_its_place_beside_the_code() -> None:
+def test_the_page_is_packaged_with_the_code() -> None:
     from penstock.pipelines.monitor import server
 
     assert Path(server.PAGE).is_file()

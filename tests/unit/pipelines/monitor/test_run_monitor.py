@@ -57,7 +57,7 @@ def until(true: Any) -> None:
         time.sleep(0.01)
 
 
-def test_signals_are_obeyed_and_a_pause_outlives_the_driver(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signals_are_applied_and_a_pause_survives_a_restart(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "POLL_SECONDS", 0.01)
     noted = Noted()
     with watch_of(shop, noted) as watch:
@@ -74,7 +74,7 @@ def test_signals_are_obeyed_and_a_pause_outlives_the_driver(shop: Shop, monkeypa
     assert (watch.folder.status() or {})["state"] == "stopped"
 
 
-def test_a_stop_that_nobody_heard_does_not_stop_the_next_run(shop: Shop) -> None:
+def test_an_unread_stop_signal_does_not_stop_the_next_run(shop: Shop) -> None:
     noted = Noted()
     CheckpointFolder(f"{shop.folder}/checkpoint").signal(STOP)
     with watch_of(shop, noted):
@@ -95,7 +95,7 @@ def test_batches_are_counted_by_table_and_schema_changes_noted(shop: Shop) -> No
     assert [fact["kind"] for fact in facts["recent"]] == ["schema"]
 
 
-def test_how_a_run_failed_is_written_down(shop: Shop) -> None:
+def test_the_error_of_a_run_is_recorded(shop: Shop) -> None:
     with pytest.raises(SourceError), watch_of(shop, Noted()) as watch:
         raise SourceError("the broker is gone")
     assert (watch.folder.status() or {})["error"] == "SourceError: the broker is gone"
@@ -116,9 +116,7 @@ def test_an_observer_that_fails_does_not_stop_the_run(shop: Shop) -> None:
     assert shop.ids("orders") == [1]
 
 
-def test_records_and_the_rows_that_they_are_merged_to_are_logged_apart(
-    shop: Shop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_records_and_merged_rows_are_logged_separately(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     shop.put("1.json", *(insert("orders", {"id": number % 2}) for number in range(6)))
     with caplog.at_level("INFO"), watch_of(shop, Noted()) as watch:
         run(shop.spec(), on_batch=watch.on_batch)
@@ -142,7 +140,7 @@ class Backlog(Noted):
         (None, ["event=backlog records=7000 partitions=2"]),
     ],
 )
-def test_a_kafka_pipeline_logs_at_its_start_how_much_it_has_to_read(
+def test_a_kafka_pipeline_logs_its_backlog_at_the_start(
     shop: Shop,
     reached: Offsets | None,
     said: list[str],

@@ -48,7 +48,7 @@ def ended() -> int:
     return process.pid
 
 
-def test_a_driver_of_this_machine_is_dead_as_soon_as_its_process_is_gone(ended: int) -> None:
+def test_a_driver_of_this_machine_is_dead_without_its_process(ended: int) -> None:
     assert state(driver()).state == "running"
     assert state(driver(pid=ended)).state == "dead"
     assert state(driver(pid=ended, host="another")).state == "running"
@@ -56,7 +56,7 @@ def test_a_driver_of_this_machine_is_dead_as_soon_as_its_process_is_gone(ended: 
     assert state(driver(pid=ended, state="stopped")).state == "stopped"
 
 
-def test_the_exit_code_says_whether_the_driver_failed_or_died(
+def test_the_exit_code_shows_if_the_driver_failed_or_was_killed(
     shop: Shop, ended: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
@@ -78,7 +78,7 @@ def test_the_exit_code_says_whether_the_driver_failed_or_died(
     assert "error  E: no\n  to repair  do this\n" in capsys.readouterr().out
 
 
-def test_a_failed_run_leaves_its_cure_in_the_checkpoint(shop: Shop) -> None:
+def test_a_failed_run_records_its_hint_in_the_checkpoint(shop: Shop) -> None:
     folder = CheckpointFolder(f"{shop.folder}/checkpoint")
     failed = SchemaConflict("it does not fit", hint="widen it")
     with pytest.raises(SchemaConflict), RunMonitor("shop", folder, shop.warehouse, Noted(), Noted(), 1.0):
@@ -109,7 +109,7 @@ def test_a_table_without_rows_of_the_newest_batch_has_no_rate(shop: Shop) -> Non
     assert rates == {"ods.orders": False, "ods.users": True}
 
 
-def test_tables_that_lost_the_snapshots_of_the_pipeline_are_still_listed(shop: Shop) -> None:
+def test_tables_without_snapshots_of_the_pipeline_are_listed(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1}))
     spec = shop.spec()
     run(spec)
@@ -120,7 +120,7 @@ def test_tables_that_lost_the_snapshots_of_the_pipeline_are_still_listed(shop: S
     assert (table.table, table.snapshot, table.records) == ("ods.orders", None, 0)
 
 
-def test_places_are_shown_as_people_write_them() -> None:
+def test_positions_are_shown_as_users_write_them() -> None:
     log = {"log": {"file": "binlog.000012", "pos": 4567, "gtid": "33df-1"}, "server": "33df", "v": 1}
     assert place(log) == "binlog.000012:4567"
     wal = {"log": "16/B374D848", "known": [["public", "a"]]}

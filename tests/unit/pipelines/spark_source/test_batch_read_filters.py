@@ -63,5 +63,5 @@ def test_filter_keeps_the_rows_that_sql_keeps(given: Filter, places: list[int]) 
         EqualTo(("rowkind",), "+I"),
     ],
 )
-def test_filter_that_arrow_would_judge_otherwise_is_left_to_spark(given: Filter) -> None:
+def test_filters_that_arrow_evaluates_differently_are_left_to_spark(given: Filter) -> None:
     assert expression(given, ROWS.schema) is None

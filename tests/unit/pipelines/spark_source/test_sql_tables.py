@@ -31,7 +31,7 @@ def fitted(schema: StructType) -> StructType:
     )
 
 
-def test_reads_and_fitted_writes_know_their_table() -> None:
+def test_reads_and_writes_by_name_have_their_table() -> None:
     assert read_options({}, NAMED)["path"] == PATH
     assert write_options({}, fitted(NAMED))["path"] == PATH
     assert "hush" not in NAMED.json()

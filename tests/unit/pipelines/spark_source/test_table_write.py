@@ -64,7 +64,7 @@ def write(request: pytest.FixtureRequest, table: Table) -> TableWrite:
     return TableWrite.of({"path": table.path, **options}, overwrite)
 
 
-def test_nothing_shows_before_the_driver_commits(table: Table, write: TableWrite) -> None:
+def test_rows_are_invisible_before_the_driver_commits(table: Table, write: TableWrite) -> None:
     before, snapshots = held(table), len(table.snapshots)
     done = [write.take(iter([batch((key, "a"))]), "job") for key in (8, 9)]
     assert (held(table), len(table.refresh().snapshots)) == (before, snapshots)
@@ -75,7 +75,7 @@ def test_nothing_shows_before_the_driver_commits(table: Table, write: TableWrite
     assert held(table) == [*first, *kept, (8, "a"), (9, "a")]
 
 
-def test_a_task_that_fails_leaves_the_table_as_it_was(table: Table, write: TableWrite) -> None:
+def test_a_failed_task_does_not_change_the_table(table: Table, write: TableWrite) -> None:
     before = files(table)
     done: list[TaskRows | None] = [write.take(iter([batch((8, "a"))]), "job"), None]
     with pytest.raises(OSError, match="the task's disk"):
@@ -85,7 +85,7 @@ def test_a_task_that_fails_leaves_the_table_as_it_was(table: Table, write: Table
     assert held(table) == [(1, "a"), (2, "b")]
 
 
-def test_a_refused_row_leaves_the_table_as_it_was(table: Table, write: TableWrite) -> None:
+def test_a_refused_row_does_not_change_the_table(table: Table, write: TableWrite) -> None:
     before = files(table)
     done: list[TaskRows | None] = [write.take(iter([batch((8, "a"))]), "job")]
     with pytest.raises(RowRefused):
@@ -95,7 +95,7 @@ def test_a_refused_row_leaves_the_table_as_it_was(table: Table, write: TableWrit
     assert held(table) == [(1, "a"), (2, "b")]
 
 
-def test_leaving_the_block_commits_what_was_not_prepared_for_others(table: Table) -> None:
+def test_the_end_of_the_block_commits_unprepared_rows(table: Table) -> None:
     with table.overwrite() as writer:
         writer.write(pa.Table.from_batches([batch((5, "a"))]))
     assert held(table) == [(2, "b"), (5, "a")]

@@ -28,7 +28,7 @@ def letters(shop: Shop) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["source_position"], row["offset"]))
 
 
-def test_dead_letters_keep_what_came_and_why_beside_the_rows_that_fit(shop: Shop) -> None:
+def test_dead_letters_contain_the_record_and_the_reason(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "q1": 5}), "{nonsense", insert("orders", {"id": 2, "q1": "seven"}))
     run(shop.spec(errors=KEEP))
     assert shop.ids("orders") == [1]
@@ -96,7 +96,7 @@ def test_skipped_records_are_counted(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("policy", ["skip", "dead-letter"])
-def test_a_wrong_setting_stops_at_once_and_captures_nothing(shop: Shop, policy: str) -> None:
+def test_a_wrong_option_stops_at_once_and_captures_nothing(shop: Shop, policy: str) -> None:
     shop.put("1.json", *("no JSON at all" for _ in range(20)))
     with pytest.raises(DecodeError, match="20 of 20") as caught:
         run(shop.spec(errors={"bad-record": policy}))
@@ -107,7 +107,7 @@ def test_a_wrong_setting_stops_at_once_and_captures_nothing(shop: Shop, policy: 
     assert policy == "skip" or len(letters(shop)) == 20
 
 
-def test_a_topic_that_trickles_is_stopped_by_what_came_lately(shop: Shop) -> None:
+def test_the_limit_of_bad_records_counts_recent_batches(shop: Shop) -> None:
     for number in range(20):
         shop.put(f"{number:02}.json", "no JSON at all")
     with pytest.raises(DecodeError, match="11 of 11"):
@@ -115,7 +115,7 @@ def test_a_topic_that_trickles_is_stopped_by_what_came_lately(shop: Shop) -> Non
     assert len(letters(shop)) == 10
 
 
-def test_more_bad_records_than_a_batch_may_have_stop_the_job(shop: Shop) -> None:
+def test_too_many_bad_records_in_a_batch_stop_the_job(shop: Shop) -> None:
     shop.put("1.json", *(insert("orders", {"id": number}) for number in range(100)), "{a", "{b", "{c")
     with pytest.raises(DecodeError, match="more than 2 in one batch"):
         run(shop.spec(errors=KEEP | {"dead-letter": {"max-per-batch": "2"}}))
@@ -130,20 +130,20 @@ def test_another_table_is_not_used_as_the_dead_letter_table(shop: Shop) -> None:
         run(shop.spec(errors=KEEP | {"dead-letter": {"table": "orders"}}))
 
 
-def test_paimons_own_option_skips_corrupt_records(shop: Shop) -> None:
+def test_the_option_of_paimon_skips_corrupt_records(shop: Shop) -> None:
     shop.put("1.json", "{nonsense", insert("orders", {"id": 1}))
     run(shop.spec(sink={"table-options": {"bucket": "1", "cdc.skip-corrupt-record": "true"}}))
     assert shop.ids("orders") == [1]
 
 
-def test_values_are_hidden_in_messages_if_the_table_is_configured_so(shop: Shop) -> None:
+def test_values_are_hidden_in_messages_if_configured(shop: Shop) -> None:
     shop.put("1.json", "{nonsense")
     with pytest.raises(DecodeError) as caught:
         run(shop.spec(sink={"table-options": {"bucket": "1", "cdc.log-corrupt-record": "false"}}))
     assert "nonsense" not in str(caught.value)
 
 
-def test_an_update_that_does_not_fit_is_kept_whole(shop: Shop) -> None:
+def test_both_images_of_a_bad_update_are_kept(shop: Shop) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}))
     run(shop.spec(errors=KEEP))
     shop.put("2.json", change("UPDATE", "orders", {"id": 1, "q1": "x"}, old=[{"q1": 1}]))

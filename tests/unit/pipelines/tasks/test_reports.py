@@ -25,7 +25,7 @@ def of_orders(rows: int) -> TableReport:
     return report
 
 
-def test_nothing_of_a_forgotten_table_is_counted() -> None:
+def test_counts_of_a_forgotten_table_are_removed() -> None:
     report = RangeReport(Range(0, "orders/0", 0, 10), tables={"ods.orders": of_orders(2)})
     assert report.forget("ods.orders") == 1
     batch = BatchReport([report])
@@ -45,7 +45,7 @@ def test_rows_of_a_table_left_out_are_filtered_and_its_bad_records_kept() -> Non
     assert (batch.drifts, batch.bad_count) == ({}, 1)
 
 
-def test_a_replay_replaces_all_that_was_recorded_of_its_tables() -> None:
+def test_a_replay_replaces_all_reports_of_its_tables() -> None:
     first = RangeReport(Range(0, "orders/0", 0, 10), tables={"ods.orders": of_orders(2), "ods.users": of_orders(1)})
     again = RangeReport(Range(0, "orders/0", 0, 10))
     again.table("ods.orders").count(np.array([INSERT, DELETE, DELETE], np.int8))

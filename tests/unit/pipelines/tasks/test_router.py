@@ -44,7 +44,7 @@ def test_tables_of_one_bucket_are_spread_over_the_writers(tmp_path: Path) -> Non
 
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=80, unique=True), st.integers(1, 5))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20)
-def test_new_keys_of_dynamic_buckets_find_one_writer_and_known_ones_their_bucket(
+def test_new_keys_of_dynamic_buckets_have_one_writer_and_known_ones_their_bucket(
     tmp_path_factory: object, ids: list[int], writers: int
 ) -> None:
     folder = tmp_path_factory.mktemp("dynamic")  # type: ignore[attr-defined]
@@ -69,7 +69,7 @@ def test_new_keys_of_dynamic_buckets_find_one_writer_and_known_ones_their_bucket
 
 
 @pytest.mark.parametrize("limit", ["initial", "max"])
-def test_a_new_partition_opens_as_many_buckets_as_it_may(tmp_path: Path, limit: str) -> None:
+def test_a_new_partition_opens_buckets_up_to_the_limit(tmp_path: Path, limit: str) -> None:
     table = new_table(tmp_path, options={"bucket": "-1", f"dynamic-bucket.{limit}-buckets": "2"})
     router = Router(warehouse(tmp_path), "shop.orders", TableVersion(0, 0), 4)
     writers = {part.writer for part in router.parts(batch(table, *range(200)), 0)}

@@ -27,7 +27,7 @@ def add(window: RowWindow, table: str, ids: list[int], pos: list[int], sub: list
     window.add(table, RowBatch(rows(*ids), np.zeros(len(ids), np.int8), numbers(*pos), np.array(sub, np.int32)))
 
 
-def test_rows_of_several_source_schemas_come_out_in_the_order_of_the_source() -> None:
+def test_rows_of_several_source_schemas_keep_the_order_of_the_source() -> None:
     window = RowWindow()
     add(window, "t", [1, 3, 5], [10, 30, 50], [0, 0, 0])
     add(window, "t", [2, 4, 40], [20, 40, 40], [0, 0, 1])
@@ -38,7 +38,7 @@ def test_rows_of_several_source_schemas_come_out_in_the_order_of_the_source() ->
     assert list(window.drain()) == []
 
 
-def test_a_table_that_drifted_is_forgotten_and_makes_room() -> None:
+def test_a_drifted_table_frees_its_memory() -> None:
     window = RowWindow(most_bytes=1)
     add(window, "t", [1], [1], [0])
     assert window.is_full
@@ -70,7 +70,7 @@ def test_a_row_that_is_too_large_is_refused_by_name(monkeypatch: pytest.MonkeyPa
     assert caught.value.facts["table"] == "ods.wide"
 
 
-def test_blobs_of_a_range_are_numbered_on() -> None:
+def test_blobs_of_a_range_are_numbered_consecutively() -> None:
     batch = as_batch(
         3, 7, [Blob("t", TableVersion(0), b"", 1, 1, 5, b"x"), Blob("t", TableVersion(0), b"", 2, 0, 5, b"y")]
     )

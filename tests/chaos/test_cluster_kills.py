@@ -15,9 +15,7 @@ from tests.integration.kafka.conftest import Broker
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def test_a_driver_killed_at_every_named_point_and_a_worker_on_a_cluster_lose_and_double_nothing(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_kills_of_driver_and_worker_on_a_cluster_lose_and_repeat_nothing(broker: Broker, tmp_path: Path) -> None:
     with cluster.running(tmp_path / "cluster") as spark:
         bank = Bank(broker, tmp_path, spark.url, cluster.SETTINGS)
         bank.send(120)

@@ -22,9 +22,7 @@ ROUNDS = int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "3"))
 SEED = int(os.environ.get("PENSTOCK_CHAOS_SEED", "11"))
 
 
-def test_a_driver_killed_at_every_named_point_and_at_random_loses_and_doubles_nothing(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_kills_of_the_driver_at_any_point_lose_and_repeat_nothing(broker: Broker, tmp_path: Path) -> None:
     bank = Bank(broker, tmp_path)
     bank.send(120)
     bank.kill_at(POINTS)
@@ -54,7 +52,7 @@ def test_workers_killed_in_the_middle_of_tasks_change_nothing(broker: Broker, tm
     bank.check_whole()
 
 
-def test_a_driver_that_was_taken_for_dead_and_wakes_up_changes_nothing(broker: Broker, tmp_path: Path) -> None:
+def test_a_replaced_driver_that_wakes_up_changes_nothing(broker: Broker, tmp_path: Path) -> None:
     bank = Bank(broker, tmp_path)
     bank.send(240)
     awake = tmp_path / "awake"

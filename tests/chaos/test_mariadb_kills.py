@@ -43,7 +43,7 @@ def purge(server: Playground) -> None:
 @pytest.mark.parametrize(
     "phase", ["in the middle of a chunk", "in the middle of the log", "between the commits of two tables"]
 )
-def test_killed_at_any_phase_both_tables_are_what_the_server_has(
+def test_kills_at_any_phase_leave_both_tables_equal_to_the_server(
     server: Playground, tmp_path: Path, phase: str
 ) -> None:
     sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"], flags=["--max-batch-rows", "150"])
@@ -55,7 +55,7 @@ def test_killed_at_any_phase_both_tables_are_what_the_server_has(
     assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
 
 
-def test_a_network_that_is_cut_while_logs_are_rotated_and_purged(server: Playground, tmp_path: Path) -> None:
+def test_a_network_failure_during_rotation_and_purge_of_binlogs(server: Playground, tmp_path: Path) -> None:
     sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"])
     with proxied(server.port) as proxy:
         sync.conf = [*sync.conf, f"port={proxy.port}"]

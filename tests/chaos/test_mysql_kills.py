@@ -113,7 +113,9 @@ KILLS = {
 
 
 @pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS.keys())
-def test_killed_at_any_phase_both_tables_are_what_the_server_has(server: Playground, tmp_path: Path, kill: str) -> None:
+def test_kills_at_any_phase_leave_both_tables_equal_to_the_server(
+    server: Playground, tmp_path: Path, kill: str
+) -> None:
     sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"], flags=["--max-batch-rows", "150"])
     with busy(server):
         time.sleep(0.5)
@@ -166,7 +168,7 @@ def storm(server: Playground, dice: random.Random, numbers: range, extras: list[
     list(zip(STORM_KILLS.values(), ["FULL", "MINIMAL", "MINIMAL", "FULL"], strict=True)),
     ids=STORM_KILLS.keys(),
 )
-def test_a_storm_of_ddl_with_a_kill_in_it_is_carried_to_the_end(
+def test_many_ddl_statements_are_applied_despite_a_kill(
     server: Playground, tmp_path: Path, kill: str, metadata: str
 ) -> None:
     server.run(f"SET GLOBAL binlog_row_metadata = {metadata}", "FLUSH BINARY LOGS")
@@ -204,9 +206,7 @@ ADDED_UP = [
     [f"{READ}:after:3", "penstock.pipelines.driver.batch_driver:BatchDriver.take:after:2", f"{LOG}:after:1"],
     ids=["in a chunk", "committed, not counted as done", "in the log"],
 )
-def test_a_sum_takes_every_change_once_though_its_pipeline_is_killed(
-    server: Playground, tmp_path: Path, kill: str
-) -> None:
+def test_an_aggregate_counts_every_change_once_despite_a_kill(server: Playground, tmp_path: Path, kill: str) -> None:
     sync = Sync(server, tmp_path, "sums", ["table-name=account", "scan.incremental.snapshot.chunk.size=60"], ADDED_UP)
     if kill.startswith(LOG):  # the log is read once the tables are
         sync.run()
@@ -221,7 +221,9 @@ def test_a_sum_takes_every_change_once_though_its_pipeline_is_killed(
     ]
 
 
-def test_a_server_that_restarts_is_waited_for(server: Playground, place: tuple[Path, int], tmp_path: Path) -> None:
+def test_the_pipeline_waits_for_a_restarting_server(
+    server: Playground, place: tuple[Path, int], tmp_path: Path
+) -> None:
     sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"], flags=["--max-batch-rows", "150"])
     turns = 0
 
@@ -240,7 +242,7 @@ def test_a_server_that_restarts_is_waited_for(server: Playground, place: tuple[P
     assert all(verdict.is_equal for verdict in sync.verified())
 
 
-def test_a_purged_log_is_told_with_the_ways_out_and_nothing_is_written(server: Playground, tmp_path: Path) -> None:
+def test_a_purged_binlog_is_reported_with_hints_and_nothing_is_written(server: Playground, tmp_path: Path) -> None:
     sync = Sync(server, tmp_path)
     sync.run()
     before = sync.target("account").latest_snapshot
@@ -260,7 +262,7 @@ def test_a_purged_log_is_told_with_the_ways_out_and_nothing_is_written(server: P
     assert all(verdict.is_equal for verdict in sync.verified())
 
 
-def test_a_network_that_is_cut_in_the_middle_of_packets(server: Playground, tmp_path: Path) -> None:
+def test_a_network_failure_within_packets(server: Playground, tmp_path: Path) -> None:
     dice = random.Random(3)
     with proxied(server.port) as proxy, busy(server, 2):
         sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60", f"port={proxy.port}"])
@@ -280,7 +282,7 @@ def test_a_network_that_is_cut_in_the_middle_of_packets(server: Playground, tmp_
 
 
 @pytest.mark.spark
-def test_killed_at_any_moment_under_spark(server: Playground, tmp_path: Path) -> None:
+def test_kills_at_any_moment_under_spark_lose_nothing(server: Playground, tmp_path: Path) -> None:
     dice = random.Random(ROUNDS)
     sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"], flags=["--max-batch-rows", "150"])
     words = [sys.executable, "-m", "penstock.pipelines.commands.main", sync.command, *sync.words, "--parallelism", "2"]

@@ -107,7 +107,7 @@ def test_changed_messages_are_decoded_or_are_bad_records(name: str, request: pyt
 
 
 @pytest.mark.parametrize("case", json.loads((CORPUS / "messages.json").read_text()), ids=lambda case: case["why"])
-def test_what_once_raised_is_decoded_or_bad(case: dict[str, Any]) -> None:
+def test_messages_that_once_raised_are_decoded_or_bad_records(case: dict[str, Any]) -> None:
     values = [json.dumps(value).encode() for value in case["values"]]
     for number in range(10):
         judged(case["format"], values, random.Random(number))
@@ -115,7 +115,7 @@ def test_what_once_raised_is_decoded_or_bad(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("declared", DECLARED)
 @pytest.mark.parametrize("name", ["canal-json", "aliyun-json"])
-def test_any_declared_type_is_decoded_or_bad(name: str, declared: str, request: pytest.FixtureRequest) -> None:
+def test_any_declared_type_is_decoded_or_a_bad_record(name: str, declared: str, request: pytest.FixtureRequest) -> None:
     chance = next(seeds(request, 1, 1))
     values = []
     for text in ("1", "", "a,b", "2024-05-06", "-9", "9" * 60, "é", "\x00", None):

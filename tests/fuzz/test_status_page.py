@@ -42,7 +42,7 @@ def answer(server: StatusServer, said: bytes, wait: float = 0.3) -> bytes:
     return found
 
 
-def test_any_request_is_survived(server: StatusServer, request: pytest.FixtureRequest) -> None:
+def test_any_request_is_answered(server: StatusServer, request: pytest.FixtureRequest) -> None:
     for chance in seeds(request, 150, 5000):
         found = answer(server, changed(chance.choice(GOOD), chance, 4))
         assert b"root:" not in found
@@ -52,19 +52,19 @@ def test_any_request_is_survived(server: StatusServer, request: pytest.FixtureRe
 
 
 @pytest.mark.parametrize("host", [b"evil.example", b"127.0.0.1.evil.example", b"localhost\r\nHost: b", b"", b"a b"])
-def test_another_name_reads_nothing(server: StatusServer, host: bytes) -> None:
+def test_another_host_name_is_refused(server: StatusServer, host: bytes) -> None:
     found = answer(server, b"GET /status.json HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
     assert b"pipeline" not in found
     assert found.startswith(b"HTTP/1.1 4")
 
 
 @pytest.mark.parametrize("host", [b"localhost", b"127.0.0.1", b"LocalHost:8080", b"[::1]:9", b"127.0.0.1:1"])
-def test_its_own_names_do(server: StatusServer, host: bytes) -> None:
+def test_its_host_names_are_accepted(server: StatusServer, host: bytes) -> None:
     found = answer(server, b"GET /status.json HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
     assert b'"pipeline"' in found
 
 
-def test_a_server_that_is_open_to_others_answers_to_any_name() -> None:
+def test_a_public_server_accepts_any_host_name() -> None:
     server = StatusServer("0.0.0.0:0", lambda: {"pipeline": "p"}, None)
     try:
         said = b"GET /status.json HTTP/1.1\r\nHost: lake.example\r\nConnection: close\r\n\r\n"
@@ -73,7 +73,7 @@ def test_a_server_that_is_open_to_others_answers_to_any_name() -> None:
         server.close()
 
 
-def test_idle_connections_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_are_limited_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "IDLE_SECONDS", 1.0)
     server = StatusServer("127.0.0.1:0", lambda: {"pipeline": "p"}, None)
     before, held = threading.active_count(), []

@@ -103,7 +103,9 @@ def _read(root: Path, chance: random.Random) -> None:
             table.scan().to_arrow().validate(full=True)
 
 
-def test_a_damaged_file_gives_rows_or_an_error_that_names_it(original: Path, request: pytest.FixtureRequest) -> None:
+def test_a_damaged_file_results_in_rows_or_an_error_that_names_it(
+    original: Path, request: pytest.FixtureRequest
+) -> None:
     ended: Counter[str] = Counter()
     files = [
         path for path in sorted(original.rglob("*")) if path.is_file() and any(room in str(path) for room in ROOMS)

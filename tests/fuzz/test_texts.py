@@ -106,7 +106,7 @@ def test_deep_expressions_are_refused_by_name(text: str) -> None:
     assert len(str(refused.value)) < 3000
 
 
-def test_what_is_taken_can_be_evaluated() -> None:
+def test_accepted_expressions_can_be_evaluated() -> None:
     node = parse_expression(" or ".join(f"a = {number}" for number in range(2, 230)))
     found = evaluated(node, {"a": pa.array([1, 2], pa.int64())}, Moment(0, 2), Misfits())
     assert found.to_pylist() == [False, True]

@@ -133,7 +133,7 @@ def test_stream_has_the_changes_java_streams(name: str) -> None:
 
 
 @each_case
-def test_description_is_what_java_tells(name: str) -> None:
+def test_description_equals_that_of_java(name: str) -> None:
     table, told = opened(name), case_of(name).expected
     assert table.primary_keys == told["primary_keys"]
     assert table.partition_keys == told["partition_keys"]
@@ -149,7 +149,7 @@ def test_description_is_what_java_tells(name: str) -> None:
 
 
 @each_case
-def test_files_and_their_statistics_are_those_java_tells(name: str) -> None:
+def test_files_and_their_statistics_equal_those_of_java(name: str) -> None:
     table, told = opened(name), case_of(name).expected
     by_name = {"files": told_files, "index_files": told_indexes}
     for kind, tell in by_name.items():

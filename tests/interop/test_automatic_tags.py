@@ -53,7 +53,9 @@ def history(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("mode", ["process-time", "watermark"])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
-def test_tags_are_javas(oracle: Oracle, tmp_path: Path, history: Path, mode: str, options: dict[str, str]) -> None:
+def test_automatic_tags_equal_those_of_java(
+    oracle: Oracle, tmp_path: Path, history: Path, mode: str, options: dict[str, str]
+) -> None:
     path = Path(shutil.copytree(history, tmp_path / "javas"))
     wanted = {"write-only": "false", "tag.automatic-creation": mode, **options}
     oracle.alter(path, [{"kind": "set", "key": key, "value": value} for key, value in wanted.items()])

@@ -48,7 +48,7 @@ def hashes_of(table: Table) -> dict[tuple[bytes, int], list[int]]:
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_two_and_three_writers_of_ours_take_turns_with_three_of_java(
+def test_our_writers_and_those_of_java_write_one_table_in_turn(
     oracle: Oracle, tmp_path: Path, partitioned: bool
 ) -> None:
     """Each time old keys come again, and new ones: every key keeps the bucket it got first, whoever gave it."""
@@ -79,7 +79,7 @@ def test_two_and_three_writers_of_ours_take_turns_with_three_of_java(
     check_invariants(shop.table("orders"), oracle=oracle)
 
 
-def test_new_keys_fill_buckets_up_to_the_target_and_no_more_than_the_most(oracle: Oracle, tmp_path: Path) -> None:
+def test_new_keys_fill_buckets_up_to_the_target_and_the_maximum(oracle: Oracle, tmp_path: Path) -> None:
     options = {**DYNAMIC, "dynamic-bucket.max-buckets": "3"}
     path = oracle.create(tmp_path, "b.t", COLUMNS, primary_keys=["id"], options=options)
     table = penstock.open_table(str(path))
@@ -109,7 +109,7 @@ def fixed(oracle: Oracle, folder: Path) -> tuple[Path, Table]:
     return path, penstock.open_table(str(path))
 
 
-def test_an_altered_number_of_buckets_is_refused_in_paimons_words_until_an_overwrite(
+def test_an_altered_number_of_buckets_is_refused_as_in_paimon_until_an_overwrite(
     oracle: Oracle, tmp_path: Path
 ) -> None:
     path, table = fixed(oracle, tmp_path)
@@ -131,7 +131,7 @@ def test_an_altered_number_of_buckets_is_refused_in_paimons_words_until_an_overw
     check_invariants(table, oracle=oracle)
 
 
-def test_each_partition_keeps_its_own_number_until_it_is_overwritten(oracle: Oracle, tmp_path: Path) -> None:
+def test_each_partition_keeps_its_number_of_buckets_until_it_is_overwritten(oracle: Oracle, tmp_path: Path) -> None:
     path, table = fixed(oracle, tmp_path)
     rows = table.scan().to_arrow()
     with table.overwrite(partition={"p": 1}) as overwrite:
@@ -153,7 +153,7 @@ def test_each_partition_keeps_its_own_number_until_it_is_overwritten(oracle: Ora
         assert found.num_rows == (2 if key == 7 else 1)
 
 
-def test_hashes_are_those_java_puts_into_the_index(oracle: Oracle, tmp_path: Path) -> None:
+def test_hashes_in_the_index_equal_those_of_java(oracle: Oracle, tmp_path: Path) -> None:
     path = oracle.create(tmp_path, "b.t", COLUMNS, primary_keys=["id"], options=DYNAMIC)
     oracle.write(path, [["+I", key, 0, 0] for key in range(12)], assigners=3)
     table = penstock.open_table(str(path))
@@ -162,9 +162,7 @@ def test_hashes_are_those_java_puts_into_the_index(oracle: Oracle, tmp_path: Pat
     assert sorted(one for hashes in hashes_of(table).values() for one in hashes) == sorted(ours.tolist())
 
 
-def test_an_overwrite_that_would_leave_a_key_in_two_partitions_is_refused_as_java_refuses_it(
-    oracle: Oracle, tmp_path: Path
-) -> None:
+def test_an_overwrite_that_would_repeat_a_key_is_refused_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
     columns = [("id", "INT NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
     # Where it is dynamic, Java lets the delete of the key be all that is left of the partition where it lay.
     options = {"bucket": "-1", "dynamic-partition-overwrite": "false"}
@@ -194,7 +192,7 @@ def test_an_overwrite_that_would_leave_a_key_in_two_partitions_is_refused_as_jav
 MOVING: dict[str, Any] = {"primary_keys": ["id"], "partition_keys": ["p"]}
 
 
-def test_a_dynamic_overwrite_that_java_takes_would_lose_the_neighbours_of_a_key(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_dynamic_overwrite_that_java_accepts_loses_other_keys(oracle: Oracle, tmp_path: Path) -> None:
     """Key 1 lies in partition 1, and so its delete, and with it that partition, belongs to what Java overwrites."""
     ours, java = (
         oracle.create(tmp_path, f"b.{name}", COLUMNS, options={"bucket": "-1"}, **MOVING) for name in ("ours", "java")
@@ -212,7 +210,7 @@ def test_a_dynamic_overwrite_that_java_takes_would_lose_the_neighbours_of_a_key(
     assert sorted(oracle.read(ours).rows) == [[1, 1, 1], [2, 1, 2], [3, 2, 3]]
 
 
-def test_where_deletes_are_ignored_java_doubles_a_key_that_moves_and_then_stops(oracle: Oracle, tmp_path: Path) -> None:
+def test_java_repeats_a_moved_key_if_deletes_are_ignored(oracle: Oracle, tmp_path: Path) -> None:
     options = {"bucket": "-1", "ignore-delete": "true"}
     path = oracle.create(tmp_path, "b.t", COLUMNS, options=options, **MOVING)
     oracle.write(path, [["+I", 1, 1, 1]])

@@ -21,7 +21,7 @@ COLUMNS = [
 ]
 
 
-def test_java_reads_columns_left_uncompressed_beside_compressed_ones(oracle: Oracle, tmp_path: Path) -> None:
+def test_java_reads_uncompressed_columns_beside_compressed_ones(oracle: Oracle, tmp_path: Path) -> None:
     path = oracle.create(tmp_path, "shop.t", COLUMNS, primary_keys=["id"], partition_keys=[], options={"bucket": "1"})
     table = penstock.Catalog(str(tmp_path)).table("shop.t")
     draw, count = np.random.default_rng(1), 6_000
@@ -43,7 +43,7 @@ def test_java_reads_columns_left_uncompressed_beside_compressed_ones(oracle: Ora
     assert difference(oracle.read(path), table.scan().to_arrow()) is None
 
 
-def test_java_reads_moments_laid_down_as_deltas(oracle: Oracle, tmp_path: Path) -> None:
+def test_java_reads_timestamps_in_delta_encoding(oracle: Oracle, tmp_path: Path) -> None:
     """Of any unit that is stored in 64 bits, with nulls, before the epoch and out of order; read and compacted."""
     types = {"s": "TIMESTAMP(0)", "ms": "TIMESTAMP(3)", "us": "TIMESTAMP(6)"}
     types |= {f"local_{name}": f"{text} WITH LOCAL TIME ZONE" for name, text in types.items()}

@@ -77,7 +77,7 @@ def rested(rest: list[int] | None) -> int:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_universal_compaction_picks_what_java_picks(oracle: Oracle, seed: int) -> None:
+def test_universal_compaction_picks_the_files_of_java(oracle: Oracle, seed: int) -> None:
     rng = random.Random(seed)
     cases: list[dict[str, Any]] = []
     ours: list[list[int]] = []
@@ -123,7 +123,7 @@ ROWS: list[list[Any]] = [
 TYPES = ["INT", "BIGINT", "TINYINT", "STRING", "BOOLEAN", "TIMESTAMP(6)", "DATE"]
 
 
-def test_places_on_the_z_curve_are_javas(oracle: Oracle) -> None:
+def test_codes_of_the_z_curve_equal_those_of_java(oracle: Oracle) -> None:
     types = [parse_type(text) for text in TYPES]
     columns = [pa.array([row[place] for row in ROWS]) for place in range(len(TYPES))]
     columns = [column.cast(to_arrow(type_)) for column, type_ in zip(columns, types, strict=True)]
@@ -160,7 +160,7 @@ def test_small_files_without_buckets_are_packed_as_java_packs_them(oracle: Oracl
 
 
 @pytest.mark.parametrize("strategy", ["order", "zorder", "hilbert"])
-def test_java_reads_and_goes_on_with_a_sorted_table(oracle: Oracle, tmp_path: Path, strategy: str) -> None:
+def test_java_reads_and_continues_a_sorted_table(oracle: Oracle, tmp_path: Path, strategy: str) -> None:
     path = appended(oracle, tmp_path, 6)
     wanted = oracle.read(path)
     (made,) = sort_table(opened(path), strategy, ["a", "b"])

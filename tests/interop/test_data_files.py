@@ -35,7 +35,7 @@ def made(folder: Path, of: Columns, drawn: list[Any], file_format: str) -> Path:
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @settings(max_examples=20, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
-def test_java_reads_and_compacts_what_we_write(
+def test_java_reads_and_compacts_our_files(
     file_format: str, oracle: Oracle, tmp_path: Path, data: st.DataObject
 ) -> None:
     of = data.draw(columns(depth=2, keyed=True))

@@ -54,7 +54,7 @@ def told() -> list[Any]:
 
 @pytest.mark.java
 @pytest.mark.parametrize(("name", "turns"), told())
-def test_golden_story_told_by_ours_ends_in_the_rows_java_has(
+def test_golden_histories_written_by_us_have_the_rows_of_java(
     judge: Oracle, tmp_path: Path, name: str, turns: str
 ) -> None:
     case, path, storage = Case(name), tmp_path / "golden.db" / name, LocalStorage(sync=False)

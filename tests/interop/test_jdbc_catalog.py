@@ -71,7 +71,7 @@ def ids(table: Table) -> list[int]:
     return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
 
 
-def test_java_uses_what_we_made(lake: Lake) -> None:
+def test_java_uses_our_catalog(lake: Lake) -> None:
     ours = lake.ours
     ours.create_database("shop", properties={"owner": "me"})
     put(ours.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"}), 1, 2)
@@ -89,7 +89,7 @@ def test_java_uses_what_we_made(lake: Lake) -> None:
     assert lake.database("paimon_distributed_locks") == []
 
 
-def test_we_use_what_java_made(lake: Lake) -> None:
+def test_we_use_the_catalog_of_java(lake: Lake) -> None:
     lake.java("create", table="shop.orders", columns=COLUMNS, pk=["id"], options={"bucket": "1"})
     lake.java("write", table="shop.orders", rows=[["+I", 1, "java"]])
     ours = lake.ours
@@ -105,7 +105,7 @@ def test_we_use_what_java_made(lake: Lake) -> None:
         lake.java("read", table="shop.sales")
 
 
-def test_the_database_is_the_same_whoever_wrote_it(oracle: Oracle, tmp_path: Path) -> None:
+def test_the_database_of_the_catalog_equals_that_of_java(oracle: Oracle, tmp_path: Path) -> None:
     for name in ("ours", "java"):
         (tmp_path / name).mkdir()
     ours, java = Lake(oracle, tmp_path / "ours"), Lake(oracle, tmp_path / "java")
@@ -138,7 +138,7 @@ def test_java_waits_for_our_lock(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_commits_of_both_under_one_lock_are_all_there(lake: Lake) -> None:
+def test_commits_of_both_under_one_lock_are_kept(lake: Lake) -> None:
     table = _events(lake)
     failures: list[BaseException] = []
 

@@ -48,7 +48,7 @@ def held(changes: list[tuple[Any, ...]]) -> Counter[Any]:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_java_reads_lagging_commits_and_their_changes_and_goes_on(oracle: Oracle, tmp_path: Path, name: str) -> None:
+def test_java_reads_and_continues_commits_without_lookup_wait(oracle: Oracle, tmp_path: Path, name: str) -> None:
     engine = {} if name in {"deduplicate", "vectors"} else {"merge-engine": name}
     options = {"bucket": "2", **engine, **ENGINES[name]}
     lagging = oracle.create(

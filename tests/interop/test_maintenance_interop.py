@@ -65,7 +65,7 @@ def same(one: Relation, other: Relation) -> bool:
     return difference(one, other) is None
 
 
-def test_expiry_leaves_what_java_leaves(oracle: Oracle, table: Path) -> None:
+def test_expiry_keeps_the_files_that_java_keeps(oracle: Oracle, table: Path) -> None:
     javas = Path(shutil.copytree(table, table.with_name("javas")))
     latest, tagged = rows(oracle, table)
     expire_snapshots(opened(table), retain_max=3, retain_min=3, protect_users=0)
@@ -80,7 +80,7 @@ def test_expiry_leaves_what_java_leaves(oracle: Oracle, table: Path) -> None:
     assert find_orphans(opened(table), LATE) == []
 
 
-def test_tags_go_as_javas_go(oracle: Oracle, table: Path) -> None:
+def test_expired_tags_equal_those_of_java(oracle: Oracle, table: Path) -> None:
     expire_snapshots(opened(table), retain_max=1, retain_min=1, protect_users=0)
     javas = Path(shutil.copytree(table, table.with_name("javas")))
     for name in ("t2", "t4"):
@@ -90,7 +90,7 @@ def test_tags_go_as_javas_go(oracle: Oracle, table: Path) -> None:
     assert same(oracle.read(table), oracle.read(javas))
 
 
-def test_tags_of_ours_are_tags_to_java(oracle: Oracle, table: Path) -> None:
+def test_java_reads_our_tags(oracle: Oracle, table: Path) -> None:
     create_tag(opened(table), "ours", 3, retain_millis=86_400_000)
     assert oracle.info(table)["tags"]["ours"] == 3
     assert same(oracle.read(table, tag="ours"), oracle.read(table, snapshot=3))
@@ -99,7 +99,7 @@ def test_tags_of_ours_are_tags_to_java(oracle: Oracle, table: Path) -> None:
 
 
 @pytest.mark.parametrize("target", [4, "t4"])
-def test_java_goes_on_after_a_rollback(oracle: Oracle, table: Path, target: int | str) -> None:
+def test_java_continues_after_a_rollback(oracle: Oracle, table: Path, target: int | str) -> None:
     wanted = oracle.read(table, snapshot=4)
     rollback_to(opened(table), target)
     assert same(oracle.read(table), wanted)
@@ -107,9 +107,7 @@ def test_java_goes_on_after_a_rollback(oracle: Oracle, table: Path, target: int 
     assert len(oracle.read(table).rows) == len(wanted.rows) + 1
 
 
-def test_a_snapshot_that_only_a_tag_holds_is_tagged_and_rolled_back_to_as_java_does_it(
-    oracle: Oracle, table: Path
-) -> None:
+def test_an_expired_snapshot_with_a_tag_is_tagged_and_restored_as_in_java(oracle: Oracle, table: Path) -> None:
     expire_snapshots(opened(table), retain_max=1, retain_min=1, protect_users=0)
     javas = Path(shutil.copytree(table, table.with_name("javas")))
     oracle.tag(javas, "again", 2)
@@ -134,7 +132,7 @@ DAYS = {
 
 
 @pytest.mark.parametrize("formatter", DAYS)
-def test_partitions_expire_that_java_lets_expire(oracle: Oracle, tmp_path: Path, formatter: str | None) -> None:
+def test_the_same_partitions_expire_as_in_java(oracle: Oracle, tmp_path: Path, formatter: str | None) -> None:
     rule = {"partition.expiration-time": "1 d", "partition.expiration-check-interval": "0 s"}
     rule |= {"partition.timestamp-formatter": formatter} if formatter else {}
     keys = {"primary_keys": ["k", "p"], "partition_keys": ["p"]}
@@ -148,7 +146,7 @@ def test_partitions_expire_that_java_lets_expire(oracle: Oracle, tmp_path: Path,
     assert same(*map(oracle.read, paths))
 
 
-def test_java_works_on_branches_of_ours(oracle: Oracle, table: Path) -> None:
+def test_java_uses_our_branches(oracle: Oracle, table: Path) -> None:
     tagged = oracle.read(table, tag="t2")
     create_branch(opened(table), "dev", "t2")
     assert same(oracle.read(table, branch="dev"), tagged)
@@ -159,7 +157,7 @@ def test_java_works_on_branches_of_ours(oracle: Oracle, table: Path) -> None:
     assert len(oracle.read(table).rows) == len(tagged.rows) + 2
 
 
-def test_long_lived_changelogs_are_read_by_java(oracle: Oracle, tmp_path: Path) -> None:
+def test_decoupled_changelogs_are_read_by_java(oracle: Oracle, tmp_path: Path) -> None:
     keep = {"changelog.num-retained.min": "20", "changelog.num-retained.max": "50"}
     options = {"bucket": "1", "changelog-producer": "input", **keep}
     path = oracle.create(tmp_path, "shop.t", COLUMNS, primary_keys=["k"], options=options)
@@ -171,7 +169,7 @@ def test_long_lived_changelogs_are_read_by_java(oracle: Oracle, tmp_path: Path) 
     assert [(part.snapshot, part.rows.rows) for part in oracle.stream(path, 1, 4)] == before
 
 
-def test_java_goes_on_after_manifests_were_put_together(oracle: Oracle, table: Path) -> None:
+def test_java_continues_after_a_merge_of_manifests(oracle: Oracle, table: Path) -> None:
     wanted, tagged = rows(oracle, table)
     done = compact_manifests(opened(table))
     assert done.snapshot is not None
@@ -184,7 +182,7 @@ def test_java_goes_on_after_manifests_were_put_together(oracle: Oracle, table: P
     assert find_orphans(opened(table), LATE) == []
 
 
-def test_java_reads_what_is_left_without_lost_files(oracle: Oracle, tmp_path: Path) -> None:
+def test_java_reads_a_table_repaired_without_lost_files(oracle: Oracle, tmp_path: Path) -> None:
     path = oracle.create(tmp_path, "shop.t", COLUMNS, primary_keys=["k"], options={"bucket": "1"})
     for turn in range(3):
         oracle.write(path, [("+I", turn, "a", f"{turn}")], user="u", identifier=turn + 1)
@@ -195,7 +193,7 @@ def test_java_reads_what_is_left_without_lost_files(oracle: Oracle, tmp_path: Pa
     assert len(oracle.read(path).rows) == 3
 
 
-def test_tags_tell_success_where_java_tells_it(oracle: Oracle, tmp_path: Path) -> None:
+def test_tags_create_success_files_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
     options = {"bucket": "1", "tag.create-success-file": "true"}
     path = oracle.create(tmp_path, "shop.t", COLUMNS, primary_keys=["k"], options=options)
     oracle.write(path, [("+I", 1, "a", "1")])
@@ -235,7 +233,7 @@ def test_java_reads_the_same_partitions_from_the_fallback_branch(oracle: Oracle,
     assert difference(oracle.read(path, branch="stream"), table.scan(options={"branch": "stream"}).to_arrow()) is None
 
 
-def test_java_goes_on_after_a_fast_forward_over_a_gap(oracle: Oracle, tmp_path: Path) -> None:
+def test_java_continues_after_a_fast_forward_over_a_gap(oracle: Oracle, tmp_path: Path) -> None:
     """The branch's first snapshots have expired, and a snapshot came back without its changelog."""
     options = {"bucket": "1", "changelog-producer": "input", "write-only": "true"}
     path = oracle.create(

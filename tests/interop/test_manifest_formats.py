@@ -16,7 +16,7 @@ COLUMNS = [("id", "INT NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
 
 
 @pytest.mark.parametrize("file_format", ["orc", "parquet"])
-def test_ours_and_java_take_turns(oracle: Oracle, tmp_path: Path, file_format: str) -> None:
+def test_we_and_java_write_manifests_in_turn(oracle: Oracle, tmp_path: Path, file_format: str) -> None:
     """With deletion vectors, so that index manifests are there too, and merges of manifests."""
     options = {"manifest.format": file_format, "manifest.merge-min-count": "3", "deletion-vectors.enabled": "true"}
     path = oracle.create(

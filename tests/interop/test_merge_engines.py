@@ -63,7 +63,7 @@ def told(rows: pa.Table, kinds: list[int], columns: dict[str, Any]) -> list[list
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_files_and_reads_of_random_commits_are_javas(oracle: Oracle, name: str, tmp_path: Path) -> None:
+def test_files_and_reads_of_random_commits_equal_those_of_java(oracle: Oracle, name: str, tmp_path: Path) -> None:
     columns, options, _ = ALL[name]
     options = {**options, "bucket": "1", "write-only": "true"}
     java, ours = (
@@ -81,7 +81,7 @@ def test_files_and_reads_of_random_commits_are_javas(oracle: Oracle, name: str, 
         assert difference(expected, oracle.read(ours)) is None, f"commit {number}"
 
 
-def test_kinds_come_from_the_rowkind_field_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
+def test_row_kinds_are_read_from_the_rowkind_field_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
     columns = [("k", "INT NOT NULL"), ("v", "INT"), ("op", "STRING NOT NULL")]
     options = {"rowkind.field": "op", "bucket": "1", "write-only": "true"}
     java, ours = (
@@ -175,7 +175,7 @@ COMPACTED: dict[str, tuple[str, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", COMPACTED)
-def test_compactions_of_javas_files_give_what_javas_compactions_give(oracle: Oracle, name: str, tmp_path: Path) -> None:
+def test_compactions_of_java_files_equal_those_of_java(oracle: Oracle, name: str, tmp_path: Path) -> None:
     table, more = COMPACTED[name]
     columns, options, _ = TABLES[table]
     options = {**options, **more, "bucket": "1", "num-sorted-run.compaction-trigger": "3"}
@@ -277,7 +277,7 @@ class CompactedBucket(Bucket):
         return Shape(rows, changes)
 
 
-def test_sketches_that_are_united_here_are_read_in_java(oracle: Oracle, tmp_path: Path) -> None:
+def test_merged_sketches_are_read_by_java(oracle: Oracle, tmp_path: Path) -> None:
     options = {"merge-engine": "aggregation", "bucket": "1", "write-only": "true"}
     options |= {"fields.hll.aggregate-function": "hll_sketch", "fields.theta.aggregate-function": "theta_sketch"}
     columns = [("k", "INT NOT NULL"), ("hll", "BYTES"), ("theta", "BYTES")]
@@ -310,7 +310,7 @@ def estimates_of(row: list[Any]) -> tuple[float, float]:
     return read[0].get_estimate(), read[1].get_estimate()
 
 
-def test_roaring_bitmaps_unite_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
+def test_roaring_bitmaps_are_merged_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
     options = {"merge-engine": "aggregation", "bucket": "1", "write-only": "true"}
     options |= {"fields.narrow.aggregate-function": "rbm32", "fields.wide.aggregate-function": "rbm64"}
     columns = [("k", "INT NOT NULL"), ("narrow", "BYTES"), ("wide", "BYTES")]
@@ -343,7 +343,7 @@ def test_roaring_bitmaps_unite_as_in_java(oracle: Oracle, tmp_path: Path) -> Non
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
-def test_an_insert_after_a_delete_within_one_commit_joins_the_row_before_as_in_java(
+def test_an_insert_after_a_delete_in_one_commit_is_merged_as_in_java(
     oracle: Oracle, tmp_path: Path, options: dict[str, str], after: tuple[int, ...], together: bool
 ) -> None:
     """docs/tables.md says so: a commit holds one row of a key, and that is the insert."""

@@ -25,7 +25,7 @@ def test_rows_written_through_java_are_read_back(oracle: Oracle, orders: Path) -
     assert oracle.read(orders, snapshot=1).rows == [[1, "a", [["x", 1]]], [2, None, None]]
 
 
-def test_changes_carry_kinds_and_snapshots(oracle: Oracle, orders: Path) -> None:
+def test_changes_have_kinds_and_snapshots(oracle: Oracle, orders: Path) -> None:
     oracle.write(orders, [("+I", 1, "a", None)])
     oracle.write(orders, [("-D", 1, "a", None)])
     changes = oracle.stream(orders)
@@ -40,7 +40,7 @@ def test_refusal_of_java_has_its_message_and_trace(oracle: Oracle, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["types_pk_parquet", "branches", "dv_pk", "merge_agg_default"])
-def test_golden_tables_say_what_java_says_today(oracle: Oracle, name: str) -> None:
+def test_golden_tables_are_read_the_same_by_java_today(oracle: Oracle, name: str) -> None:
     case = Case(name)
     assert difference(case.latest, oracle.read(case.table)) is None
     for snapshot, rows in case.snapshots.items():

@@ -39,7 +39,7 @@ def waiting(table: Table) -> list[Any]:
     return [entry for entry in live_entries(table.store, snapshot) if entry.bucket == -2]
 
 
-def test_files_are_laid_out_as_javas(oracle: Oracle, tmp_path: Path) -> None:
+def test_postponed_files_have_the_layout_of_java(oracle: Oracle, tmp_path: Path) -> None:
     rows = [["+I", 3, "a", 1], ["-D", 1, "a", 2], ["+U", 3, "a", 4], ["+I", 2, "a", None]]
     ours, java = made(oracle, tmp_path / "ours"), made(oracle, tmp_path / "java")
     table = write(ours, *rows)
@@ -60,7 +60,7 @@ def test_files_are_laid_out_as_javas(oracle: Oracle, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"changelog_producer": "lookup"}, {"merge_engine": "first-row", "ignore_delete": "true"}], ids=str
 )
-def test_rows_that_java_and_ours_left_there_are_merged_in_their_order(
+def test_postponed_rows_of_java_and_ours_are_merged_in_order(
     oracle: Oracle, tmp_path: Path, options: dict[str, str]
 ) -> None:
     """The same rows in a table of as many real buckets say what must come of them."""
@@ -104,7 +104,7 @@ def test_a_partition_keeps_its_number_of_buckets_when_the_default_changes(oracle
     assert len(oracle.read(path).rows) == 80
 
 
-def test_a_lookup_changelog_comes_with_the_compaction(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_lookup_changelog_is_written_by_the_compaction(oracle: Oracle, tmp_path: Path) -> None:
     path = made(oracle, tmp_path, changelog_producer="lookup")
     write(path, ["+I", 1, "a", 1], ["+I", 2, "a", 1]).compact(full=False)
     write(path, ["+U", 1, "a", 5], ["-D", 2, "a", 1], ["+I", 3, "a", 1]).compact(full=False)
@@ -113,7 +113,7 @@ def test_a_lookup_changelog_comes_with_the_compaction(oracle: Oracle, tmp_path: 
     assert kinds[-1] == [("+I", (3, "a", 1)), ("+U", (1, "a", 5)), ("-D", (2, "a", 1)), ("-U", (1, "a", 1))]
 
 
-def test_a_partition_may_be_compacted_alone(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_single_partition_can_be_compacted(oracle: Oracle, tmp_path: Path) -> None:
     path = made(oracle, tmp_path)
     table = write(path, ["+I", 1, "a", 1], ["+I", 1, "b", 1])
     table.compact(partitions=[{"p": "a"}])

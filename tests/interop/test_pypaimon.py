@@ -109,7 +109,7 @@ def test_values_written_by_pypaimon_are_read_by_ours_as_by_java(
 
 
 @pytest.mark.parametrize("name", told())
-def test_golden_story_told_by_ours_is_read_by_pypaimon_where_it_reads_java_s(
+def test_golden_histories_written_by_us_are_read_by_pypaimon_if_it_reads_those_of_java(
     pypaimon: Pypaimon, tmp_path: Path, name: str
 ) -> None:
     case, path, storage = Case(name), tmp_path / "golden.db" / name, LocalStorage(sync=False)
@@ -138,7 +138,7 @@ def test_golden_story_told_by_ours_is_read_by_pypaimon_where_it_reads_java_s(
     assert wrong is None, wrong
 
 
-def test_ours_and_pypaimon_take_turns_on_one_table(pypaimon: Pypaimon, oracle: Oracle, tmp_path: Path) -> None:
+def test_we_and_pypaimon_write_one_table_in_turn(pypaimon: Pypaimon, oracle: Oracle, tmp_path: Path) -> None:
     rows = column_rows("c_string")
     path = tmp_path / "db.db" / "t"
     create_ours(Story(columns_of(rows), ["k"], [], {"bucket": "2"}), LocalStorage(sync=False), str(path))

@@ -83,7 +83,7 @@ def told(oracle: Oracle, path: Path) -> Counter[Any]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_table_that_both_write_is_the_one_that_java_writes_alone(oracle: Oracle, tmp_path: Path, seed: int) -> None:
+def test_a_table_written_by_both_equals_one_written_by_java(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     options, kinds = drawn_options(random)
     if deletes_hang_on_sizes(options):
@@ -123,7 +123,7 @@ def levels_of(oracle: Oracle, path: Path) -> Counter[Any]:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 5, 18, 39])
-def test_from_the_same_files_both_compact_to_the_same(oracle: Oracle, tmp_path: Path, seed: int) -> None:
+def test_both_compact_the_same_files_to_the_same_result(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     """Each step from one copy of the table: what is due then hangs on nothing that differs between the writers."""
     random = Random(seed)
     options, kinds = drawn_options(random)
@@ -168,7 +168,7 @@ def both_written(oracle: Oracle, folder: Path, options: dict[str, str], steps: l
 
 
 @pytest.mark.parametrize(("compacted", "seen"), [([], []), (["full"], [[1, 3, "later", 7, None]])])
-def test_a_delete_holds_back_lower_sequences_until_it_reaches_the_top(
+def test_a_delete_hides_lower_sequences_until_the_top_level(
     oracle: Oracle, tmp_path: Path, compacted: list[list[Any] | str], seen: list[list[Any]]
 ) -> None:
     rows: list[list[Any] | str] = [["+I", 1, 1, "first", 5, None], ["-D", 1, 2, "gone", 9, None]]
@@ -178,7 +178,7 @@ def test_a_delete_holds_back_lower_sequences_until_it_reaches_the_top(
     assert [levels_of(oracle, path) for path in tables[:1]] == [levels_of(oracle, path) for path in tables[1:]]
 
 
-def test_of_a_row_whose_group_has_no_number_the_changelog_tells_what_java_tells(oracle: Oracle, tmp_path: Path) -> None:
+def test_the_changelog_of_a_null_sequence_group_equals_that_of_java(oracle: Oracle, tmp_path: Path) -> None:
     """The lookup runs the engine, which leaves the group empty; the file went up unmerged, and holds its values."""
     options = {"merge-engine": "partial-update", "fields.s.sequence-group": "a,b", "changelog-producer": "lookup"}
     steps: list[list[Any] | str] = [["+I", 1, 5, "x", None, 3], ["+I", 1, None, None, None, 4]]
@@ -188,9 +188,7 @@ def test_of_a_row_whose_group_has_no_number_the_changelog_tells_what_java_tells(
     assert [told(oracle, path) for path in tables] == [told_of_both, told_of_both]
 
 
-def test_the_row_of_a_group_without_a_number_loses_its_values_when_it_is_rewritten_as_in_java(
-    oracle: Oracle, tmp_path: Path
-) -> None:
+def test_a_null_sequence_group_loses_its_values_at_a_rewrite_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
     """So what such a table holds hangs on which files are due together, and that on their sizes: in Java too."""
     options = {"merge-engine": "partial-update", "fields.s.sequence-group": "a,b", "changelog-producer": "lookup"}
     alone: list[Any] = ["+I", 1, None, "z", None, 3]

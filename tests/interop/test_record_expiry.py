@@ -32,7 +32,7 @@ def written(seconds: int, kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["INT", "BIGINT", "BIGINT millis", "TIMESTAMP(6)"])
 @pytest.mark.parametrize("producer", ["none", "full-compaction", "lookup"])
-def test_the_same_records_go(oracle: Oracle, tmp_path: Path, kind: str, producer: str) -> None:
+def test_the_same_records_expire_as_in_java(oracle: Oracle, tmp_path: Path, kind: str, producer: str) -> None:
     options = {
         "bucket": "1",
         "record-level.expire-time": "2 d",
@@ -59,7 +59,7 @@ def test_the_same_records_go(oracle: Oracle, tmp_path: Path, kind: str, producer
     assert compact_table(store) == []
 
 
-def test_a_file_at_the_top_is_rewritten_when_records_of_it_are_over(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_file_at_the_top_level_is_rewritten_if_records_expired(oracle: Oracle, tmp_path: Path) -> None:
     options = {"bucket": "1", "write-only": "true"}
     path = oracle.create(
         tmp_path, "shop.t", [("id", "INT NOT NULL"), ("at", "INT")], primary_keys=["id"], options=options

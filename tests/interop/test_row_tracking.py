@@ -10,7 +10,7 @@ import penstock
 from tests.interop.oracle.client import Oracle
 
 
-def test_java_reads_our_row_ids_and_goes_on(tmp_path: Path, oracle: Oracle) -> None:
+def test_java_reads_and_continues_our_row_ids(tmp_path: Path, oracle: Oracle) -> None:
     path = oracle.create(tmp_path, "db.t", [("id", "INT")], options={"row-tracking.enabled": "true"})
 
     def append(*ids: int) -> None:

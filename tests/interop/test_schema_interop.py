@@ -127,7 +127,9 @@ def versions(path: str | Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_text()) | {"timeMillis": 0} for file in found if not file.name.endswith(".crc")]
 
 
-def test_a_schema_made_and_changed_is_javas_own(oracle: Oracle, java: Path, ours: SchemaFiles, tmp_path: Path) -> None:
+def test_created_and_changed_schemas_equal_those_of_java(
+    oracle: Oracle, java: Path, ours: SchemaFiles, tmp_path: Path
+) -> None:
     for change, words in CHANGES:
         oracle.alter(java, [words])
         evolve(ours, [change], has_snapshots=True, now=2)
@@ -144,7 +146,7 @@ def test_many_changes_at_once_are_one_version(oracle: Oracle, java: Path, ours: 
 @pytest.mark.parametrize(
     ("change", "words"), REFUSED, ids=lambda value: str(value) if not isinstance(value, dict) else ""
 )
-def test_what_java_refuses_is_refused(
+def test_changes_that_java_refuses_are_refused(
     oracle: Oracle, java: Path, ours: SchemaFiles, change: SchemaChange, words: dict[str, Any]
 ) -> None:
     with pytest.raises(JavaRefused):

@@ -107,7 +107,7 @@ def test_java_reads_tables_whose_tags_moved(oracle: Oracle, tmp_path: Path) -> N
     assert table.tags == {"u": 2}
 
 
-def test_java_shows_the_statistics_that_were_found(oracle: Oracle, tmp_path: Path) -> None:
+def test_java_reads_our_statistics(oracle: Oracle, tmp_path: Path) -> None:
     table = made(oracle, tmp_path)
     table.analyze()
 
@@ -130,7 +130,7 @@ def test_files_outside_of_the_table_are_read_and_not_written(oracle: Oracle, tmp
 
 
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])
-def test_java_reads_what_sql_changed(oracle: Oracle, tmp_path: Path, producer: str) -> None:
+def test_java_reads_a_table_changed_by_sql(oracle: Oracle, tmp_path: Path, producer: str) -> None:
     table = made(oracle, tmp_path, **{"changelog-producer": producer})
     script = """
         UPDATE t SET v = upper(v) WHERE dt = 'a' AND id < 5;

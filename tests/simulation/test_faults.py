@@ -70,13 +70,13 @@ def failures(name: str, operations: int, *, all_of_them: bool) -> Iterator[tuple
 
 
 @each_story
-def test_story_ends_well_without_failures(name: str) -> None:
+def test_history_succeeds_without_failures(name: str) -> None:
     assert len(Play(STORIES[name]).run().log) > 100
 
 
 @each_story
 @pytest.mark.timeout(3000)
-def test_story_ends_well_whatever_operation_fails(name: str, night: bool) -> None:
+def test_history_succeeds_after_a_failure_of_any_operation(name: str, night: bool) -> None:
     story = STORIES[name]
     for number, fault in failures(name, len(Play(story).run().log), all_of_them=night):
         try:

@@ -11,7 +11,7 @@ FEW, MANY = 40, 2_000
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_every_state_that_a_history_leaves_is_whole(part: int, night: bool) -> None:
+def test_every_state_of_a_history_is_complete(part: int, night: bool) -> None:
     count = (MANY if night else FEW) // 4
     for seed in range(part * count, (part + 1) * count):
         History(seed).run(steps=14)

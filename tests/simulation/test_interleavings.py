@@ -170,13 +170,13 @@ CORE = [
 
 
 @pytest.mark.parametrize(("scene", "table"), [(scene, table) for scene, table in cases() if table in QUICK])
-def test_some_order_of_two_jobs_leaves_the_table_right(scene: str, table: str) -> None:
+def test_some_orders_of_two_jobs_keep_the_table_correct(scene: str, table: str) -> None:
     play_at_random(Stage.of(TABLES[table], SCENES[scene]), f"{scene}, {table}", seeds=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("scene", "table"), cases())
-def test_random_orders_of_two_jobs_leave_the_table_right(scene: str, table: str, night: bool) -> None:
+def test_random_orders_of_two_jobs_keep_the_table_correct(scene: str, table: str, night: bool) -> None:
     play_at_random(Stage.of(TABLES[table], SCENES[scene]), f"{scene}, {table}", seeds=100 if night else 4)
 
 
@@ -191,9 +191,9 @@ def test_no_order_of_two_jobs_breaks_the_table(scene: str, table: str, night: bo
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("table", LARGE)
 @pytest.mark.parametrize("scene", ON_MANY)
-def test_compactions_that_leave_upper_levels_alone_meet_full_ones(scene: str, table: str, night: bool) -> None:
+def test_minor_and_full_compactions_are_interleaved(scene: str, table: str, night: bool) -> None:
     play_at_random(Stage.of(LARGE[table], ON_MANY[scene]), f"{scene}, {table}", seeds=100 if night else 10)
 
 
-def test_a_full_compaction_that_missed_new_vectors_does_not_land() -> None:
+def test_a_full_compaction_that_missed_new_vectors_is_not_committed() -> None:
     play_at_random(Stage.of(LARGE["vectors"], ON_MANY["writer and full compactor"]), "many", seeds=6)

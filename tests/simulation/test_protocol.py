@@ -23,7 +23,7 @@ PLAIN, VECTORS = Rules(), Rules(deletion_vectors=True)
         (VECTORS, [writer(0), writer(1), compactor(0), full_compactor(1)]),
     ],
 )
-def test_no_order_of_writers_and_compactors_loses_or_doubles_a_row(rules: Rules, actors: list[Actor]) -> None:
+def test_no_order_of_writers_and_compactors_loses_or_repeats_a_row(rules: Rules, actors: list[Actor]) -> None:
     assert explore(rules, *actors) is None
 
 
@@ -50,7 +50,7 @@ def test_no_order_of_writers_and_compactors_loses_or_doubles_a_row(rules: Rules,
         ),
     ],
 )
-def test_protocol_without_one_of_its_rules_goes_wrong(rules: Rules, actors: list[Actor], wrong: str) -> None:
+def test_protocol_without_any_of_its_rules_is_violated(rules: Rules, actors: list[Actor], wrong: str) -> None:
     assert wrong in str(explore(rules, *actors))
 
 

@@ -37,7 +37,7 @@ def failures(operations: list[Operation], shift: int, *, all_of_them: bool) -> I
 @pytest.mark.slow
 @pytest.mark.timeout(20_000)
 @each_verb
-def test_a_verb_that_failed_once_is_done_again_and_comes_out_right(kind: str, verb: str, night: bool) -> None:
+def test_an_operation_that_failed_once_succeeds_when_repeated(kind: str, verb: str, night: bool) -> None:
     play = VerbPlay(kind, verb)
     shift = shift_of(kind, verb, len(play.operations))
     for number, fault in failures(play.operations, shift, all_of_them=night):
@@ -51,7 +51,7 @@ def test_a_verb_that_failed_once_is_done_again_and_comes_out_right(kind: str, ve
 @pytest.mark.slow
 @pytest.mark.timeout(20_000)
 @each_verb
-def test_a_verb_that_failed_half_way_leaves_a_whole_table(kind: str, verb: str, night: bool) -> None:
+def test_a_failed_operation_keeps_the_table_complete(kind: str, verb: str, night: bool) -> None:
     play = VerbPlay(kind, verb)
     shift = shift_of(kind, verb, len(play.operations))
     for number in range(1 + (0 if night else shift), len(play.operations) + 1, 1 if night else EVERY):
@@ -65,7 +65,7 @@ def test_a_verb_that_failed_half_way_leaves_a_whole_table(kind: str, verb: str, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_verb_that_fails_again_and_again_comes_out_right(kind: str, night: bool) -> None:
+def test_an_operation_that_fails_repeatedly_succeeds_in_the_end(kind: str, night: bool) -> None:
     kinds = (Fault.BEFORE, Fault.AFTER, Fault.LATE, Fault.DENIED, Fault.DIES_AFTER, Fault.DIES_LATE)
     for verb in (verb for verb in VERBS if is_for(kind, verb)):
         play = VerbPlay(kind, verb)

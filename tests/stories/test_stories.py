@@ -31,25 +31,25 @@ def trace(seed: int) -> str:
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
-def test_story_that_failed_once_ends_well(path: Path) -> None:
+def test_story_that_failed_once_succeeds(path: Path) -> None:
     story = Story.of(path.read_text(encoding="utf-8"))
     Performance(story, faults_of(story.seed)).run()
 
 
 @pytest.mark.parametrize("first", range(0, QUICK, GROUP))
-def test_random_stories_end_well(first: int) -> None:
+def test_random_stories_succeed(first: int) -> None:
     play(range(first, first + GROUP))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(QUICK, MORE, GROUP))
-def test_more_random_stories_end_well(first: int) -> None:
+def test_more_random_stories_succeed(first: int) -> None:
     play(range(first, first + GROUP))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(40_000)
-def test_a_night_of_random_stories_ends_well(night: bool) -> None:
+def test_many_random_stories_succeed(night: bool) -> None:
     play(range(MORE, NIGHT) if night else range(MORE, MORE + 1))
 
 
@@ -69,7 +69,7 @@ def test_a_tag_whose_creation_arrives_late_exists_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [4, 5])
-def test_equal_seeds_give_equal_traces_to_the_byte(seed: int) -> None:
+def test_equal_seeds_produce_equal_traces(seed: int) -> None:
     traces = {
         subprocess.run(
             [sys.executable, "-W", "ignore", "-c", TRACE.format(seed=seed)],

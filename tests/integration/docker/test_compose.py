@@ -30,7 +30,7 @@ def asked(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_the_pipeline_carries_mysql_into_tables(running: None) -> None:
+def test_the_pipeline_writes_mysql_into_tables(running: None) -> None:
     deadline = time.monotonic() + 240
     query = ("sql", "select count(*) as n from ods.orders", "--warehouse", "/lake/warehouse")
     while "3" not in (said := asked(*query)).stdout:

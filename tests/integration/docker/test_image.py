@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 TOOLS = ("buildah", "debootstrap")
 
 
-def test_the_dockerfile_builds_and_its_image_runs_the_demo_as_its_own_user(tmp_path: Path) -> None:
+def test_the_image_runs_the_demo_as_its_user(tmp_path: Path) -> None:
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing or os.getuid() != 0:
         pytest.skip(f"CANNOT RUN HERE: {', '.join(missing) or 'root'} is not there, so the image is not built")

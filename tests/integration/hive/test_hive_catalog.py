@@ -67,7 +67,7 @@ def ids(table: Table) -> list[int]:
     return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
 
 
-def test_databases_have_properties_and_a_place(lake: penstock.Catalog, tmp_path: Path) -> None:
+def test_databases_have_properties_and_a_location(lake: penstock.Catalog, tmp_path: Path) -> None:
     assert not lake.backend.exists()
     lake.create_database("shop", properties={"comment": "sales", "team": "a"})
     where = f"file:{tmp_path}/warehouse/shop.db"
@@ -140,7 +140,7 @@ def test_a_change_that_the_metastore_refuses_is_undone(lake: penstock.Catalog) -
     assert [str(one.type) for one in lake.table("shop.events").schema] == ["int32", "string"]
 
 
-def test_tables_of_others_are_neither_listed_nor_dropped(lake: penstock.Catalog, metastore: str) -> None:
+def test_foreign_tables_are_neither_listed_nor_dropped(lake: penstock.Catalog, metastore: str) -> None:
     orders(lake)
     other = described(metastore, "shop.orders")
     other.tableName, other.sd.location = "plain", other.sd.location.replace("orders", "plain")

@@ -47,7 +47,9 @@ def run(python: Path, code: str, folder: Path) -> str:
     ).stdout.strip()
 
 
-def test_an_edit_is_seen_from_any_folder_and_editors_find_the_source(clone: Path, python: Path, tmp_path: Path) -> None:
+def test_an_edit_is_effective_in_any_folder_and_editors_find_the_source(
+    clone: Path, python: Path, tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     module = clone / "table" / "values" / "types.py"

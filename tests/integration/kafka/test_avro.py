@@ -130,7 +130,7 @@ def test_records_lists_and_maps_widen_member_by_member_in_the_middle_of_a_batch(
     assert sync.table().schema_id == 1
 
 
-def test_an_id_that_the_registry_does_not_know_is_a_bad_record(sync: Sync) -> None:
+def test_a_schema_id_unknown_to_the_registry_is_a_bad_record(sync: Sync) -> None:
     sync.send(FIRST, "c", None, {"id": 1, "name": "a"})
     sync.broker.send(sync.topic, struct.pack(">bI", 0, 4711) + b"\x02")
     sync.send(FIRST, "c", None, {"id": 2, "name": "b"})
@@ -143,9 +143,7 @@ def test_an_id_that_the_registry_does_not_know_is_a_bad_record(sync: Sync) -> No
     assert (letter["offset"], letter["raw_value"][:5]) == (1, struct.pack(">bI", 0, 4711))
 
 
-def test_a_registry_that_is_away_stops_the_job_to_be_tried_again_and_no_record_is_called_bad(
-    sync: Sync, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_registry_stops_the_job_without_bad_records(sync: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.formats.debezium.schema_registry.PATIENCE", 0.01)
     sync.send(FIRST, "c", None, {"id": 1, "name": "a"})
     sync.registry.stop()
@@ -159,9 +157,7 @@ def test_a_registry_that_is_away_stops_the_job_to_be_tried_again_and_no_record_i
     assert [row["id"] for row in sync.rows()] == [1]
 
 
-def test_credentials_are_asked_for_by_name_and_their_reference_is_all_that_travels(
-    sync: Sync, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_are_resolved_by_reference_in_tasks(sync: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
     sync.registry.password = "reader:s3cret"
     sync.send(FIRST, "c", None, {"id": 1, "name": "a"})
     with pytest.raises(ConfigError, match="rejected the request") as refused:
@@ -191,7 +187,7 @@ def test_the_command_reads_avro_through_spark(sync: Sync, monkeypatch: pytest.Mo
     assert "s3cret" not in done.stderr + done.stdout
 
 
-def test_a_recorded_database_makes_the_same_rows_as_avro_and_as_json(sync: Sync, tmp_path: Path) -> None:
+def test_a_recorded_database_has_the_same_rows_as_avro_and_as_json(sync: Sync, tmp_path: Path) -> None:
     plain = Sync(sync.broker, sync.registry, tmp_path / "json")
     for line in map(json.loads, RECORDING.read_text().splitlines()):
         key, value = line["key"], line["value"]

@@ -62,7 +62,7 @@ def ogg(operation: str, keys: list[str], **images: Any) -> str:
     return json.dumps(head | {"primary_keys": keys, **images})
 
 
-def test_ddl_messages_between_changes_have_no_effect_of_their_own(make: MakeSync, broker: Broker) -> None:  # [1]
+def test_ddl_messages_between_changes_have_no_effect(make: MakeSync, broker: Broker) -> None:  # [1]
     sample = next(one for one in samples() if one.id == "canal/table-schemaevolutionmissingddl")
     sync, topic = make("canal-json"), broker.topic()
     for step in sample.steps:
@@ -73,7 +73,7 @@ def test_ddl_messages_between_changes_have_no_effect_of_their_own(make: MakeSync
 
 
 @pytest.mark.parametrize("pattern", [False, True], ids=["topic", "topic-pattern"])
-def test_one_message_may_bring_many_columns_and_widen_others_in_one_version(  # [3]
+def test_one_message_may_add_and_widen_columns_in_one_version(  # [3]
     make: MakeSync, broker: Broker, pattern: bool
 ) -> None:
     sync, topic = make("canal-json"), broker.topic()
@@ -94,7 +94,7 @@ def test_one_message_may_bring_many_columns_and_widen_others_in_one_version(  # 
     assert [row["a"] for row in sync.rows("t")] == [1, 3_000_000_000]
 
 
-def test_a_second_run_over_what_was_read_changes_nothing(make: MakeSync, broker: Broker) -> None:  # [4]
+def test_a_second_run_without_new_records_changes_nothing(make: MakeSync, broker: Broker) -> None:  # [4]
     sample = next(one for one in samples() if one.id == "canal/table-alltype")
     sync, topic = make("canal-json"), broker.topic()
     broker.send(topic, *sample.steps[0].feed[0][1])
@@ -112,7 +112,7 @@ def test_an_unknown_format_is_refused_at_the_start(make: MakeSync, broker: Broke
         run(make("togg-json").spec(broker.topic(), *flags))
 
 
-def test_an_existing_table_that_lacks_what_it_must_have_is_refused_with_both_sides(  # [7]
+def test_an_existing_table_without_required_columns_is_refused_with_both_schemas(  # [7]
     make: MakeSync, broker: Broker
 ) -> None:
     sync, topic = make("canal-json"), broker.topic()
@@ -149,7 +149,7 @@ def test_metadata_columns_keep_their_configured_order(make: MakeSync, broker: Br
     assert row["__kafka_timestamp_type"] == "CreateTime"
 
 
-def test_a_deleted_row_stays_where_deletes_are_ignored(make: MakeSync, broker: Broker) -> None:  # [16]
+def test_a_deleted_row_is_kept_if_deletes_are_ignored(make: MakeSync, broker: Broker) -> None:  # [16]
     sync, topic = make("canal-json"), broker.topic()
     types, row = {"id": "INT", "v": "INT"}, {"id": "1", "v": "1"}
     broker.send(topic, canal("ROW", "t", types, row), canal("INSERT", "t", types, {"id": "2", "v": "2"}))
@@ -160,7 +160,7 @@ def test_a_deleted_row_stays_where_deletes_are_ignored(make: MakeSync, broker: B
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["from a sample", "into a table over an empty topic"])
-def test_keys_columns_and_functions_fold_their_case_with_the_catalog(  # [13, 17, 21]
+def test_case_of_keys_columns_and_functions_is_folded_by_the_catalog(  # [13, 17, 21]
     make: MakeSync, broker: Broker, waits: bool
 ) -> None:
     sync, topic = make("canal-json"), broker.topic()
@@ -175,7 +175,7 @@ def test_keys_columns_and_functions_fold_their_case_with_the_catalog(  # [13, 17
     assert [(row["id"], row["_year"], row["v"]) for row in sync.rows("t")] == [(1, 2023, "a"), (2, None, "b")]
 
 
-def test_a_decimal_without_bracket_has_eighteen_digits_behind_the_point(make: MakeSync, broker: Broker) -> None:  # [20]
+def test_a_decimal_without_parameters_has_scale_eighteen(make: MakeSync, broker: Broker) -> None:  # [20]
     sync, topic = make("canal-json"), broker.topic()
     broker.send(topic, canal("INSERT", "t", {"id": "INT", "v": "decimal"}, {"id": "1", "v": "1.2"}))
     run(sync.spec(topic, "--table", "t"))
@@ -184,7 +184,7 @@ def test_a_decimal_without_bracket_has_eighteen_digits_behind_the_point(make: Ma
 
 
 @pytest.mark.parametrize(("mapping", "kept"), [("decimal_no_change", "DECIMAL(10, 2)"), (None, "DECIMAL(15, 4)")])
-def test_a_wider_decimal_widens_its_column_unless_it_must_not(  # [23]
+def test_a_wider_decimal_widens_its_column_if_allowed(  # [23]
     make: MakeSync, broker: Broker, mapping: str | None, kept: str
 ) -> None:
     sync, topic = make("canal-json"), broker.topic()
@@ -196,7 +196,7 @@ def test_a_wider_decimal_widens_its_column_unless_it_must_not(  # [23]
     assert [float(row["v"]) for row in sync.rows("t")] == [1.25, 2.5]
 
 
-def test_options_of_the_command_line_reach_the_table_and_a_restart_brings_more(make: MakeSync, broker: Broker) -> None:
+def test_options_of_the_command_line_are_set_on_the_table_also_at_a_restart(make: MakeSync, broker: Broker) -> None:
     sync, topic = make("canal-json"), broker.topic()  # [24, 25, 64]
     broker.send(topic, canal("INSERT", "a", {"id": "INT"}, {"id": "1"}))
     first = ["--table-conf", "bucket=3", "--table-conf", "file.format=orc"]
@@ -223,14 +223,14 @@ def test_a_json_null_is_null(make: MakeSync, broker: Broker, value_format: str) 
     assert sync.rows("t") == [{"id": "1", "weight": None}]
 
 
-def test_tombstones_and_keys_that_are_no_json_are_passed_by(make: MakeSync, broker: Broker) -> None:  # [38, 45]
+def test_tombstones_and_keys_that_are_not_json_are_skipped(make: MakeSync, broker: Broker) -> None:  # [38, 45]
     sync, topic = make("debezium-json"), broker.topic()
     broker.send(topic, debezium("c", None, {"id": 1}), None, debezium("c", None, {"id": 2}), key=b"\xff no json")
     run(sync.spec(topic, "--table", "t", "--primary-keys", "id"))
     assert sync.rows("t") == [{"id": "1"}, {"id": "2"}]
 
 
-def test_declared_types_of_debezium_widen_stay_and_at_last_conflict(make: MakeSync, broker: Broker) -> None:  # [40]
+def test_declared_types_of_debezium_widen_stay_and_conflict(make: MakeSync, broker: Broker) -> None:  # [40]
     sync, topic = make("debezium-json"), broker.topic()
     broker.send(topic, declared({"id": 1}, id="int32"))
     broker.send(topic, declared({"id": 2, "age": 18}, id="int32", age="int32"))
@@ -267,7 +267,9 @@ def test_bson_rows_may_have_metadata_columns(make: MakeSync, broker: Broker) -> 
     assert sync.rows("t") == [{"_id": "596e275826f08b2730779e1f", "n": "1", "topic": topic, "offset": 0}]
 
 
-def test_columns_of_plain_json_come_with_the_rows_that_have_them(make: MakeSync, broker: Broker) -> None:  # [49]
+def test_columns_of_plain_json_are_added_with_the_first_row_that_has_them(
+    make: MakeSync, broker: Broker
+) -> None:  # [49]
     sync, topic = make("json"), broker.topic()
     broker.send(topic, '{"a": 1, "b": "x"}')
     run(sync.spec(topic, "--table", "t"))
@@ -278,7 +280,7 @@ def test_columns_of_plain_json_come_with_the_rows_that_have_them(make: MakeSync,
 
 
 @pytest.mark.parametrize("topics", [1, 3])
-def test_tables_of_a_database_evolve_each_on_its_own(make: MakeSync, broker: Broker, topics: int) -> None:  # [50, 62]
+def test_tables_of_a_database_evolve_separately(make: MakeSync, broker: Broker, topics: int) -> None:  # [50, 62]
     sync, names = make("canal-json"), [broker.topic() for _ in range(topics)]
     t1, t2 = {"id": "INT", "v1": "VARCHAR(30)"}, {"id": "INT", "k2": "VARCHAR(10)", "v1": "INT"}
     broker.send(names[0], canal("INSERT", "t1", t1, {"id": "1", "v1": "one"}))
@@ -306,7 +308,9 @@ def test_a_table_that_exists_under_its_new_name_is_captured(make: MakeSync, brok
     assert sync.rows("p_t1_s") == [{"id": 1, "old": None, "v": 1}]
 
 
-def test_names_that_differ_in_case_meet_where_the_catalog_folds_it(make: MakeSync, broker: Broker) -> None:  # [57]
+def test_names_that_differ_in_case_are_one_table_if_the_catalog_folds_case(
+    make: MakeSync, broker: Broker
+) -> None:  # [57]
     sync, topic = make("canal-json"), broker.topic()
     broker.send(topic, canal("INSERT", "T1", {"ID": "INT", "Name": "INT"}, {"ID": "1", "Name": "1"}, pkNames=["ID"]))
     broker.send(topic, canal("INSERT", "t1", {"id": "INT", "NAME": "INT"}, {"id": "2", "NAME": "2"}))
@@ -323,7 +327,7 @@ def test_a_record_without_a_table_name_stops_a_database_sync(make: MakeSync, bro
         run(sync.spec(topic))
 
 
-def test_audit_times_move_forward_with_every_update(make: MakeSync, broker: Broker) -> None:  # [60]
+def test_audit_times_increase_with_every_update(make: MakeSync, broker: Broker) -> None:  # [60]
     sync, topic = make("canal-json"), broker.topic()
     flags = ["--computed-column", "etl_update_time=now()", "--computed-column", "pt=date_format(etl_update_time,yyyy)"]
     types = {"id": "INT", "v": "INT"}
@@ -356,7 +360,7 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("value_format", EVENTS)
-def test_a_snapshot_carries_the_watermark_of_its_events(make: MakeSync, broker: Broker, value_format: str) -> None:
+def test_a_snapshot_has_the_watermark_of_its_events(make: MakeSync, broker: Broker, value_format: str) -> None:
     sync, topic = make(value_format), broker.topic()  # [22, 34]
     broker.send(topic, EVENTS[value_format])
     options = {

@@ -158,7 +158,7 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-def test_each_kind_of_table_is_what_its_changes_make_of_it(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+def test_each_kind_of_table_has_the_result_of_its_changes(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     shop, shops = Shop(tmp_path), Shops(broker, broker.topic(partitions=PARTITIONS))
     for round_ in range(4):
         shops.send(round_)

@@ -42,7 +42,7 @@ def spec(shop: Shop, broker: Broker, topic: str, startup: str = "earliest-offset
     return made.model_validate({**made.model_dump(by_alias=True), "source": source})
 
 
-def test_the_first_batch_does_not_drift_because_its_tables_exist(shop: Shop, broker: Broker) -> None:
+def test_the_first_batch_does_not_drift(shop: Shop, broker: Broker) -> None:
     topic = broker.topic(partitions=2)
     broker.send(topic, insert("orders", {"id": 1}), insert("users", {"id": 1}))
     broker.send(topic, insert("orders", {"id": 2, "q1": 5}), partition=1)
@@ -72,7 +72,7 @@ def test_the_sample_of_one_table_continues_beyond_tombstones_and_ddl(shop: Shop,
     assert shop.ids("t") == [1]
 
 
-def test_a_pipeline_that_begins_at_the_end_gets_its_table_from_what_was_before(shop: Shop, broker: Broker) -> None:
+def test_a_pipeline_from_latest_samples_earlier_records_for_its_table(shop: Shop, broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, insert("orders", {"id": 1}))
     run(spec(shop, broker, topic, "latest-offset", table="t"))
@@ -113,7 +113,7 @@ def test_wait_for_data_waits_for_the_first_record(shop: Shop, broker: Broker) ->
     assert shop.ids("t") == [1]
 
 
-def test_an_avro_topic_needs_a_registry_that_is_known(shop: Shop, broker: Broker) -> None:
+def test_an_avro_topic_needs_a_configured_registry(shop: Shop, broker: Broker) -> None:
     avro = spec(shop, broker, "t").model_dump(by_alias=True)
     avro["source"]["value.format"] = "debezium-avro"
     made = PipelineSpec.model_validate(avro)

@@ -62,7 +62,7 @@ def make(broker: Broker, tmp_path: Path) -> Callable[[str], Sync]:
 
 
 @pytest.mark.parametrize("value_format", INSERTS)
-def test_each_format_begins_where_the_startup_mode_says(
+def test_each_format_begins_at_the_startup_mode(
     make: Callable[[str], Sync], broker: Broker, tmp_path: Path, value_format: str
 ) -> None:  # [8-12, 31]
     topic = broker.topic()
@@ -75,7 +75,7 @@ def test_each_format_begins_where_the_startup_mode_says(
 
 
 @pytest.mark.parametrize("value_format", INSERTS)
-def test_each_format_may_have_what_kafka_knows_of_its_records(
+def test_each_format_can_have_metadata_columns_of_kafka(
     make: Callable[[str], Sync], broker: Broker, value_format: str
 ) -> None:  # [33]
     sync, topic = make(value_format), broker.topic()

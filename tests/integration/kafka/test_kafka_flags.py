@@ -49,7 +49,7 @@ def test_partitions_can_be_set_for_all_tables_and_for_one(sync: Sync, broker: Br
     assert sync.table("skus").primary_keys == ["id"]  # lacks the keys that were given: the source's own
 
 
-def test_topics_and_partitions_that_come_later_are_read_from_their_beginning(sync: Sync, broker: Broker) -> None:
+def test_later_topics_and_partitions_are_read_from_their_beginning(sync: Sync, broker: Broker) -> None:
     first = broker.topic(name="later-a")
     broker.send(first, insert("orders", {"id": 1}))
     run(sync.spec("later-.*"))
@@ -61,7 +61,7 @@ def test_topics_and_partitions_that_come_later_are_read_from_their_beginning(syn
     assert sync.ids("orders") == [1, 2, 3]
 
 
-def test_several_topics_make_one_set_of_tables(sync: Sync, broker: Broker) -> None:
+def test_several_topics_are_written_to_one_set_of_tables(sync: Sync, broker: Broker) -> None:
     topics = [broker.topic() for _ in range(3)]
     for number, topic in enumerate(topics):
         broker.send(topic, insert("orders", {"id": number}))
@@ -69,9 +69,7 @@ def test_several_topics_make_one_set_of_tables(sync: Sync, broker: Broker) -> No
     assert sync.ids("orders") == [0, 1, 2]
 
 
-def test_specific_offsets_and_times_begin_where_they_say(
-    sync: Sync, broker: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_specific_offsets_and_times_set_the_start(sync: Sync, broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     topic = broker.topic()
     for number in range(4):
         broker.send(topic, insert("orders", {"id": number}), timestamp=1000 * (number + 1))
@@ -99,7 +97,7 @@ def test_a_group_without_offsets_starts_at_its_reset_policy_and_commits_its_prog
     assert other.ids("orders") == [2]
 
 
-def test_rows_of_aborted_transactions_never_come_and_their_holes_do_not_matter(sync: Sync, broker: Broker) -> None:
+def test_rows_of_aborted_transactions_and_their_offset_gaps_are_skipped(sync: Sync, broker: Broker) -> None:
     topic = broker.topic()
     producer = Producer(broker.properties | {"transactional.id": topic})
     producer.init_transactions(SECONDS)

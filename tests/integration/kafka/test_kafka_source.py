@@ -63,7 +63,7 @@ def test_startup_by_time_starts_at_the_first_record_of_that_time(broker: Broker)
     assert read(kafka, {}, kafka.latest_offsets({}, NO_LIMIT)) == [b"2000", b"3000"]
 
 
-def test_group_offsets_are_mirrored_and_begin_the_next_pipeline(broker: Broker) -> None:
+def test_group_offsets_are_committed_and_start_the_next_pipeline(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, "1", "2")
     properties = {"group.id": f"group-{topic}"}
@@ -85,7 +85,7 @@ def settled_end(kafka: KafkaSource, offsets: dict[str, dict[str, int]]) -> dict[
     return end
 
 
-def test_holes_of_transactions_are_passed_and_aborted_records_not_seen(broker: Broker) -> None:
+def test_offset_gaps_of_transactions_and_aborted_records_are_skipped(broker: Broker) -> None:
     topic = broker.topic()
     producer = Producer(broker.properties | {"transactional.id": topic})
     producer.init_transactions(SECONDS)
@@ -125,7 +125,7 @@ def test_new_partitions_and_topics_of_a_pattern_are_found_while_running(broker: 
     assert sorted(filter(None, read(kafka, end, kafka.latest_offsets(end, NO_LIMIT)))) == [b"2", b"3"]
 
 
-def test_a_byte_limit_is_kept_by_a_look_at_the_records(broker: Broker) -> None:
+def test_a_byte_limit_is_kept_by_sampling_records(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *[b"x" * 100] * 1000)
     end = source(broker, topic).latest_offsets({}, Limit(bytes=10_000))
@@ -171,7 +171,7 @@ def test_a_recreated_topic_is_a_lost_position(broker: Broker) -> None:
         kafka.latest_offsets(end, NO_LIMIT)
 
 
-def test_a_partition_that_ends_early_is_not_waited_for_for_ever(broker: Broker) -> None:
+def test_the_wait_for_a_partition_that_ends_early_is_limited(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, "1")
     with pytest.raises(PositionLost):
@@ -179,7 +179,7 @@ def test_a_partition_that_ends_early_is_not_waited_for_for_ever(broker: Broker) 
 
 
 @pytest.mark.slow
-def test_a_connection_that_falls_silent_is_replaced(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_silent_connection_is_replaced(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder, port = tmp_path_factory.mktemp("hushed"), launch.free_port()
     with proxied(port) as proxy:
         launch.start("kafka", folder, port, f"advertised.listeners=PLAINTEXT://127.0.0.1:{proxy.port}")
@@ -197,7 +197,7 @@ def test_a_connection_that_falls_silent_is_replaced(tmp_path_factory: pytest.Tem
 
 
 @pytest.mark.slow
-def test_a_broker_restart_is_survived_while_planning_and_reading(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_planning_and_reading_survive_a_broker_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("restarted")
     with launch.running("kafka", folder) as port:
         broker = Broker(port, folder)

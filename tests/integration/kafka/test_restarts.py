@@ -53,7 +53,7 @@ def die_before_users(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(committing.Committer, "commit", dying)
 
 
-def test_a_lost_checkpoint_is_made_again_from_the_tables_without_loss_or_doubles(
+def test_a_lost_checkpoint_is_rebuilt_from_the_tables_exactly_once(
     shop: Shop, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = broker.topic(partitions=2)
@@ -94,7 +94,7 @@ def test_resuming_from_tables_needs_tables(shop: Shop, broker: Broker) -> None:
         run(spec(shop, broker, topic, resume_from_tables=True))
 
 
-def test_a_gap_is_gone_over_only_when_it_is_accepted(shop: Shop, broker: Broker) -> None:
+def test_a_gap_is_skipped_only_if_accepted(shop: Shop, broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *(insert("orders", {"id": number}) for number in range(3)))
     run(spec(shop, broker, topic, **{"max-batch": {"rows": 1}}))

@@ -61,9 +61,7 @@ def committed(broker: Broker, topic: str) -> int:
     return int(place.offset)
 
 
-def test_a_running_job_outlives_its_broker_finds_what_is_new_and_keeps_its_tables(
-    own_broker: Broker, tmp_path: Path
-) -> None:
+def test_a_running_job_survives_a_broker_restart_and_finds_new_topics(own_broker: Broker, tmp_path: Path) -> None:
     shop, broker = Shop(tmp_path), own_broker
     first = broker.topic(name="shop-a")
     broker.send(first, *(insert("orders", {"id": number}) for number in range(FIRST)))

@@ -95,7 +95,7 @@ def login(module: str, user: str, password: str) -> str:
     return f'{module} username="{user}" password="{quoted}";'
 
 
-def test_a_plain_login_in_javas_form_with_its_password_from_the_environment(
+def test_a_plain_login_as_in_java_with_a_password_from_the_environment(
     guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALICES_PASSWORD", "wonder=land;")
@@ -111,7 +111,7 @@ def test_a_scram_login_over_tls_that_trusts_a_java_store(guarded: Guarded, tmp_p
 
 
 @pytest.mark.parametrize("form", ["PKCS12", "PKCS12 named .jks", "PEM file", "PEM texts"])
-def test_a_client_certificate_works_in_all_forms_of_java(guarded: Guarded, tmp_path: Path, form: str) -> None:
+def test_a_client_certificate_works_in_all_formats_of_java(guarded: Guarded, tmp_path: Path, form: str) -> None:
     authority = Identity(guarded.client.key, guarded.client.certificate)
     name = "client.jks" if "jks" in form else "client.p12"
     trust = {"ssl_truststore_type": "PEM", "ssl_truststore_location": str(guarded.authority)}
@@ -145,9 +145,7 @@ def test_an_untrusted_broker_is_reported_at_once(guarded: Guarded, tmp_path: Pat
     assert not refused.value.retryable
 
 
-def test_a_store_in_javas_old_form_is_refused_with_the_command_that_converts_it(
-    guarded: Guarded, tmp_path: Path
-) -> None:
+def test_a_jks_store_is_refused_with_the_command_that_converts_it(guarded: Guarded, tmp_path: Path) -> None:
     store = java_truststore(tmp_path / "trust.jks", guarded.authority, "JKS")
     with pytest.raises(ConfigError, match="keytool -importkeystore"):
         carried(guarded, tmp_path, "SSL", ssl_truststore_location=str(store), ssl_truststore_password=PASSWORD)

@@ -42,7 +42,7 @@ def until_committed(source: KafkaSource, end: Offsets, is_there: Callable[[], ob
     raise AssertionError("no offsets were committed")
 
 
-def test_every_question_survives_a_connection_that_falls_silent(
+def test_every_request_survives_a_silent_connection(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with behind_a_proxy(tmp_path_factory) as (broker, proxy):

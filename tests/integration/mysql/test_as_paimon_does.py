@@ -28,7 +28,7 @@ def test_metadata_that_every_row_has_is_not_null(server: Playground, tmp_path: P
     assert sync.rows()[2]["_m_op_ts"].timestamp() > 0
 
 
-def test_times_as_texts_have_paimon_s_digits(server: Playground, tmp_path: Path) -> None:
+def test_times_as_texts_have_the_digits_of_paimon(server: Playground, tmp_path: Path) -> None:
     kinds = {
         "d0": ("DATETIME", "2023-03-23 14:30:05.000"),
         "d2": ("DATETIME(2)", "2023-03-23 14:30:05.120"),

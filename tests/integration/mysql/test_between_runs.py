@@ -86,7 +86,7 @@ def test_tables_that_lack_rows_are_copied_again(
     checked(changed, prefix)
 
 
-def test_a_copy_that_was_cut_short_is_made_again(sync: Sync) -> None:
+def test_an_interrupted_copy_is_repeated(sync: Sync) -> None:
     drop(sync)
     with pytest.raises(KeyboardInterrupt):
         sync.run(on_batch=_die)
@@ -98,7 +98,7 @@ def _die(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_table_that_was_rolled_back_stops_the_run_and_a_reset_heals_it(sync: Sync) -> None:
+def test_a_rolled_back_table_stops_the_run_until_a_reset(sync: Sync) -> None:
     sync.target("a").rollback_to(1)
     with pytest.raises(CheckpointMismatch, match="rolled back") as told:
         sync.run()
@@ -109,7 +109,7 @@ def test_a_table_that_was_rolled_back_stops_the_run_and_a_reset_heals_it(sync: S
     sync.run()
 
 
-def test_a_hole_that_is_accepted_stays_and_is_not_asked_for_again(sync: Sync) -> None:
+def test_an_accepted_gap_is_kept_and_not_reported_again(sync: Sync) -> None:
     sync.target("a").rollback_to(1)
     with_flags(sync, "--accept-gap").run()
     assert 3 not in sync.ids("a")
@@ -118,7 +118,7 @@ def test_a_hole_that_is_accepted_stays_and_is_not_asked_for_again(sync: Sync) ->
     assert sync.ids("a")[-1] == 6
 
 
-def test_a_table_of_somebody_else_is_not_emptied_unasked(sync: Sync, tmp_path: Path) -> None:
+def test_a_foreign_table_is_emptied_only_if_allowed(sync: Sync, tmp_path: Path) -> None:
     other = Sync(sync.server, tmp_path, flags=("--name", "other", "--table-prefix", "x_"))
     other.run()
     with pytest.raises(CheckpointMismatch, match=r"went to ods\.a so far"):
@@ -135,7 +135,7 @@ def test_a_checkpoint_of_an_older_version_resumes(sync: Sync, caplog: pytest.Log
     checked(sync)
 
 
-def test_tables_made_while_it_runs_are_copied_once(sync: Sync, caplog: pytest.LogCaptureFixture) -> None:
+def test_tables_created_during_the_run_are_copied_once(sync: Sync, caplog: pytest.LogCaptureFixture) -> None:
     server = sync.server
     server.run("CREATE TABLE c (id INT PRIMARY KEY)", "CREATE TABLE d (id INT PRIMARY KEY)")
     server.run("INSERT INTO c VALUES (1)")

@@ -79,7 +79,7 @@ def told(findings: Sequence[ServerFinding], level: str) -> set[str]:
         pytest.param("mariadb-11.8", marks=pytest.mark.mariadb),
     ],
 )
-def test_each_wrong_thing_is_in_one_report_and_its_statement_puts_it_right(
+def test_each_problem_is_in_one_report_and_its_statement_corrects_it(
     kind: launch.Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with launch.running(kind, tmp_path, *WRONG[kind]) as port:
@@ -131,7 +131,7 @@ def test_each_wrong_thing_is_in_one_report_and_its_statement_puts_it_right(
         pytest.param("mariadb", ["--binlog-do-db=other"], "some databases are not logged", marks=pytest.mark.mariadb),
     ],
 )
-def test_a_log_that_lacks_what_is_wanted_is_no_log(
+def test_a_binlog_without_required_settings_is_refused(
     kind: launch.Kind, options: list[str], message: str, tmp_path: Path
 ) -> None:
     with launch.running(kind, tmp_path, *options) as port:
@@ -156,7 +156,7 @@ def test_an_untested_server_version_is_reported(server: Playground, monkeypatch:
     assert told.wanted == "MySQL 9.7, MariaDB 10.11, MariaDB 11.8"
 
 
-def test_a_log_that_a_storage_engine_keeps_is_refused(server: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_binlog_in_a_storage_engine_is_refused(server: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """As MariaDB can since 12.3; no server here does, so its answer is put in."""
 
     def kept_by_innodb(connection: pymysql.Connection, *names: str) -> dict[str, str]:

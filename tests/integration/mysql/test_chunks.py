@@ -93,7 +93,7 @@ def test_every_row_is_in_exactly_one_chunk_and_no_chunk_is_large(server: Playgro
         assert all(len(rows) <= 10 for rows in found)
 
 
-def test_a_dense_integer_key_is_cut_evenly_and_a_sparse_one_walked(server: Playground) -> None:
+def test_a_dense_integer_key_is_divided_evenly_and_a_sparse_one_by_queries(server: Playground) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY)")
     server.run("INSERT INTO t VALUES " + ", ".join(f"({number})" for number in range(5, 1005)), "ANALYZE TABLE t")
     cursor, chunks = chunks_of(server, ChunkOptions(rows=100))
@@ -123,7 +123,7 @@ def test_an_empty_table_is_one_empty_chunk(server: Playground) -> None:
     assert rows_of(server, chunks[0]) == []
 
 
-def test_wide_rows_make_chunks_of_fewer(server: Playground) -> None:
+def test_chunks_of_wide_rows_have_fewer_rows(server: Playground) -> None:
     server.run("CREATE TABLE t (id VARCHAR(10) PRIMARY KEY, v TEXT)")
     server.run(
         "INSERT INTO t VALUES " + ", ".join(f"('k{n}', REPEAT('x', 4000))" for n in range(100)), "ANALYZE TABLE t"
@@ -142,7 +142,7 @@ def test_a_table_without_key_is_one_chunk_and_a_large_one_refused(server: Playgr
         require_key(cursor, rows=60_000, options=ChunkOptions())
 
 
-def test_a_unique_key_serves_where_there_is_no_primary_key(server: Playground) -> None:
+def test_a_unique_key_is_used_without_a_primary_key(server: Playground) -> None:
     server.run(
         "CREATE TABLE t (a INT, b INT NOT NULL, UNIQUE (a), UNIQUE (b))", "INSERT INTO t VALUES (1, 1), (NULL, 2)"
     )
@@ -150,7 +150,7 @@ def test_a_unique_key_serves_where_there_is_no_primary_key(server: Playground) -
     assert cursor.key == ("b",)
 
 
-def test_rows_inserted_behind_the_end_while_planning_are_planned_too(server: Playground) -> None:
+def test_rows_inserted_behind_the_end_during_planning_are_included(server: Playground) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY)")
     server.run("INSERT INTO t VALUES " + ", ".join(f"({number})" for number in range(100)), "ANALYZE TABLE t")
     with connected(server.address) as connection:
@@ -176,7 +176,7 @@ def test_a_column_added_between_planning_and_reading_is_read(server: Playground)
 @pytest.mark.parametrize(
     "key", ["a INT", "a VARCHAR(20)", "a CHAR(2), b INT", "a VARCHAR(40) CHARACTER SET latin1", "a DATETIME(3)"]
 )
-def test_an_exact_chunk_and_the_log_behind_it_are_the_table(server: Playground, key: str) -> None:
+def test_a_chunk_and_the_later_binlog_equal_the_table(server: Playground, key: str) -> None:
     """Rows change while chunks are read; each chunk as of its `high`, and its key's events behind it, give the end."""
     fill(server, key, 120)
     writer = Playground(server.flavour, server.port)
@@ -253,7 +253,7 @@ def apply_log(
                         state[identity] = (row, -1)
 
 
-def test_locked_tables_are_all_of_one_moment(server: Playground) -> None:
+def test_locked_tables_have_one_position(server: Playground) -> None:
     server.run(
         "CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)", "INSERT INTO t VALUES (1), (1)", "INSERT INTO u VALUES (2)"
     )

@@ -126,7 +126,7 @@ def facts(table: TableDefinition) -> Iterator[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_after_every_accepted_statement_both_have_the_same_tables(server: Playground, seed: int) -> None:
+def test_history_and_server_have_equal_tables_after_every_statement(server: Playground, seed: int) -> None:
     writer = Writer(seed, mariadb=server.is_mariadb)
     tables = Tables(charsets={DATABASE: "utf8mb4"})
     accepted = 0

@@ -106,7 +106,7 @@ class History:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("snapshot", [True, False])
-def test_a_batch_of_ddl_settles_as_the_server_ends(
+def test_a_batch_of_ddl_has_the_final_schema_of_the_server(
     server: Playground, tmp_path: Path, snapshot: bool, request: pytest.FixtureRequest
 ) -> None:
     for number, dice in enumerate(seeds(request, 2, 60)):

@@ -24,7 +24,7 @@ def names(sync: Sync, table: str | None = None) -> list[str]:
     return [name for name, _, _ in columns(sync, table)]
 
 
-def test_columns_are_added_widened_dropped_and_renamed_as_paimon_does_it(server: Playground, tmp_path: Path) -> None:
+def test_columns_are_added_widened_dropped_and_renamed_as_in_paimon(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(5) COMMENT 'bee', c INT)")
     server.run("INSERT INTO t VALUES (1, 1, 'x', 1)")
     sync = Sync(server, tmp_path, "t", ["table-name=t"])
@@ -45,7 +45,7 @@ def test_columns_are_added_widened_dropped_and_renamed_as_paimon_does_it(server:
     assert (rows[3]["a"], rows[3]["c"], rows[3]["d"], rows[3]["m"]) == (None, None, 33, 5_000_000_000)
 
 
-def test_a_type_that_has_no_common_one_stops_the_job_with_both(server: Playground, tmp_path: Path) -> None:
+def test_types_without_a_common_type_stop_the_job_with_both(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
     sync = Sync(server, tmp_path, "t", ["table-name=t"])
     sync.run()
@@ -70,7 +70,7 @@ def test_an_incompatible_table_is_left_out_if_configured(server: Playground, tmp
 DDL = [*("--on-truncate", "delete-all"), *("--on-drop", "delete-all"), *("--on-rename-column", "rename")]
 
 
-def test_truncate_drop_and_rename_are_ignored_or_followed_at_their_place(server: Playground, tmp_path: Path) -> None:
+def test_truncate_drop_and_rename_are_ignored_or_applied_at_their_position(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE u (id INT PRIMARY KEY, a INT)")
     server.run("INSERT INTO t VALUES (1, 1), (2, 2)", "INSERT INTO u VALUES (1, 1)")
     ignoring, following = Sync(server, tmp_path / "i"), Sync(server, tmp_path / "f", flags=DDL)
@@ -100,7 +100,7 @@ class Died(PenstockError):
 
 @pytest.mark.mysql
 @pytest.mark.parametrize("after", [False, True])
-def test_a_barrier_is_crossed_once_when_the_driver_dies_before_or_behind_it(
+def test_a_barrier_is_applied_once_if_the_driver_is_killed_before_or_after_it(
     mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     mysql.start_over()
@@ -143,7 +143,7 @@ SWAPS = {
 @pytest.mark.mysql
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("way", list(SWAPS))
-def test_columns_that_swap_their_names_do_so_once_when_the_driver_dies_before_or_behind_it(
+def test_a_swap_of_column_names_is_applied_once_if_the_driver_is_killed(
     mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, after: bool
 ) -> None:
     mysql.start_over()
@@ -199,7 +199,7 @@ def test_schema_change_tools_and_renamed_tables(server: Playground, tmp_path: Pa
     assert sync.ids("shown") == [10, 11]
 
 
-def test_shards_merge_and_names_are_chosen(server: Playground, tmp_path: Path) -> None:
+def test_shards_are_merged_under_the_chosen_names(server: Playground, tmp_path: Path) -> None:
     shards = [f"{DATABASE}_{number}" for number in range(2)]
     try:
         for number, shard in enumerate(shards):
@@ -230,9 +230,7 @@ def test_shards_merge_and_names_are_chosen(server: Playground, tmp_path: Path) -
         server.run(*(f"DROP DATABASE IF EXISTS {shard}" for shard in shards))
 
 
-def test_a_log_without_names_is_read_by_the_history_that_is_kept_beside_the_checkpoint(
-    server: Playground, tmp_path: Path
-) -> None:
+def test_a_binlog_without_names_is_read_with_the_schema_history(server: Playground, tmp_path: Path) -> None:
     before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
     server.run(f"SET GLOBAL binlog_row_metadata = '{'NO_LOG' if server.is_mariadb else 'MINIMAL'}'")
     try:
@@ -283,7 +281,7 @@ CHANGES_LEFT_OUT = [
 
 @pytest.mark.parametrize("names", ["none", "all"])
 @pytest.mark.parametrize("when", ["there before", "made meanwhile"])
-def test_tables_that_are_left_out_stop_nothing_though_the_log_shows_their_rows(
+def test_rows_of_left_out_tables_in_the_binlog_stop_nothing(
     server: Playground, tmp_path: Path, names: str, when: str
 ) -> None:
     before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
@@ -327,9 +325,7 @@ def test_a_binlog_is_read_across_the_change_to_full_metadata(server: Playground,
 
 
 @pytest.mark.mariadb
-def test_a_table_that_begins_to_keep_its_past_stops_the_job_with_the_way_out(
-    mariadb: Playground, tmp_path: Path
-) -> None:
+def test_a_table_that_becomes_system_versioned_stops_the_job_with_a_hint(mariadb: Playground, tmp_path: Path) -> None:
     mariadb.start_over()
     mariadb.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE u (id INT PRIMARY KEY)")
     sync = Sync(mariadb, tmp_path)
@@ -414,7 +410,7 @@ def test_ignored_ddl_is_logged_and_counted(
     assert "not_followed" not in caplog.text
 
 
-def test_a_renamed_column_is_not_mistaken_for_one_missing_in_updates(
+def test_a_renamed_column_is_not_reported_as_missing_in_updates(
     server: Playground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has rows whole, or its reader stops: what is missing in them is not there at the source any more."""

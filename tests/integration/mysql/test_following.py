@@ -64,7 +64,7 @@ def whole_log(server: Playground, start, options: BinlogOptions | None = None) -
 
 
 @pytest.mark.parametrize("limits", [PlanLimits(), MANY_SMALL, PlanLimits(bytes=1, range_bytes=1)])
-def test_ranges_read_apart_are_the_whole_log(server: Playground, limits: PlanLimits) -> None:
+def test_ranges_read_separately_cover_the_binlog(server: Playground, limits: PlanLimits) -> None:
     start = server.here()
     busy(server, random.Random(5), 60)
     plans = server.plans(start, limits)
@@ -73,7 +73,7 @@ def test_ranges_read_apart_are_the_whole_log(server: Playground, limits: PlanLim
     assert (plans[-1].end.file, plans[-1].end.pos, plans[-1].end.gtid) == (here.file, here.pos, here.gtid)
 
 
-def test_a_log_that_grows_while_it_is_planned_is_followed_without_gap(server: Playground) -> None:
+def test_a_binlog_that_grows_during_planning_is_read_without_gap(server: Playground) -> None:
     start = server.here()
     server.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))")
     writer = Playground(server.flavour, server.port)
@@ -119,7 +119,7 @@ def test_a_giant_compressed_transaction_is_one_range_and_streams(mysql: Playgrou
     assert [row["id"] for _, _, row in in_order(batches)] == list(range(20_000))
 
 
-def test_rows_over_16_mib_come_whole(server: Playground) -> None:
+def test_rows_over_16_mib_are_read_completely(server: Playground) -> None:
     server.run("SET GLOBAL max_allowed_packet = 67108864")
     server.start_over()
     server.run("CREATE TABLE t (id INT PRIMARY KEY, v LONGBLOB)")
@@ -144,7 +144,7 @@ def test_rows_over_16_mib_come_whole(server: Playground) -> None:
     assert [len(value) for value in read["v"].to_pylist()[:4]] == [17_000_000, (1 << 24) - 1, 1 << 24, 34_000_000]
 
 
-def test_a_change_logged_as_statement_stops_a_captured_table_only(server: Playground) -> None:
+def test_a_change_logged_as_statement_stops_only_captured_tables(server: Playground) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE other (id INT PRIMARY KEY)")
     start = server.here()
     server.run("SET SESSION binlog_format = STATEMENT", "INSERT INTO `t` VALUES (1)", "SET SESSION binlog_format = ROW")
@@ -157,7 +157,7 @@ def test_a_change_logged_as_statement_stops_a_captured_table_only(server: Playgr
     assert [row[0] for row in server.read(plans, only_other)] == ["other"]
 
 
-def test_partial_images_are_refused_or_completed_knowingly(server: Playground) -> None:
+def test_partial_images_are_refused_or_completed_by_option(server: Playground) -> None:
     server.run(
         "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9))", "INSERT INTO t VALUES (1, 2, 'x'), (5, 5, 'y')"
     )
@@ -183,7 +183,7 @@ def test_partial_images_are_refused_or_completed_knowingly(server: Playground) -
 
 
 @pytest.mark.mysql
-def test_json_differences_are_refused_with_the_setting_s_name(mysql: Playground) -> None:
+def test_json_differences_are_refused_with_the_name_of_the_setting(mysql: Playground) -> None:
     mysql.start_over()
     mysql.run("CREATE TABLE t (id INT PRIMARY KEY, j JSON)", 'INSERT INTO t VALUES (1, \'{"a": "long enough"}\')')
     start = mysql.here()
@@ -199,7 +199,7 @@ def test_json_differences_are_refused_with_the_setting_s_name(mysql: Playground)
 
 
 @pytest.mark.parametrize("range_bytes", [1 << 20, 200])
-def test_an_xa_transaction_stops_a_captured_table_only(server: Playground, range_bytes: int) -> None:
+def test_an_xa_transaction_stops_only_captured_tables(server: Playground, range_bytes: int) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))", "CREATE TABLE other (id INT PRIMARY KEY)")
     start = server.here()
     server.run("INSERT INTO other VALUES (1)", "XA START 'x'")
@@ -212,7 +212,7 @@ def test_an_xa_transaction_stops_a_captured_table_only(server: Playground, range
     assert [row["id"] for _, _, row in server.read(plans, only_other)] == [1, 2]
 
 
-def test_an_xa_transaction_of_one_phase_is_committed_as_any(server: Playground) -> None:
+def test_an_xa_transaction_of_one_phase_is_read(server: Playground) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY)")
     start = server.here()
     server.run("XA START 'x'", "INSERT INTO t VALUES (1), (2)", "XA END 'x'", "XA COMMIT 'x' ONE PHASE")
@@ -222,7 +222,7 @@ def test_an_xa_transaction_of_one_phase_is_committed_as_any(server: Playground) 
 
 
 @pytest.mark.mysql
-def test_two_readers_with_one_uuid_clash_by_name(mysql: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_readers_with_one_uuid_are_reported(mysql: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours never have one uuid: here they are made to."""
     mysql.start_over()
     start = mysql.here()
@@ -245,7 +245,7 @@ def test_two_readers_with_one_uuid_clash_by_name(mysql: Playground, monkeypatch:
 
 
 @pytest.mark.mariadb
-def test_two_readers_with_one_identity_clash_by_name(mariadb: Playground) -> None:
+def test_two_readers_with_one_server_id_are_reported(mariadb: Playground) -> None:
     mariadb.start_over()
     start = mariadb.here()
     mariadb.run("CREATE TABLE t (id INT PRIMARY KEY, v LONGBLOB)")
@@ -264,7 +264,7 @@ def test_two_readers_with_one_identity_clash_by_name(mariadb: Playground) -> Non
         both()
 
 
-def test_readers_with_identities_of_their_own_live_side_by_side(server: Playground) -> None:
+def test_readers_with_separate_server_ids_run_in_parallel(server: Playground) -> None:
     start = server.here()
     busy(server, random.Random(8), 10)
     one, other = DumpRequest(start, 6051), DumpRequest(start, 6052)
@@ -272,7 +272,7 @@ def test_readers_with_identities_of_their_own_live_side_by_side(server: Playgrou
         assert sum(map(len, second)) == sum(map(len, first))
 
 
-def test_positions_at_both_ends_and_at_a_moment(server: Playground) -> None:
+def test_positions_at_both_ends_and_at_a_time(server: Playground) -> None:
     with connected(server.address) as connection:
         facts = server_facts(connection)
         server.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)", "DO SLEEP(2.1)")

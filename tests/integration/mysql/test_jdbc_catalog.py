@@ -99,7 +99,7 @@ def test_a_wrong_password_is_an_error_without_the_password(
     assert "hunter2" not in str(caught.value)
 
 
-def test_the_password_is_not_exposed_to_an_unverified_server(mysql: Playground, tmp_path: Path) -> None:
+def test_the_password_is_not_sent_to_an_unverified_server(mysql: Playground, tmp_path: Path) -> None:
     mysql.run("DROP USER IF EXISTS lake@'%'", "CREATE USER lake@'%' IDENTIFIED BY 'secret'")
     mysql.run("CREATE DATABASE IF NOT EXISTS names", "GRANT ALL ON names.* TO lake@'%'")
     with pytest.raises(StoreError, match="in a form that anybody between client and server can read"):

@@ -160,7 +160,7 @@ WIDE_COLUMNS = {f"c{place}" for place, name in enumerate(JUDGED) if name in {"DE
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:pymysql", "ignore::DeprecationWarning:pymysqlreplication")
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_change_is_the_judge_s(server: Playground, seed: int) -> None:
+def test_every_change_equals_that_of_the_reference_decoder(server: Playground, seed: int) -> None:
     start = server.here()
     story(server, random.Random(seed), steps=60)
     wanted = list(split_moves(judged(server, start)))

@@ -35,7 +35,7 @@ WAYS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
-def test_however_the_log_is_written_its_rows_are_the_server_s(way: str, tmp_path: Path) -> None:
+def test_rows_of_every_binlog_format_equal_those_of_the_server(way: str, tmp_path: Path) -> None:
     options = list(WAYS[way])
     if way == "encrypted":
         (tmp_path / "keys").write_text(KEYS)
@@ -149,7 +149,9 @@ def test_every_byte_of_every_file_is_read(mariadb_11_8: Playground) -> None:
 
 
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
-def test_vectors_are_lists_of_numbers_by_both_ways(mariadb_11_8: Playground, tmp_path: Path, metadata: str) -> None:
+def test_vectors_are_lists_of_numbers_in_snapshot_and_binlog(
+    mariadb_11_8: Playground, tmp_path: Path, metadata: str
+) -> None:
     server = mariadb_11_8
     server.start_over()
     server.run(f"SET GLOBAL binlog_row_metadata = {metadata}")

@@ -59,7 +59,7 @@ def test_startup_mode_snapshot_copies_the_tables_and_ends(server: Playground, tm
     assert sync.ids() == [1]
 
 
-def test_a_place_or_a_set_of_transactions_to_begin_behind(server: Playground, tmp_path: Path) -> None:
+def test_startup_after_a_position_or_a_gtid_set(server: Playground, tmp_path: Path) -> None:
     table(server, 1)
     here = server.here()
     insert(server, 2)
@@ -76,7 +76,7 @@ def test_a_place_or_a_set_of_transactions_to_begin_behind(server: Playground, tm
 
 
 @pytest.mark.mysql
-def test_earliest_and_a_moment(mysql: Playground, tmp_path: Path) -> None:
+def test_startup_at_earliest_and_at_a_time(mysql: Playground, tmp_path: Path) -> None:
     mysql.start_over()
     mysql.run("PURGE BINARY LOGS TO '" + mysql.here().file + "'")
     table(mysql, 1)
@@ -92,9 +92,7 @@ def test_earliest_and_a_moment(mysql: Playground, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", ["none", "all"])
-def test_a_first_batch_over_several_files_has_the_definitions_of_all_of_them(
-    server: Playground, tmp_path: Path, names: str
-) -> None:
+def test_a_first_batch_over_several_binlogs_has_all_definitions(server: Playground, tmp_path: Path, names: str) -> None:
     """The table is gone when the pipeline begins, so its definition is only in the first of the two files."""
     before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
     bare = "NO_LOG" if server.is_mariadb else "MINIMAL"
@@ -114,7 +112,7 @@ def test_a_first_batch_over_several_files_has_the_definitions_of_all_of_them(
 
 
 @pytest.mark.mysql
-def test_a_wrong_mode_is_named_with_the_right_ones(mysql: Playground, tmp_path: Path) -> None:
+def test_a_wrong_mode_is_reported_with_the_valid_ones(mysql: Playground, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Unknown scan.startup.mode='never'. Valid .* \[initial, "):
         Sync(mysql, tmp_path, "t", start("never")).run()
 
@@ -203,7 +201,7 @@ def test_an_aggregating_table_applies_each_change_once(server: Playground, tmp_p
     assert [(row["v"], row["n"]) for row in sync.rows(order="v")] == [(v, int(n)) for v, n in wanted]
 
 
-def test_a_table_without_a_key_is_read_as_of_one_moment(server: Playground, tmp_path: Path) -> None:
+def test_a_table_without_a_key_is_read_at_one_position(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a'), (1, 'a'), (2, 'b')")
     flags = ["--sync-primary-keys-from-source-schema", "false"]
     sync = Sync(server, tmp_path, "t", ["table-name=t"], flags)
@@ -261,7 +259,7 @@ def test_a_snapshot_resumes_at_its_chunk_if_the_driver_dies_after_a_commit(
 
 
 @pytest.mark.mysql
-def test_a_server_is_followed_whatever_its_gtid_mode_and_while_it_changes(mysql: Playground, tmp_path: Path) -> None:
+def test_a_server_is_followed_in_every_gtid_mode_and_across_a_change(mysql: Playground, tmp_path: Path) -> None:
     """OFF is what a MySQL server has by itself."""
     modes = ["ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF"]
     mysql.start_over()

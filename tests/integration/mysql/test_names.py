@@ -38,7 +38,7 @@ def test_tables_and_columns_may_have_any_name_and_comment(server: Playground, tm
 @pytest.mark.parametrize(
     "kind", [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]
 )
-def test_a_server_that_folds_names_is_followed_however_they_are_written(kind: Kind, tmp_path: Path) -> None:
+def test_a_server_that_folds_names_is_followed_in_any_case(kind: Kind, tmp_path: Path) -> None:
     with running(kind, tmp_path / "server", "--lower-case-table-names=1") as port:
         server = Playground(kind, port)
         for names in ("FULL", "NO_LOG" if server.is_mariadb else "MINIMAL"):

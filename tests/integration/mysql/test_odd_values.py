@@ -17,7 +17,7 @@ from tests.integration.mysql.sync import Sync
 ODD = ["(1, '2024-01-01', '01:00:00')", "(2, '2024-00-10', '01:00:00')", "(3, '2024-01-02', '25:00:00')"]
 
 
-def test_values_of_no_calendar_are_bad_records_in_keys_row_by_row(server: Playground, tmp_path: Path) -> None:
+def test_invalid_dates_in_keys_are_bad_records_row_by_row(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT, d DATE, c TIME(4), PRIMARY KEY (d, c))", "CREATE TABLE u (id INT PRIMARY KEY)")
     server.run(f"INSERT INTO t VALUES {', '.join(ODD)}, (4, '0000-00-00', '01:00:00')", "INSERT INTO u VALUES (1)")
     failing, isolated = Sync(server, tmp_path / "f"), Sync(server, tmp_path / "i", flags=["--isolate", "true"])
@@ -48,7 +48,7 @@ def test_values_of_no_calendar_are_bad_records_in_keys_row_by_row(server: Playgr
         )
 
 
-def test_a_strict_rule_makes_bad_records_by_both_ways_and_keeps_the_zone(server: Playground, tmp_path: Path) -> None:
+def test_a_strict_rule_makes_bad_records_in_snapshot_and_binlog(server: Playground, tmp_path: Path) -> None:
     rows = ["'2024-01-01', '2024-01-01 00:00:00', '01:00:00'", "'0000-00-00', NULL, NULL", "NULL, NULL, '25:00:00'"]
     rows.append("NULL, '0000-00-00 00:00:00', NULL")
     server.run("CREATE TABLE t (id INT PRIMARY KEY, d DATE, s TIMESTAMP NULL, c TIME)")

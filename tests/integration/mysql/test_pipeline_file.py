@@ -70,7 +70,7 @@ def rows(tmp_path: Path, name: str) -> list[dict[str, object]]:
     return found
 
 
-def test_a_file_of_flink_cdc_runs_as_it_is(
+def test_a_file_of_flink_cdc_runs_unchanged(
     file: Path, server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", str(file), "--json"]) == 0
@@ -93,7 +93,7 @@ def test_a_file_of_flink_cdc_runs_as_it_is(
     assert [row["vip"] for row in rows(tmp_path, "ods.ods_users")] == [None, 7]
 
 
-def test_init_looks_at_the_server_and_what_it_writes_can_be_run(
+def test_init_reads_the_server_and_writes_a_file_that_runs(
     file: Path, server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MYSQL_PASSWORD", "cdc")
@@ -161,7 +161,9 @@ def test_tables_without_a_key_can_be_refused_by_name(ours: Path, server: Playgro
         run(yaml_file.load(ours))
 
 
-def test_one_table_is_emptied_and_read_again_beside_the_others(ours: Path, server: Playground, tmp_path: Path) -> None:
+def test_one_table_is_emptied_and_read_again_while_others_continue(
+    ours: Path, server: Playground, tmp_path: Path
+) -> None:
     run(yaml_file.load(ours))
     users, orders = (Catalog(f"{tmp_path}/warehouse").table(f"ods.{name}") for name in ("users", "orders"))
     assert isinstance(users, Table)
@@ -199,7 +201,7 @@ def test_a_table_of_several_sources_is_read_again_from_all_of_them(
     assert [row["name"] for row in rows(tmp_path, "ods.all_users")] == ["ann", "dan"]
 
 
-def test_status_warns_of_a_log_that_is_kept_too_short(
+def test_status_warns_of_a_short_binlog_retention(
     ours: Path, server: Playground, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(yaml_file.load(ours))

@@ -25,7 +25,7 @@ def differing(sync: Sync) -> Sequence[TableVerdict]:
 
 
 @pytest.mark.parametrize("names", ["none", "all"])
-def test_a_table_that_replaces_another_brings_its_rows(server: Playground, tmp_path: Path, names: str) -> None:
+def test_a_table_that_replaces_another_is_copied(server: Playground, tmp_path: Path, names: str) -> None:
     """Loaded beside and renamed: the copy was of another name, which was not taken."""
     before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
     server.run(without_names(server) if names == "none" else "DO 0")
@@ -51,9 +51,7 @@ def test_a_table_that_replaces_another_brings_its_rows(server: Playground, tmp_p
         server.run(f"SET GLOBAL binlog_row_metadata = '{before}'")
 
 
-def test_a_name_that_means_other_rows_is_emptied_first_where_drops_are_followed(
-    server: Playground, tmp_path: Path
-) -> None:
+def test_a_replaced_table_is_emptied_first_if_drops_are_followed(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
     server.run("CREATE TABLE n (id INT PRIMARY KEY, a INT)", "INSERT INTO n VALUES (2, 2)")
     server.run("CREATE TABLE g (id INT PRIMARY KEY)", "INSERT INTO g VALUES (1)")
@@ -74,7 +72,7 @@ def test_a_name_that_means_other_rows_is_emptied_first_where_drops_are_followed(
 
 
 @pytest.mark.mariadb
-def test_a_replaced_table_was_dropped_before(mariadb: Playground, tmp_path: Path) -> None:
+def test_a_replaced_table_may_be_dropped_before(mariadb: Playground, tmp_path: Path) -> None:
     mariadb.start_over()
     mariadb.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
     sync = Sync(mariadb, tmp_path, flags=MIRROR)
@@ -85,7 +83,7 @@ def test_a_replaced_table_was_dropped_before(mariadb: Playground, tmp_path: Path
     assert differing(sync) == []
 
 
-def test_rows_that_come_with_a_partition_are_read(
+def test_rows_of_an_exchanged_partition_are_read(
     server: Playground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.run(
@@ -134,7 +132,7 @@ def test_a_generated_invisible_primary_key_counts_as_a_key(mysql: Playground, tm
 
 
 @pytest.mark.parametrize("flags", [[], ["--on-rename-column", "rename"]])
-def test_a_column_renamed_while_its_table_is_read_has_its_values_in_the_end(
+def test_a_column_renamed_during_the_snapshot_keeps_its_values(
     server: Playground, tmp_path: Path, flags: list[str]
 ) -> None:
     """The rows read have the new name, what the log says of them before the rename the old one."""

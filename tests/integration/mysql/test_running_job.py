@@ -134,7 +134,7 @@ def test_the_source_snapshot_logs_its_share_rate_and_time_left(job: Job) -> None
     assert not re.search(r"fresh \d+ d", job.log)  # since 1970: rows of a first copy have no time
 
 
-def test_a_log_that_is_rotated_and_purged_while_nothing_is_changed_does_not_break_an_idle_job(job: Job) -> None:
+def test_an_idle_job_survives_rotation_and_purge_of_binlogs(job: Job) -> None:
     server = job.server
     server.run(
         "CREATE DATABASE IF NOT EXISTS elsewhere",
@@ -256,7 +256,7 @@ def test_verify_of_a_running_job_reports_different_ranges(job: Job, capsys: pyte
     assert [(one["how"], one["key"]["id"]) for one in told["keys"]] == [("missing", 7), ("changed", 4500)]
 
 
-def test_changes_of_whole_tables_wait_for_one_trigger_together(mysql: Playground, tmp_path: Path) -> None:
+def test_barriers_wait_for_one_trigger_together(mysql: Playground, tmp_path: Path) -> None:
     mysql.start_over()
     mysql.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
     ddl = "ddl: {truncate: delete-all, rename-column: rename}"

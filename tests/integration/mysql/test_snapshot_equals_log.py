@@ -36,7 +36,7 @@ def random_table(server: Playground, dice: random.Random, rows: int) -> None:
 
 @pytest.mark.parametrize("zone", ["+00:00", "+08:00", "America/New_York"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_cell_is_the_same_by_both_ways(server: Playground, zone: str, seed: int) -> None:
+def test_every_cell_is_equal_in_snapshot_and_binlog(server: Playground, zone: str, seed: int) -> None:
     if "/" in zone:
         server.load_zone(zone)
     server.run(f"SET time_zone = '{zone}'")

@@ -26,7 +26,7 @@ def fill(server: Playground, count: int) -> None:
     server.run(f"INSERT INTO orders VALUES {values}")
 
 
-def test_a_table_is_read_followed_and_gone_on_with_after_a_restart(server: Playground, tmp_path: Path) -> None:
+def test_a_table_is_copied_followed_and_continued_after_a_restart(server: Playground, tmp_path: Path) -> None:
     fill(server, 500)
     sync = Sync(server, tmp_path, "orders", ["table-name=orders", "scan.incremental.snapshot.chunk.size=100"])
     sync.run()
@@ -59,9 +59,7 @@ def test_a_table_is_read_followed_and_gone_on_with_after_a_restart(server: Playg
     assert sync.target().store.snapshots.latest_id() == before
 
 
-def test_a_database_is_carried_with_tables_of_every_size_and_new_ones_as_they_come(
-    server: Playground, tmp_path: Path
-) -> None:
+def test_a_database_is_captured_with_tables_of_every_size_and_later_ones(server: Playground, tmp_path: Path) -> None:
     fill(server, 50)
     server.run(
         "CREATE TABLE empty_one (id INT PRIMARY KEY, v VARCHAR(5))",

@@ -51,7 +51,7 @@ def test_a_purged_binlog_is_reported_by_name_before_and_during_a_read(server: Pl
     assert before.value.facts["oldest"] == server.here().file
 
 
-def test_a_binlog_that_was_reset_is_not_continued(server: Playground) -> None:
+def test_a_reset_binlog_is_not_continued(server: Playground) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY)", *["FLUSH BINARY LOGS"] * 3)
     stored = server.here()
     with connected(server.address) as connection:
@@ -75,7 +75,7 @@ def test_a_wrong_password_and_a_missing_server_are_different_errors(server: Play
     assert "wrong" not in repr(wrong)
 
 
-def test_tls_is_used_where_the_server_has_it_and_can_be_demanded(server: Playground) -> None:
+def test_tls_is_used_if_available_and_can_be_required(server: Playground) -> None:
     with connected(replace(server.address, tls=Tls("preferred"))) as connection:
         facts = server_facts(connection)
     assert facts.is_mariadb == server.is_mariadb
@@ -91,7 +91,7 @@ def test_tls_is_used_where_the_server_has_it_and_can_be_demanded(server: Playgro
             pass
 
 
-def test_everything_missing_is_reported_at_once_each_with_its_statement(server: Playground) -> None:
+def test_all_missing_settings_are_reported_with_their_statements(server: Playground) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE k (a INT)")
     server.run("DROP USER IF EXISTS poor@'%'", "CREATE USER poor@'%' IDENTIFIED BY 'poor'")
     tables = [(DATABASE, "t"), (DATABASE, "k")]
@@ -111,7 +111,7 @@ def test_everything_missing_is_reported_at_once_each_with_its_statement(server: 
     assert [(found.level, found.message) for found in good] == [("warning", f"{DATABASE}.k has no primary key")]
 
 
-def test_a_wrong_setting_alone_is_an_error_of_its_own_kind(server: Playground) -> None:
+def test_a_single_wrong_setting_has_a_separate_error(server: Playground) -> None:
     server.run("SET GLOBAL binlog_row_image = MINIMAL")
     try:
         with connected(server.address) as connection:
@@ -123,7 +123,7 @@ def test_a_wrong_setting_alone_is_an_error_of_its_own_kind(server: Playground) -
         server.run("SET GLOBAL binlog_row_image = FULL")
 
 
-def test_the_server_s_own_id_in_our_range_and_cascades_are_found(server: Playground) -> None:
+def test_the_id_of_the_server_in_our_range_and_cascades_are_found(server: Playground) -> None:
     server.run(
         "CREATE TABLE parent (id INT PRIMARY KEY)",
         "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)",
@@ -261,7 +261,7 @@ def test_a_pipeline_continues_from_the_replica_if_its_source_is_gone(pair: Pair,
     assert all(verdict.is_equal for verdict in sync.verified())
 
 
-def test_a_row_that_fits_nowhere_is_kept_whole_and_can_be_read_again(server: Playground, tmp_path: Path) -> None:
+def test_a_row_that_does_not_fit_is_a_dead_letter_that_can_be_replayed(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY, year VARCHAR(20), raw VARBINARY(9), flags SET('a', 'b'))")
     server.run("INSERT INTO t VALUES (1, '2024', x'00ff', 'a'), (2, 'none', x'00fe', 'a,b')")
     spec = Sync(server, tmp_path, flags=["--on-bad-record", "dead-letter"]).spec

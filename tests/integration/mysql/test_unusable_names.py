@@ -28,7 +28,7 @@ def sync(server: Playground, tmp_path: Path) -> Sync:
 
 
 @pytest.mark.parametrize("statements", UNUSABLE, ids=["table", "column"])
-def test_a_new_table_that_cannot_be_made_is_left_out_and_the_others_go_on(
+def test_a_new_table_that_cannot_be_created_is_left_out_and_the_others_continue(
     sync: Sync, statements: tuple[str, str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     create, insert, drop = statements
@@ -52,13 +52,13 @@ def test_a_new_table_that_cannot_be_made_is_left_out_and_the_others_go_on(
     assert sum(report.passed_over["rows.left.out"] for report in reports) == 1
 
 
-def test_the_only_table_is_not_left_out(server: Playground, tmp_path: Path) -> None:
+def test_a_single_table_is_not_left_out(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE odd (id INT PRIMARY KEY, rowkind INT)")
     with pytest.raises(ConfigError, match="reserved"):
         Sync(server, tmp_path).run()
 
 
-def test_a_table_that_can_be_made_later_is_copied_then(sync: Sync) -> None:
+def test_a_table_that_can_be_created_later_is_copied_then(sync: Sync) -> None:
     sync.server.run("CREATE TABLE odd (id INT PRIMARY KEY, rowkind INT)", "INSERT INTO odd VALUES (1, 1)")
     sync.run()
     sync.run()
@@ -68,7 +68,7 @@ def test_a_table_that_can_be_made_later_is_copied_then(sync: Sync) -> None:
     assert [(row["id"], row["kind"]) for row in sync.rows("odd")] == [(1, 1), (2, 2)]
 
 
-def test_a_table_that_gets_such_a_column_is_parked_and_the_others_go_on(sync: Sync) -> None:
+def test_a_table_with_a_new_unusable_column_is_parked_and_the_others_continue(sync: Sync) -> None:
     server = sync.server
     server.run("CREATE TABLE b (id INT PRIMARY KEY)", "INSERT INTO b VALUES (1)")
     sync.run()

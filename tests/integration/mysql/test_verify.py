@@ -115,7 +115,7 @@ def test_tables_that_cannot_be_compared_are_listed(mysql: Playground, tmp_path: 
 
 
 @pytest.mark.mysql
-def test_a_table_that_cannot_be_compared_does_not_keep_others_from_it(
+def test_tables_are_compared_beside_one_that_cannot_be(
     mysql: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mysql.start_over()

@@ -36,7 +36,7 @@ def browsed(url: str, *words: str) -> str:
     return done.stdout
 
 
-def test_the_page_shows_tables_changes_and_errors_and_runs_no_text_of_theirs(
+def test_the_page_shows_tables_changes_and_errors_without_running_scripts_in_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop = Shop(tmp_path)

@@ -47,7 +47,7 @@ def test_a_stream_that_ends_early_is_an_error(server: PgPlayground) -> None:
             read_and_end_the_reader(server, part)
 
 
-def test_readers_of_the_same_pipeline_make_room_and_others_do_not(server: PgPlayground) -> None:
+def test_a_reader_replaces_one_of_the_same_pipeline_only(server: PgPlayground) -> None:
     server.create("t", "id int PRIMARY KEY")
     with connected(address(server)) as connection:
         Publication("pub").require(connection, [("public", "t")])

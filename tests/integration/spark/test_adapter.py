@@ -82,7 +82,7 @@ def test_a_bounded_run_reads_everything_in_limited_batches_and_resumes(spark: Sp
     assert run(spark, Numbers(9, Limit()), tmp_path) == []
 
 
-def test_an_error_of_a_task_reaches_the_driver_as_what_it_was(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_error_of_a_task_keeps_its_class_in_the_driver(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StreamingQueryException) as caught:
         run(spark, Numbers(7, Limit(), lost_at=2), tmp_path)
     error = MARK.recovered(caught.value)

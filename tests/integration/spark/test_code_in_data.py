@@ -39,7 +39,7 @@ def message(table: str, types: dict[str, str], row: dict[str, str]) -> str:
     return json.dumps(fields | {"mysqlType": {"id": "int", **types}, "data": [{"id": "1", **row}]})
 
 
-def test_a_column_that_is_named_like_an_error(shop: Shop, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_column_named_like_an_error_is_data(shop: Shop, spark: SparkSession, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     name = payload(ran)
     shop.put("1.json", message("t", {name: "int"}, {name: "1"}), message("t", {name: "date"}, {name: "2020-01-01"}))
@@ -49,7 +49,9 @@ def test_a_column_that_is_named_like_an_error(shop: Shop, spark: SparkSession, t
     assert not ran.exists()
 
 
-def test_records_values_tables_and_files_that_read_like_errors(shop: Shop, spark: SparkSession, tmp_path: Path) -> None:
+def test_records_values_tables_and_files_with_error_texts_are_data(
+    shop: Shop, spark: SparkSession, tmp_path: Path
+) -> None:
     ran = tmp_path / "ran"
     text = payload(ran)
     shop.put("1.json", message("orders", {"name": "text"}, {"name": text}))
@@ -66,7 +68,7 @@ def test_records_values_tables_and_files_that_read_like_errors(shop: Shop, spark
     assert not ran.exists()
 
 
-def test_files_of_sparks_checkpoint(shop: Shop, spark: SparkSession, tmp_path: Path) -> None:
+def test_errors_in_files_of_the_spark_checkpoint(shop: Shop, spark: SparkSession, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     shop.put("1.json", message("orders", {}, {}))
     run(spark, shop.spec())

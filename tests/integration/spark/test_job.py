@@ -50,7 +50,7 @@ def test_a_day_of_the_shop_with_new_tables_drift_and_dynamic_buckets(shop: Shop,
     assert shop.files("orders") == {file.name for file in shop.live("orders")}
 
 
-def test_a_pipeline_in_python_runs_in_the_session_it_is_given_and_leaves_it_alive(
+def test_a_pipeline_in_python_uses_a_session_and_does_not_stop_it(
     tmp_path: Path, shop: Shop, spark: SparkSession
 ) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
@@ -74,9 +74,7 @@ def test_a_pipeline_in_python_runs_in_the_session_it_is_given_and_leaves_it_aliv
     assert spark.range(3).count() == 3
 
 
-def test_keys_move_between_partitions_and_other_tables_pass_the_step_that_places_them(
-    shop: Shop, spark: SparkSession
-) -> None:
+def test_keys_move_between_partitions_and_other_tables_skip_that_step(shop: Shop, spark: SparkSession) -> None:
     sink = {"partition-keys": ["q1"], "primary-keys": ["id"], "table-options": {"bucket": "-1"}}
     for day in range(2):
         for part in range(5):  # more files than tasks
@@ -89,7 +87,7 @@ def test_keys_move_between_partitions_and_other_tables_pass_the_step_that_places
     assert shop.table("orders").bucket_mode == "KEY_DYNAMIC"
 
 
-def test_an_error_of_a_task_ends_the_job_as_what_it_was(shop: Shop, spark: SparkSession) -> None:
+def test_an_error_of_a_task_ends_the_job_with_its_class(shop: Shop, spark: SparkSession) -> None:
     shop.put("1.json", insert("orders", {"id": 1}), "{nonsense")
     with pytest.raises(DecodeError) as caught:
         run(spark, shop.spec())
@@ -104,7 +102,7 @@ def die(*_: object) -> None:
     raise Died("died between the commits and Spark's own log")
 
 
-def test_spark_replays_a_batch_it_has_not_logged_and_the_tables_know_it(shop: Shop, spark: SparkSession) -> None:
+def test_a_batch_replayed_by_spark_is_recognised_by_the_tables(shop: Shop, spark: SparkSession) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
     with pytest.raises(Died):
         run(spark, shop.spec(), die)
@@ -115,7 +113,7 @@ def test_spark_replays_a_batch_it_has_not_logged_and_the_tables_know_it(shop: Sh
 
 
 @pytest.mark.slow
-def test_a_worker_that_starts_too_late_for_spark_is_started_again(
+def test_a_worker_that_starts_too_late_is_started_again(
     shop: Shop, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow = tmp_path / "python"
@@ -133,7 +131,7 @@ exec {sys.executable} "$@"
     assert "event=retry" in caplog.text
 
 
-def test_a_running_job_reads_new_files_and_stops_when_asked(shop: Shop, spark: SparkSession) -> None:
+def test_a_running_job_reads_new_files_and_stops_on_a_signal(shop: Shop, spark: SparkSession) -> None:
     running = JobRun(build.job(shop.spec(pipeline={"until": "forever", "trigger": "200ms"})), spark)
     thread = threading.Thread(target=running.run)
     thread.start()
@@ -156,7 +154,7 @@ def wait_until(true: object, seconds: float = 90) -> None:
         time.sleep(0.2)
 
 
-def test_compaction_beside_the_batches_is_a_spark_job_of_its_own(shop: Shop, spark: SparkSession) -> None:
+def test_background_compaction_is_a_separate_spark_job(shop: Shop, spark: SparkSession) -> None:
     options = {"bucket": "1", "num-sorted-run.compaction-trigger": "2", "num-sorted-run.stop-trigger": "100"}
     sink = {"table-options": options, "compaction": {"mode": "background"}}
     spec = shop.spec(pipeline={"until": "forever", "trigger": "100ms"}, sink=sink)
@@ -173,7 +171,7 @@ def test_compaction_beside_the_batches_is_a_spark_job_of_its_own(shop: Shop, spa
     assert shop.ids("orders") == [0, 1, 2, 3]
 
 
-def test_a_bounded_run_looks_after_its_tables_before_it_ends(shop: Shop, spark: SparkSession) -> None:
+def test_a_bounded_run_maintains_its_tables_before_it_ends(shop: Shop, spark: SparkSession) -> None:
     keep = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms"}
     for number in range(3):
         shop.put(f"{number}.json", insert("orders", {"id": number}))

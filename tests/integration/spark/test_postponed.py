@@ -47,7 +47,7 @@ def buckets(shop: Shop) -> set[int]:
     return {entry.bucket for entry in live_entries(shop.table("orders").store, latest)}
 
 
-def test_rows_of_a_spark_job_get_their_buckets_from_the_compact_command(
+def test_the_compact_command_assigns_buckets_to_postponed_rows(
     oracle: Oracle, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop = Shop(tmp_path)

@@ -33,7 +33,7 @@ def told(table: pa.Table) -> list[tuple[object, ...]]:
     return sorted((tuple(row.values()) for row in table.to_pylist()), key=str)
 
 
-def test_format_is_found_by_its_name_alone(spark: SparkSession, catalog: Catalog) -> None:
+def test_format_is_found_by_its_name(spark: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog)
     add(table, (1, "a", 1))
     assert rows(load(spark.newSession(), table)) == told(table.scan().to_arrow())
@@ -82,7 +82,7 @@ def test_a_read_returns_the_rows_of_a_scan_in_every_type(registered: SparkSessio
     assert set(second) == {2, None}
 
 
-def test_filters_go_down_to_the_files(registered: SparkSession, catalog: Catalog) -> None:
+def test_filters_are_pushed_down_to_files(registered: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog, dict.fromkeys(["bucket"], "4"))
     add(table, *((number, f"n{number}", number % 7) for number in range(100)))
     frame = load(registered, table).where("id = 42 and name is not null")
@@ -105,7 +105,7 @@ def test_filters_go_down_to_the_files(registered: SparkSession, catalog: Catalog
         "d = 1.5",
     ],
 )
-def test_filter_means_what_spark_means(registered: SparkSession, catalog: Catalog, where: str) -> None:
+def test_filters_have_the_semantics_of_spark(registered: SparkSession, catalog: Catalog, where: str) -> None:
     names = [
         ("id", "INT NOT NULL"), ("q", "INT"), ("name", "STRING"), ("x", "DOUBLE"), ("ts", "TIMESTAMP(3)"),
         ("d", "DECIMAL(10, 2)"),
@@ -129,14 +129,14 @@ def test_filter_means_what_spark_means(registered: SparkSession, catalog: Catalo
         plain.unpersist()
 
 
-def test_a_given_schema_reads_its_columns_only(registered: SparkSession, catalog: Catalog) -> None:
+def test_a_user_schema_reads_only_its_columns(registered: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog)
     add(table, (1, "a", 5))
     frame = registered.read.format("penstock").schema("q int").load(table.path)
     assert rows(frame) == [(5,)]
 
 
-def test_reads_travel_in_time(registered: SparkSession, catalog: Catalog) -> None:
+def test_reads_support_time_travel(registered: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog)
     add(table, (1, "a", 1))
     table.create_tag("first")
@@ -188,7 +188,7 @@ def test_reads_use_the_snapshot_of_each_option(registered: SparkSession, catalog
         ("query-auth.enabled", "permissions"),
     ],
 )
-def test_an_option_that_would_be_passed_over_is_refused(
+def test_an_option_that_would_be_ignored_is_refused(
     registered: SparkSession, catalog: Catalog, option: str, hint: str
 ) -> None:
     table = orders(catalog)
@@ -233,9 +233,7 @@ def test_empty_table_has_its_columns_and_no_rows(registered: SparkSession, catal
     assert rows(frame) == []
 
 
-def test_changes_read_by_a_schema_without_kinds_are_the_rows_that_came(
-    registered: SparkSession, catalog: Catalog
-) -> None:
+def test_changes_read_without_kinds_are_inserted_rows(registered: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog, {"bucket": "1", "changelog-producer": "input"})
     add(table, (1, "a", 1), (2, "b", 2))
     add(table, (1, "c", 1), (2, "b", 2), kinds=["+U", "-D"])
@@ -244,7 +242,7 @@ def test_changes_read_by_a_schema_without_kinds_are_the_rows_that_came(
         assert rows(read.schema("id int, name string").load(table.path)) == [(1, "c")]
 
 
-def test_options_on_system_tables_are_refused_or_acted_on(registered: SparkSession, catalog: Catalog) -> None:
+def test_options_on_system_tables_are_refused_or_applied(registered: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog, {"bucket": "1", "changelog-producer": "input"})
     add(table, (1, "a", 1))
     add(table, (1, "b", 1), kinds=["+U"])

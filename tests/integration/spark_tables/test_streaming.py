@@ -59,7 +59,7 @@ def test_a_stream_returns_the_table_then_its_changes_and_resumes_from_its_checkp
     assert follow(registered, table, tmp_path / "d", **{"scan.snapshot-id": "3"}) == [[(2, "c", 1)]]
 
 
-def test_a_stream_begins_where_its_options_say(registered: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+def test_a_stream_begins_at_the_configured_position(registered: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
     table = orders(catalog, {"bucket": "1", "changelog-producer": "input"})
     for key in (1, 2, 3):
         add(table, (key, "a", 1))
@@ -89,7 +89,7 @@ def test_a_stream_begins_with_the_columns_that_were_altered_after_the_last_commi
     assert follow(registered, table, tmp_path) == [[(1, "a", 1, None)]]
 
 
-def test_a_first_batch_that_failed_is_read_again_as_it_was(
+def test_a_failed_first_batch_is_read_again_unchanged(
     registered: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
     table = orders(catalog)

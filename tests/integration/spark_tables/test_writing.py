@@ -40,9 +40,7 @@ def left_over(table: Table) -> list[Path]:
     return [path for path in Path(table.path).iterdir() if path.name.startswith("_")]
 
 
-def test_tasks_write_the_files_of_append_tables_and_one_commit_shows_them(
-    registered: SparkSession, catalog: Catalog
-) -> None:
+def test_tasks_write_files_of_append_tables_for_one_commit(registered: SparkSession, catalog: Catalog) -> None:
     table = catalog.create_table("shop.log", [("id", "INT"), ("name", "STRING"), ("q", "INT")])
     save(numbers(registered, 300), table)
     assert held(table) == expected(300)
@@ -54,9 +52,7 @@ def test_tasks_write_the_files_of_append_tables_and_one_commit_shows_them(
     check_invariants(table)
 
 
-def test_keyed_rows_of_many_tasks_become_one_commit_in_which_later_tasks_win(
-    registered: SparkSession, catalog: Catalog
-) -> None:
+def test_keyed_rows_of_many_tasks_become_one_commit_ordered_by_task(registered: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog)
     twice = numbers(registered, 100, "0").unionAll(numbers(registered, 100))
     save(twice, table)
@@ -80,7 +76,7 @@ def test_overwrite_replaces_all_or_named_or_written_partitions(registered: Spark
     assert put([(7, "z")]) == [(7, "z")]
 
 
-def test_kinds_come_from_their_column(registered: SparkSession, catalog: Catalog) -> None:
+def test_row_kinds_are_read_from_their_column(registered: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog)
     add(table, (1, "a", 1), (2, "b", 1))
     changes = registered.sql("select '-D' rowkind, 1 id, 'a' name, 1 q union all select '+U', 2, 'c', 2")
@@ -89,7 +85,9 @@ def test_kinds_come_from_their_column(registered: SparkSession, catalog: Catalog
 
 
 @pytest.mark.parametrize("keys", [["id"], []])
-def test_a_write_with_an_identifier_counts_once(registered: SparkSession, catalog: Catalog, keys: list[str]) -> None:
+def test_a_write_with_an_identifier_is_committed_once(
+    registered: SparkSession, catalog: Catalog, keys: list[str]
+) -> None:
     table = catalog.create_table("shop.once", [("id", "INT NOT NULL"), ("q", "INT")], keys)
     for _ in range(2):
         save(registered.sql("select 1 id, 2 q"), table, commit_user="etl", commit_identifier="7")
@@ -98,7 +96,7 @@ def test_a_write_with_an_identifier_counts_once(registered: SparkSession, catalo
 
 
 @pytest.mark.parametrize("keys", [["id"], []])
-def test_refused_rows_leave_nothing_behind(registered: SparkSession, catalog: Catalog, keys: list[str]) -> None:
+def test_refused_rows_leave_no_files(registered: SparkSession, catalog: Catalog, keys: list[str]) -> None:
     table = catalog.create_table("shop.strict", [("id", "INT NOT NULL"), ("q", "INT NOT NULL")], keys)
     bad = registered.range(0, 100, 1, 4).selectExpr("cast(id as int) id", "if(id = 99, null, 1) q")
     with pytest.raises(PySparkException) as caught:
@@ -109,7 +107,7 @@ def test_refused_rows_leave_nothing_behind(registered: SparkSession, catalog: Ca
     assert left_over(table) == []
 
 
-def test_a_stream_without_a_user_commits_by_its_checkpoint_and_a_new_one_is_another(
+def test_a_stream_without_a_user_commits_under_its_checkpoint(
     registered: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
     source, sink = orders(catalog), catalog.create_table("shop.log", [("id", "INT"), ("name", "STRING"), ("q", "INT")])
@@ -124,7 +122,7 @@ def test_a_stream_without_a_user_commits_by_its_checkpoint_and_a_new_one_is_anot
     assert first.commit_user != second.commit_user
 
 
-def test_columns_go_by_their_names_in_any_letters(registered: SparkSession, catalog: Catalog) -> None:
+def test_column_names_are_case_insensitive(registered: SparkSession, catalog: Catalog) -> None:
     columns = [("id", "INT NOT NULL"), ("Name", "STRING"), ("q", "INT"), ("Q", "INT")]
     table = catalog.create_table("shop.letters", columns, ["id"])
     save(registered.sql("select 1 ID, 'a' NAME, 3 Q, 2 q"), table)
@@ -134,7 +132,7 @@ def test_columns_go_by_their_names_in_any_letters(registered: SparkSession, cata
     assert "NAMES" in said(caught.value, RowRefused)
 
 
-def test_sql_reads_and_writes_a_table_by_a_name(registered: SparkSession, catalog: Catalog) -> None:
+def test_sql_reads_and_writes_a_table_by_name(registered: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog)
     add(table, (1, "a", 1))
     registered.sql(f"CREATE TABLE by_name USING penstock LOCATION '{table.path}'")

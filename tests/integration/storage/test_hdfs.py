@@ -30,7 +30,7 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield storage
 
 
-def test_a_source_keeps_what_it_took_on_hdfs_without_hadoop_being_installed(hdfs: Any) -> None:
+def test_a_source_keeps_its_state_on_hdfs_without_installed_hadoop(hdfs: Any) -> None:
     folder = f"{hdfs.url}/in-{uuid.uuid4()}"
     for name in ("2.json", "1.json"):
         assert hdfs.create(f"/{folder.rpartition('/')[2]}/{name}", b"{}\n")
@@ -54,7 +54,7 @@ look()
 """
 
 
-def test_a_process_that_used_hdfs_starts_others_like_sparks_jvm(hdfs: Any) -> None:
+def test_a_process_that_used_hdfs_can_start_the_jvm_of_spark(hdfs: Any) -> None:
     """The child must not wait for threads of the client, which exist only in its parent."""
     words = [sys.executable, "-c", STARTS_A_PROCESS, f"{hdfs.url}/"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
@@ -76,7 +76,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_fork_of_a_process_that_used_hdfs_uses_it_too(hdfs: Any) -> None:
+def test_a_fork_of_a_process_that_used_hdfs_can_use_hdfs(hdfs: Any) -> None:
     words = [sys.executable, "-c", FORKS, f"{hdfs.url}/"]
     assert subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout == "7\n"
 

@@ -6,6 +6,7 @@ first used, so a broken package disturbs only the pipelines that name it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,19 @@ class Extensions(Generic[T]):
             value=_entries(self.group)[name].value,
             found=type(found).__name__,
         )
+
+    def importable(self) -> dict[str, T]:
+        """Return all objects by name, without those of packages that cannot be imported; these are logged."""
+        found: dict[str, T] = {}
+        for name in self.names():
+            try:
+                one = self.find(name)
+            except ConfigError as error:
+                log.warning("event=extension_not_imported group=%s name=%s reason=%s", self.group, name, error.message)
+                continue
+            if one is not None:
+                found[name] = one
+        return found
 
 
 @cache

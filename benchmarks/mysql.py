@@ -18,9 +18,7 @@ import pyarrow as pa
 import pymysql
 from pymysql.cursors import Cursor
 
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import MYSQL_TABLE
-from penstock.pipelines.config.sync_pipeline import mysql_pipeline
+from penstock.pipelines.commands.sync import spec_of_action
 from tests.here import run
 from tests.servers.launch import running
 
@@ -50,7 +48,7 @@ def main(rows: int, changes: int) -> None:
         for one in (*conf, "database-name=shop", "table-name=orders"):
             words += ["--mysql-conf", one]
         words += ["--table-conf", "bucket=4", "--table-conf", "write-only=true"]
-        spec = mysql_pipeline(parse("mysql-sync-table", MYSQL_TABLE, words))
+        spec = spec_of_action("mysql-sync-table", words)
         measured("snapshot", rows, lambda: run(spec, tasks=2))
         update(cursor, rows, changes)
         measured("updates through the log", changes, lambda: run(spec, tasks=2))

@@ -18,10 +18,8 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from benchmarks.mysql import COLUMNS, fill
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import MYSQL_TABLE
+from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.sync_pipeline import mysql_pipeline
 from tests.servers.launch import running
 from tests.tasks import Stage, stages
 
@@ -73,7 +71,7 @@ def pipeline(home: Path, port: int) -> PipelineSpec:
     for one in (*conf, "database-name=shop", "table-name=orders"):
         words += ["--mysql-conf", one]
     words += ["--max-batch-rows", "100000000", "--table-conf", "bucket=4", "--table-conf", "write-only=true"]
-    return mysql_pipeline(parse("mysql-sync-table", MYSQL_TABLE, words))
+    return spec_of_action("mysql-sync-table", words)
 
 
 def line(kind: str, rows: int, tasks: int, stage: Stage) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from penstock.errors import ConfigError
 from penstock.ingest.source import Offsets, Range
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
     from penstock.ingest.decoded_source import ChangeSource, Extra
     from penstock.ingest.source import ComparableSource
+    from penstock.ingest.source_draft import DraftOptions, SourceDraft
+    from penstock.ingest.sync_actions import TranslatedSource
 
 TableName: TypeAlias = tuple[str, str]  # database and table
 Keyless: TypeAlias = Literal["leave-out", "append", "fail"]
@@ -53,12 +55,14 @@ class Capabilities:
     `describes_tables`: the source lists its tables with their columns, so that target tables exist before the first
     batch; otherwise messages are sampled. `rereads_tables`: single tables can be emptied and read again. `names_rows`:
     each row comes with its database, table and time. `resumes_from_tables`: the offsets in a table's snapshots suffice
-    to continue with a new checkpoint. `lag_unit` is the unit of `Source.lag`.
+    to continue with a new checkpoint. `reads_flink_cdc`: files of Flink CDC may name this type. `lag_unit` is the
+    unit of `Source.lag`.
     """
 
     describes_tables: bool = False
     rereads_tables: bool = False
     names_rows: bool = False
+    reads_flink_cdc: bool = False
     resumes_from_tables: bool = True
     lag_unit: LagUnit = RECORDS
 
@@ -163,13 +167,16 @@ class Connector(ABC, Generic[C]):
     """A kind of source. Each method gets the validated section and the pipeline's request.
 
     `references` are the keys of the section in which `${...}` remains a reference until it is used, because they
-    contain secrets. Methods after `open` have defaults that suit a source of messages.
+    contain secrets. `url_schemes` are those of the places for which `draft` writes a section, and `url_form` shows
+    such a place, as in `kafka://host:9092/topic`. Methods after `open` have defaults that suit a source of messages.
     """
 
     name: ClassVar[str]
     config: type[C]
     capabilities: ClassVar[Capabilities] = Capabilities()
     references: ClassVar[frozenset[str]] = frozenset()
+    url_schemes: ClassVar[frozenset[str]] = frozenset()
+    url_form: ClassVar[str] = ""
 
     @abstractmethod
     def open(self, config: C, request: SourceRequest) -> ChangeSource:
@@ -238,3 +245,11 @@ class Connector(ABC, Generic[C]):
     def starting_at(self, config: C, place: StartPlace) -> C:
         """Return the section for a new checkpoint that begins at this place."""
         raise ConfigError(f"a source of type {self.name} always starts with the existing data", hint="remove --from")
+
+    def draft(self, place: str, options: DraftOptions) -> SourceDraft:
+        """Return a first section for the source at this place. Called for places with one of the `url_schemes`."""
+        raise NotImplementedError(f"{self.name} has no form of URL")
+
+    def from_flink_cdc(self, section: Mapping[str, Any]) -> TranslatedSource:
+        """Return the source of a Flink CDC file of the same type."""
+        raise NotImplementedError(f"{self.name} does not read files of Flink CDC")

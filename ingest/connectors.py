@@ -49,3 +49,15 @@ def only_types(capability: str) -> str:
     found = (CONNECTORS.find(name) for name in CONNECTORS.built_in)
     names = [one.name for one in found if one is not None and getattr(one.capabilities, capability)]
     return f"sources of type {', '.join(names)} can"
+
+
+def connector_of_url(place: str) -> Connector[Any]:
+    """Return the connector that drafts a section for this place: by the scheme of its URL, or for a plain path."""
+    scheme = place.partition("://")[0] if "://" in place else ""
+    known = CONNECTORS.importable().values()
+    for connector in known:
+        if scheme in connector.url_schemes:
+            return connector
+    raise ConfigError(
+        f"{place!r} is not a source", hint="write  " + ",  or  ".join(one.url_form for one in known if one.url_form)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -18,6 +19,15 @@ from penstock.ingest.connector import (
 
 if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource
+    from penstock.ingest.source_draft import DraftOptions, SourceDraft
+
+_DRAFT = """
+source:
+  type: files
+  path: {path}
+  pattern: "*"                    # names of the files to read; each is read once
+  value.format: {format}
+"""
 
 
 class FilesConfig(SourceConfig):
@@ -35,6 +45,8 @@ class FilesConnector(Connector[FilesConfig]):
     config = FilesConfig
     # Which files were read is known to the ledger in the checkpoint alone.
     capabilities = Capabilities(resumes_from_tables=False, lag_unit=BYTES)
+    url_schemes = frozenset({"", "file", "s3", "gs", "hdfs"})
+    url_form = "a folder of messages"
 
     def open(self, config: FilesConfig, request: SourceRequest) -> DecodedSource:
         from penstock.formats import format_named
@@ -55,6 +67,30 @@ class FilesConnector(Connector[FilesConfig]):
         from penstock.formats import format_named
 
         return format_named(config.value_format).name
+
+    def draft(self, place: str, options: DraftOptions) -> SourceDraft:
+        from penstock.ingest.source_draft import SourceDraft, recognised_format
+
+        name, found = recognised_format(lambda: _first_messages(place), options, "The folder was not examined.")
+        section = _DRAFT.format(path=place, format=name)
+        return SourceDraft(section, found, place.rstrip("/").rpartition("/")[2] or self.name)
+
+
+def _first_messages(folder: str) -> list[bytes]:
+    from penstock.ingest.files.source import FilesSettings, FilesSource
+    from penstock.ingest.source import Limit
+    from penstock.ingest.source_draft import EXAMINED
+    from penstock.storage.state_folder import StateFolder
+
+    # The source records the files of a batch in its state, which must not be that of a pipeline.
+    with tempfile.TemporaryDirectory(prefix="penstock-") as state:
+        source = FilesSource(FilesSettings(folder, StateFolder(state)))
+        start = source.initial_offsets()
+        end = source.latest_offsets(start, Limit(rows=EXAMINED))
+        for range_ in source.plan(start, end, 1) if end != start else ():
+            for fetched in source.read(range_):
+                return [value for value in fetched.messages.values if value]
+    return []
 
 
 CONNECTOR = FilesConnector()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
@@ -22,8 +23,20 @@ if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource, Extra
     from penstock.ingest.kafka.settings import KafkaSettings
     from penstock.ingest.kafka.source import KafkaSource
+    from penstock.ingest.source_draft import DraftOptions, SourceDraft
 
 log = logging.getLogger(__name__)
+
+_DRAFT = """
+source:
+  type: kafka
+  properties:                     # properties of the Java client; secrets by reference: "${{KAFKA_PASSWORD}}"
+    bootstrap.servers: "{servers}"
+  topic: [{topic}]
+  value.format: {format}
+  startup:
+    mode: earliest-offset         # latest-offset | timestamp | specific-offsets | group-offsets
+"""
 
 
 class KafkaConnector(Connector[KafkaConfig]):
@@ -33,6 +46,8 @@ class KafkaConnector(Connector[KafkaConfig]):
     config = KafkaConfig
     capabilities = Capabilities()
     references = frozenset({"properties", "schema-registry"})
+    url_schemes = frozenset({"kafka"})
+    url_form = "kafka://host:9092/topic"
 
     def open(self, config: KafkaConfig, request: SourceRequest) -> DecodedSource:
         from penstock.formats import format_named
@@ -85,6 +100,33 @@ class KafkaConnector(Connector[KafkaConfig]):
         )
         startup = KafkaStartup.model_validate({**config.startup.model_dump(), **changes})
         return config.model_copy(update={"startup": startup})
+
+    def draft(self, place: str, options: DraftOptions) -> SourceDraft:
+        from penstock.ingest.source_draft import SourceDraft, recognised_format
+
+        url = urlsplit(place)
+        topic = url.path.strip("/")
+        if not url.netloc or not topic:
+            raise ConfigError("the URL contains no topic", hint=self.url_form)
+        name, found = recognised_format(
+            lambda: _first_messages(url.netloc, topic), options, "The topic was not examined."
+        )
+        return SourceDraft(_DRAFT.format(servers=url.netloc, topic=topic, format=name), found, topic)
+
+
+def _first_messages(servers: str, topic: str) -> list[bytes]:
+    from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
+    from penstock.ingest.kafka.source import KafkaSource
+    from penstock.ingest.source import Limit, patience
+    from penstock.ingest.source_draft import EXAMINED
+
+    source = KafkaSource(
+        KafkaSettings({"bootstrap.servers": servers}, (topic,), startup=StartOffsets("earliest-offset"))
+    )
+    with patience(0.0):
+        end = source.latest_offsets({}, Limit(rows=EXAMINED))
+        ranges = source.plan({}, end, 1)
+        return [v for one in ranges for fetched in source.read(one) for v in fetched.messages.values if v]
 
 
 def kafka_source(config: KafkaConfig, request: SourceRequest) -> KafkaSource:

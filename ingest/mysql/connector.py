@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
@@ -26,8 +28,20 @@ if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
     from penstock.ingest.mysql.settings import FollowSettings
     from penstock.ingest.mysql.source import MySqlComparison, MySqlSource
+    from penstock.ingest.source_draft import DraftOptions, SourceDraft
+    from penstock.ingest.sync_actions import TranslatedSource
 
 log = logging.getLogger(__name__)
+
+_DRAFT = """
+source:
+  type: mysql
+  hostname: {host}
+  port: {port}
+  username: {user}
+  password: "${{MYSQL_PASSWORD}}"   # resolved where it is used, never stored
+  tables: [{tables}]                # both parts may be regular expressions; tables.exclude excludes tables
+"""
 
 _PROTECTION = {
     "disabled": "nothing is encrypted; only a hash of the password is sent",
@@ -43,7 +57,11 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
 
     name = "mysql"
     config = MySqlConfig
-    capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=LOG_BYTES)
+    capabilities = Capabilities(
+        describes_tables=True, rereads_tables=True, names_rows=True, reads_flink_cdc=True, lag_unit=LOG_BYTES
+    )
+    url_schemes = frozenset({"mysql", "mariadb"})
+    url_form = "mysql://user@host:3306/database"
 
     def settings(self, config: MySqlConfig, request: SourceRequest) -> FollowSettings:
         from penstock.ingest.mysql.settings import follow_settings
@@ -153,6 +171,43 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
         )
         startup = MySqlStartup.model_validate({**config.startup.model_dump(), **changes})
         return config.model_copy(update={"startup": startup})
+
+    def draft(self, place: str, options: DraftOptions) -> SourceDraft:
+        from penstock.ingest.source_draft import SourceDraft
+
+        url = urlsplit(place)
+        database = url.path.strip("/")
+        if not url.hostname or not database:
+            raise ConfigError("the URL contains no database", hint=self.url_form)
+        user, port = unquote(url.username or getpass.getuser()), url.port or 3306
+        found = "The server was not examined." if options.offline else _tables_found(url, user, port, database)
+        section = _DRAFT.format(host=url.hostname, port=port, user=user, tables=f'"{database}.*"')
+        return SourceDraft(section, found, database, ("MYSQL_PASSWORD",))
+
+    def from_flink_cdc(self, section: Mapping[str, Any]) -> TranslatedSource:
+        from penstock.ingest.mysql.actions import flink_cdc_source
+
+        return flink_cdc_source(section)
+
+
+def _tables_found(url: SplitResult, user: str, port: int, database: str) -> str:
+    """Return a sentence about the database's tables."""
+    from penstock.ingest.mysql.server.address import Secret, ServerAddress
+    from penstock.ingest.mysql.server.catalog import list_tables
+    from penstock.ingest.mysql.server.connection import connected
+
+    password = Secret(unquote(url.password)) if url.password else Secret("MYSQL_PASSWORD", "env")
+    with connected(ServerAddress(url.hostname or "", port, user, password)) as connection:
+        tables = [table for table in list_tables(connection) if table.database == database]
+    if not tables:
+        raise ConfigError(
+            f"the server lists no tables in database {database}",
+            hint="check the name, and that the user has privileges on the tables",
+        )
+    without = sum(not table.has_primary_key for table in tables)
+    keys = f", {without} of them without a primary key" if without else ""
+    rows = sum(table.rows for table in tables)
+    return f"The server has {len(tables)} tables in {database}, about {rows:,} rows{keys}."
 
 
 CONNECTOR = MySqlConnector()

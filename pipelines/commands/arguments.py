@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from penstock.errors import ConfigError, nearest
-from penstock.pipelines.config.flags import Flag
+from penstock.ingest.sync_actions import Flag
+from penstock.pipelines.config.flags import sync_action
 
 Given = dict[str, list[str]]
 
@@ -26,7 +27,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(command: str, description: str, usage: str | None = None) -> _Parser:
-    example = EXAMPLES.get(command)
+    example = example_of(command)
     return _Parser(
         prog=f"penstock {command}",
         usage=usage,
@@ -134,12 +135,6 @@ def _unknown(word: str, flags: Sequence[Flag], command: str) -> ConfigError:
 
 
 _TABLE = "--warehouse /lake --database ods --table orders"
-_MYSQL = "--mysql-conf hostname=db --mysql-conf username=cdc --mysql-conf password='${MYSQL_PASSWORD}'"
-_POSTGRES = (
-    "--postgres-conf hostname=db --postgres-conf username=cdc --postgres-conf password='${PGPASSWORD}'"
-    " --postgres-conf database-name=shop --postgres-conf schema-name=public --postgres-conf slot.name=penstock"
-)
-_KAFKA = "--kafka-conf properties.bootstrap.servers=kafka:9092 --kafka-conf value.format=canal-json"
 
 EXAMPLES = {
     "init": "penstock init mysql://cdc@db:3306/shop /lake --output shop.yaml",
@@ -153,15 +148,6 @@ EXAMPLES = {
     "schema": "penstock schema > penstock.schema.json",
     "demo": "penstock demo",
     "warm": "penstock warm",
-    "mysql-sync-table": f"penstock mysql-sync-table {_TABLE} {_MYSQL} --mysql-conf database-name=shop --mysql-conf"
-    " table-name=orders",
-    "mysql-sync-database": f"penstock mysql-sync-database --warehouse /lake --database ods {_MYSQL} --mysql-conf"
-    " database-name=shop",
-    "postgres-sync-table": f"penstock postgres-sync-table {_TABLE} {_POSTGRES} --postgres-conf table-name=orders",
-    "postgres-sync-database": f"penstock postgres-sync-database --warehouse /lake --database ods {_POSTGRES}",
-    "kafka-sync-table": f"penstock kafka-sync-table {_TABLE} {_KAFKA} --kafka-conf topic=orders",
-    "kafka-sync-database": f"penstock kafka-sync-database --warehouse /lake --database ods {_KAFKA} --kafka-conf"
-    " topic=shop",
     "tables": "penstock tables /lake",
     "show": "penstock show ods.orders --warehouse /lake",
     "sql": 'penstock sql "select * from ods.orders for version as of 3" --warehouse /lake',
@@ -198,3 +184,9 @@ EXAMPLES = {
     "delete": f'penstock delete {_TABLE} --where "id = 7"',
     "drop-partition": f"penstock drop-partition {_TABLE} --partition dt=2026-01-31",
 }
+
+
+def example_of(command: str) -> str | None:
+    """Return a command line that shows the command with typical flags."""
+    action = sync_action(command)
+    return EXAMPLES.get(command) if action is None else action.example

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.api.check import checked, checked_spec
 from penstock.pipelines.api.findings import exit_code
 from penstock.pipelines.commands.arguments import Given
 from penstock.pipelines.commands.output import answer, wants_json
 from penstock.pipelines.commands.pipeline_choice import action_of, file_given, spec_of_flags
 from penstock.pipelines.commands.target import JSON
-from penstock.pipelines.config.flags import Flag, pairs
 
 _DOES = "Check the file, the source, the warehouse, the checkpoint and Java, and report all problems. Changes nothing."
 
@@ -19,7 +19,7 @@ FLAGS = (Flag("spark-conf", "setting of the run's Spark session; may be repeated
 def command(name: str, words: list[str]) -> int:
     if (action := action_of(words)) is not None:
         spec, given = spec_of_flags(name, words, (JSON,), _DOES)
-        findings, then = list(checked_spec(spec, _jars(given))), f"{action} ..."
+        findings, then = list(checked_spec(spec, _jars(given))), f"{action.name} ..."
     else:
         path, given = file_given(name, FLAGS, words, _DOES)
         findings, then = list(checked(path, _jars(given))), f"run {path}"

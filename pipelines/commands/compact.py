@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
@@ -19,7 +20,6 @@ from penstock.pipelines.commands.target import (
     text,
     warehouse_of,
 )
-from penstock.pipelines.config.flags import Flag, pairs
 
 if TYPE_CHECKING:
     from penstock.table.operations.selection import Selection

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given, parse_with_words
 from penstock.pipelines.commands.output import answer, harmless, print_rows, wants_json
 from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, action_of, named, of_spec, spec_of_flags
 from penstock.pipelines.commands.target import number, text, yes
-from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,11 +63,12 @@ def _asked(name: str, words: list[str]) -> tuple[str, NamedPipeline, Given]:
         if len(found) == 2 and found[1] in _VERBS:
             return found[1], named(found[0], given, name), given
     elif len(words) > 1 and words[1] in _VERBS:
-        spec, given = spec_of_flags(f"{name} {words[1]}", [action, *words[2:]], _OF_LETTERS, _DOES)
+        spec, given = spec_of_flags(f"{name} {words[1]}", [action.name, *words[2:]], _OF_LETTERS, _DOES)
         given.pop("table", None)  # of the action: the target table
         return words[1], of_spec(spec), given
     raise ConfigError(
-        "what shall be done?", hint=f"penstock dlq {action or 'pipeline.yaml'} list | show | replay | drop"
+        "what shall be done?",
+        hint=f"penstock dlq {action.name if action else 'pipeline.yaml'} list | show | replay | drop",
     )
 
 

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given, parse_with_words
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.pipeline_choice import action_of, file_of, values_of_flags
 from penstock.pipelines.commands.target import JSON, text, yes
-from penstock.pipelines.config.flags import Flag
 
-_SOURCES = "mysql://user@host:3306/database, kafka://host:9092/topic, or a folder of messages"
+_HEAD = """# yaml-language-server: $schema=./penstock.schema.json
+#   ^ keys completed and checked by editors, after:  penstock schema --output penstock.schema.json
+version: 1
+
+pipeline:
+  name: {name}                    # commit user, metric label, checkpoint folder
+  # checkpoint: {warehouse}/_penstock/{name}   # the default; keep this folder: a pipeline resumes from it
+  trigger: 30s                    # time between batches
+  # until: caught-up              # read what the source contains now, commit, exit with code 0
+"""
+_SINK = """
+sink:
+  type: paimon
+  catalog:
+    warehouse: {warehouse}
+  database: {database}
+  # table-options:                # options of new tables; any table option of Paimon
+  #   bucket: "4"
+  #   changelog-producer: input
+
+errors:
+  bad-record: fail                # fail | dead-letter | skip
+"""
+_SOURCES = "a URL such as mysql://user@host:3306/database or kafka://host:9092/topic, or a folder of messages"
 FLAGS = (
     Flag("output", "the file to write (default: pipeline.yaml)", metavar="FILE"),
     Flag("name", "name of the pipeline (default: the name of the database, topic or folder)", metavar="NAME"),
@@ -39,14 +63,22 @@ def command(name: str, words: list[str]) -> int:
             "source and warehouse are missing", hint=f"penstock init SOURCE WAREHOUSE; SOURCE is {_SOURCES}"
         )
     target = _target(given)
-    from penstock.pipelines.commands.drafts import draft_of
+    from penstock.ingest.connectors import connector_of_url
+    from penstock.ingest.source_draft import DraftOptions
 
-    draft = draft_of(found[0], offline=yes(given, "offline"), value_format=text(given, "format"))
-    content = draft.text(text(given, "name"), found[1], text(given, "database") or "ods")
-    target.write_text(content, encoding="utf-8")
-    facts = {"file": str(target), "source": draft.kind, "found": draft.found}
-    said = "\n".join([f"{target} written. {draft.found}", *draft.next_steps(target)])
-    return answer(given, facts, said)
+    connector = connector_of_url(found[0])
+    draft = connector.draft(found[0], DraftOptions(yes(given, "offline"), text(given, "format")))
+    pipeline, database = text(given, "name") or draft.name, text(given, "database") or "ods"
+    sink = _SINK.format(warehouse=found[1], database=database)
+    target.write_text(_HEAD.format(name=pipeline, warehouse=found[1]) + draft.section + sink, encoding="utf-8")
+    facts = {"file": str(target), "source": connector.name, "found": draft.found}
+    steps = [f"  penstock {verb} {target}" for verb in ("check", "plan", "run")]
+    written = [f"{target} written. {draft.found}", "next:", *_exports(draft.environment), *steps]
+    return answer(given, facts, "\n".join(written))
+
+
+def _exports(variables: Sequence[str]) -> list[str]:
+    return [f"  export {variable}=..." for variable in variables]
 
 
 def _target(given: Given) -> Path:
@@ -68,8 +100,9 @@ def _of_flags(name: str, words: list[str]) -> int:
     content, variables = file_of(values)
     target.write_text(content, encoding="utf-8")
     facts = {"file": str(target), "pipeline": spec.pipeline.name, "environment": list(variables)}
-    exports = [f"  export {variable}=..." for variable in variables]
     steps = [f"  penstock check {target}", f"  penstock run {target}"]
     return answer(
-        given, facts, "\n".join([f"{target} written: pipeline {spec.pipeline.name}", "next:", *exports, *steps])
+        given,
+        facts,
+        "\n".join([f"{target} written: pipeline {spec.pipeline.name}", "next:", *_exports(variables), *steps]),
     )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from penstock.errors import ConfigError, PenstockError, did_you_mean
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS, refusal
+from penstock.pipelines.config.flags import all_actions, built_in_actions, sync_action
 
 _HOME = "penstock.pipelines.commands."
 PIPELINE_COMMANDS = {
@@ -27,23 +28,13 @@ PIPELINE_COMMANDS = {
     "dlq": (f"{_HOME}dlq", "dead letters (records that could not be written): list, show, replay, drop"),
     "schema": (f"{_HOME}schema", "print the JSON Schema of pipeline files, for editors"),
 }
+_SYNC = f"{_HOME}sync"
 # command -> (module, what it does). Modules load when their command is called: --help pays for none of them.
 COMMANDS = {
     **PIPELINE_COMMANDS,
     "demo": ("penstock.pipelines.commands.demo", "run a small shop's changes through a pipeline, on this machine only"),
     "warm": ("penstock.pipelines.commands.warm", "halve the start time of Spark; run once per machine"),
-    "mysql-sync-table": ("penstock.pipelines.commands.sync", "write MySQL or MariaDB tables to one table"),
-    "mysql-sync-database": (
-        "penstock.pipelines.commands.sync",
-        "write a MySQL or MariaDB database to one table per source table",
-    ),
-    "postgres-sync-table": ("penstock.pipelines.commands.sync", "write PostgreSQL tables to one table"),
-    "postgres-sync-database": (
-        "penstock.pipelines.commands.sync",
-        "write a PostgreSQL database to one table per source table",
-    ),
-    "kafka-sync-table": ("penstock.pipelines.commands.sync", "write Kafka topics to one table"),
-    "kafka-sync-database": ("penstock.pipelines.commands.sync", "write Kafka topics to one table per source table"),
+    **{name: (_SYNC, action.description) for name, action in built_in_actions().items()},
     **TABLE_COMMANDS,
 }
 NOT_OURS = 12  # the disk, the network or a store said no
@@ -83,12 +74,13 @@ def _run(words: Sequence[str]) -> int:
     name = words[0].lower().replace("_", "-")
     if name in REFUSED:
         raise refusal(name)
-    if name not in COMMANDS:
+    if name not in COMMANDS and sync_action(name) is None:
         raise ConfigError(
             f"unknown command {words[0]!r}",
             hint=did_you_mean(name, COMMANDS, "penstock --help  lists them"),
         )
-    module = importlib.import_module(COMMANDS[name][0])
+    place, _ = COMMANDS.get(name, (_SYNC, ""))
+    module = importlib.import_module(place)
     code: int = module.command(name, list(words[1:]))
     return code
 
@@ -102,12 +94,10 @@ def _check_dashes(words: Sequence[str]) -> None:
             )
 
 
+_BY_FLAGS = "pipelines by flags only, with the flags of Paimon's actions"
 _GROUPS = {
     "pipelines": (*PIPELINE_COMMANDS,),
-    "pipelines by flags only, with the flags of Paimon's actions": (
-        *("mysql-sync-table", "mysql-sync-database", "postgres-sync-table", "postgres-sync-database"),
-        *("kafka-sync-table", "kafka-sync-database"),
-    ),
+    _BY_FLAGS: (),  # filled when it is shown: packages add actions
     "this machine": ("demo", "warm"),
     "inspect tables": ("tables", "show", "sql"),
     "change rows": ("delete", "merge-into", "drop-partition", "expire-partitions", "mark-partition-done"),
@@ -122,11 +112,13 @@ _GROUPS = {
 
 
 def overview() -> str:
-    width = max(map(len, COMMANDS))
+    actions = {name: action.description for name, action in all_actions().items()}
+    descriptions = {name: text for name, (_, text) in COMMANDS.items()} | actions
+    width = max(map(len, descriptions))
     lines = [
         line
-        for title, names in _GROUPS.items()
-        for line in ("", f"{title}:", *(f"  {name:<{width}}  {COMMANDS[name][1]}" for name in names))
+        for title, names in (_GROUPS | {_BY_FLAGS: tuple(actions)}).items()
+        for line in ("", f"{title}:", *(f"  {name:<{width}}  {descriptions[name]}" for name in names))
     ]
     return "\n".join(
         [

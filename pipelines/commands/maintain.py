@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
@@ -39,7 +40,7 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.pipelines.config.flags import Flag, pairs, without_effect
+from penstock.pipelines.config.flags import without_effect
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which pipeline a command is about: a file, or a name in a warehouse."""
+"""The pipeline of a command: by its file, by its name in a warehouse, or by a sync action with its flags."""
 
 from __future__ import annotations
 
@@ -10,18 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse, parse_with_word
 from penstock.pipelines.commands.target import WAREHOUSE, text
-from penstock.pipelines.config.flags import (
-    KAFKA_DATABASE,
-    KAFKA_TABLE,
-    MYSQL_DATABASE,
-    MYSQL_TABLE,
-    POSTGRES_DATABASE,
-    POSTGRES_TABLE,
-    Flag,
-    pairs,
-)
+from penstock.pipelines.config.flags import SyncAction, all_actions, sync_action
 
 if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec
@@ -91,22 +83,13 @@ def of_spec(spec: PipelineSpec, checkpoint: str | None = None, file: str | None 
     return NamedPipeline(spec.pipeline.name, checkpoint or spec.checkpoint, settings, databases, spec, file)
 
 
-ACTIONS = {
-    "mysql-sync-table": MYSQL_TABLE,
-    "mysql-sync-database": MYSQL_DATABASE,
-    "postgres-sync-table": POSTGRES_TABLE,
-    "postgres-sync-database": POSTGRES_DATABASE,
-    "kafka-sync-table": KAFKA_TABLE,
-    "kafka-sync-database": KAFKA_DATABASE,
-}
 _SECRET = re.compile(r"password|secret|jaas|token|access[.-]?key", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{.+\}")
 
 
-def action_of(words: Sequence[str]) -> str | None:
-    """The action that the words begin with, None where they name a file."""
-    action = words[0].lower().replace("_", "-") if words else ""
-    return action if action in ACTIONS else None
+def action_of(words: Sequence[str]) -> SyncAction | None:
+    """Return the action that the words begin with, None if they name a file."""
+    return sync_action(words[0].lower().replace("_", "-")) if words else None
 
 
 def spec_of_flags(command: str, words: Sequence[str], flags: Sequence[Flag], does: str) -> tuple[PipelineSpec, Given]:
@@ -125,10 +108,10 @@ def values_of_flags(
 
     action = action_of(words)
     if action is None:
-        raise ConfigError(f"{words[0]!r} is not a sync action", hint=", ".join(ACTIONS))
+        raise ConfigError(f"{words[0]!r} is not a sync action", hint=", ".join(all_actions()))
     own = {flag.name for flag in flags}
-    all_flags = (*(flag for flag in ACTIONS[action] if flag.name not in own), *flags)
-    given = parse(f"{command} {action}", all_flags, list(words[1:]), does)
+    all_flags = (*(flag for flag in action.flags if flag.name not in own), *flags)
+    given = parse(f"{command} {action.name}", all_flags, list(words[1:]), does)
     return action_values(action, given), given
 
 

@@ -6,11 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
 from penstock.pipelines.commands.pipeline_choice import action_of, file_given, spec_of_flags
 from penstock.pipelines.commands.target import JSON, number, text, yes
-from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     from penstock.pipelines.api.plan import PlannedTable

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import ON_TABLE, PARTITION, partitions, table_of, yes
-from penstock.pipelines.config.flags import Flag, pairs, without_effect
+from penstock.pipelines.config.flags import without_effect
 
 if TYPE_CHECKING:
     from penstock.table.operations.repair import RepairResult

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
@@ -21,7 +22,7 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.pipelines.config.flags import Flag, pairs, without_effect
+from penstock.pipelines.config.flags import without_effect
 
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import Flag, pairs
+from penstock.ingest.sync_actions import words as words_of
 from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.flags import Flag, pairs
-from penstock.pipelines.config.flags import words as words_of
 
 if TYPE_CHECKING:
     from penstock.ingest.connector import StartPlace

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import Flag
 
 FLAGS = (
     Flag("output", "file to write to (default: standard output)", metavar="FILE"),

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import answer, print_rows, shown, wants_json
 from penstock.pipelines.commands.target import READING, catalog_of, number, text
-from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
+from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
 from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, named
 from penstock.pipelines.commands.target import text, yes
-from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     from penstock.pipelines.monitor.status import PipelineState

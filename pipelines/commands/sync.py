@@ -1,45 +1,55 @@
-"""The sync actions of Paimon, by their names and flags."""
+"""The sync actions, by Paimon's names and flags: each describes a pipeline by flags alone, and runs it."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import pairs
 from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.flags import (
-    KAFKA_DATABASE,
-    KAFKA_TABLE,
-    MYSQL_DATABASE,
-    MYSQL_TABLE,
-    POSTGRES_DATABASE,
-    POSTGRES_TABLE,
-    pairs,
-)
+from penstock.pipelines.config.flags import SyncAction, sync_action
 
-_ACTIONS = {
-    "mysql-sync-table": (MYSQL_TABLE, "Write MySQL or MariaDB tables to one table."),
-    "mysql-sync-database": (MYSQL_DATABASE, "Write a MySQL or MariaDB database to one table per source table."),
-    "postgres-sync-table": (POSTGRES_TABLE, "Write PostgreSQL tables to one table."),
-    "postgres-sync-database": (POSTGRES_DATABASE, "Write a PostgreSQL database to one table per source table."),
-    "kafka-sync-table": (KAFKA_TABLE, "Write Kafka topics to one table."),
-    "kafka-sync-database": (KAFKA_DATABASE, "Write Kafka topics to one table per source table."),
-}
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.pipelines.config.model import PipelineSpec
 
 
 def command(name: str, words: list[str]) -> int:
-    flags, description = _ACTIONS[name]
-    given = parse(name, flags, words, description)
+    action = _known(name)
+    given = _parsed(action, words)
     _check_mode(given)
-    from penstock.pipelines.config.load import parsed
-    from penstock.pipelines.config.sync_pipeline import action_values
+    from penstock.pipelines.config.sync_pipeline import action_pipeline
 
-    spec = parsed(action_values(name, given))
+    spec = action_pipeline(action, given)
     if "from" in given:
         from penstock.pipelines.commands.run import started_at
 
         spec = started_at(spec, given["from"][-1])
     master = given.get("master", [None])[-1]
     return run_command(spec, master=master, settings=pairs(given.get("spark-conf", ())), as_json=yes(given, "json"))
+
+
+def spec_of_action(name: str, words: Sequence[str]) -> PipelineSpec:
+    """Return the pipeline that an action with these flags would run."""
+    from penstock.pipelines.config.sync_pipeline import action_pipeline
+
+    action = _known(name)
+    return action_pipeline(action, _parsed(action, words))
+
+
+def _known(name: str) -> SyncAction:
+    action = sync_action(name)
+    if action is None:
+        raise ConfigError(f"{name} is not a sync action")
+    return action
+
+
+def _parsed(action: SyncAction, words: Sequence[str]) -> Given:
+    description = action.description
+    return parse(action.name, action.flags, words, f"{description[0].upper()}{description[1:]}.")
 
 
 def _check_mode(given: Given) -> None:

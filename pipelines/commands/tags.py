@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.target import (
@@ -17,7 +18,6 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.pipelines.config.flags import Flag
 
 if TYPE_CHECKING:
     from penstock.table.handle import Table

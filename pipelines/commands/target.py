@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given
-from penstock.pipelines.config.flags import Flag, pairs
 
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SourceError
+from penstock.ingest.sync_actions import Flag
+from penstock.ingest.sync_actions import words as words_of
 from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.output import answer, shown, wants_json
 from penstock.pipelines.commands.pipeline_choice import action_of, spec_of_flags
 from penstock.pipelines.commands.target import JSON, number, text
-from penstock.pipelines.config.flags import Flag
-from penstock.pipelines.config.flags import words as words_of
 
 if TYPE_CHECKING:
     from penstock.pipelines.api.verify import TableVerdict

@@ -1,30 +1,16 @@
-"""The flags of the sync actions: one table that the parser, the help texts and the docs all read.
+"""The flags of the sync actions: those of every pipeline, and those that the kind of source adds.
 
 Imports nothing heavy, because the command line loads it at every start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
-from penstock.errors import ConfigError
-
-Kind = Literal["text", "list", "bool", "pairs"]  # pairs: a repeated k=v; list: repeated, or separated by commas
+from penstock.ingest.sync_actions import SYNC_ACTIONS, Flag, FlagKind, SyncActions
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
-    name: str
-    help: str
-    kind: Kind = "text"
-    metavar: str | None = None
-    required: bool = False
-    has_effect: bool = True
-
-
-def without_effect(*names: str, kind: Kind = "text") -> tuple[Flag, ...]:
+def without_effect(*names: str, kind: FlagKind = "text") -> tuple[Flag, ...]:
     """Return flags that are accepted because Paimon's commands have them, and that change nothing here."""
     return tuple(Flag(name, "accepted without effect", kind, has_effect=False) for name in names)
 
@@ -112,77 +98,62 @@ RUNNING = (
     Flag("json", "print the result as JSON", "bool"),
     *without_effect("force-start-flink-job", kind="bool"),
 )
-KAFKA = Flag(
-    "kafka-conf", "option of the Kafka source: topic, value.format, properties.*; may be repeated", "pairs", "K=V"
-)
-
-MYSQL = Flag(
-    "mysql-conf", "option of the MySQL source: hostname, username, database-name, ...; may be repeated", "pairs", "K=V"
-)
-INCLUDE_KEYLESS = Flag(
-    "include-keyless",
-    "tables without a key: append, leave-out or fail (default: leave-out; messages that say nothing of keys: append)",
-    metavar="POLICY",
-)
-MYSQL_DDL = (
-    Flag(
-        "on-truncate",
-        "TRUNCATE at the source: ignore, or delete-all to empty the table (default: ignore)",
-        metavar="POLICY",
-    ),
-    Flag(
-        "on-drop",
-        (
-            "a source table that is dropped, replaced or renamed to an excluded name: ignore, or delete-all to "
-            "empty the table (default: ignore)"
-        ),
-        metavar="POLICY",
-    ),
-    Flag(
-        "on-rename-column",
-        "a renamed column at the source: add a new column, or rename the column with its values (default: add)",
-    ),
-    Flag(
-        "resnapshot",
-        "empty the tables and read them again, if the binlog is lost or unreliable (default: false)",
-        "bool",
-    ),
-    Flag(
-        "reset",
-        "empty these tables and read their source again, while the others continue; may be repeated",
-        "list",
-        "TABLE",
-    ),
-    INCLUDE_KEYLESS,
-)
-
-POSTGRES = Flag(
-    "postgres-conf",
-    "option of the PostgreSQL source: hostname, username, database-name, slot.name, ...; may be repeated",
-    "pairs",
-    "K=V",
-)
-REREAD = tuple(flag for flag in MYSQL_DDL if flag.name in {"resnapshot", "reset"})
-
-MYSQL_TABLE = (*TARGET, TABLE, *SHAPE, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
-MYSQL_DATABASE = (*TARGET, *SHAPE, *NAMING, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
-POSTGRES_TABLE = (*TARGET, TABLE, *SHAPE, POSTGRES, *REREAD, INCLUDE_KEYLESS, *CONFS, *RUNNING)
-POSTGRES_DATABASE = (*TARGET, *SHAPE, *NAMING, POSTGRES, *REREAD, INCLUDE_KEYLESS, *CONFS, *RUNNING)
-KAFKA_TABLE = (*TARGET, TABLE, *SHAPE, KAFKA, *CONFS, *RUNNING)
-KAFKA_DATABASE = (*TARGET, *SHAPE, *NAMING, INCLUDE_KEYLESS, KAFKA, *CONFS, *RUNNING)
+_TABLE, _DATABASE = "-sync-table", "-sync-database"
 
 
-def pairs(texts: Iterable[str]) -> dict[str, str]:
-    """Split each text at its first `=` and trim both sides; the last value of a repeated key wins."""
-    found: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError(f"Invalid key-value string '{text}'. Please use format 'key=value'")
-        found[key.strip()] = value.strip()
-    return found
+@dataclass(frozen=True, slots=True)
+class SyncAction:
+    """One command of a kind of source, such as kafka-sync-table."""
+
+    name: str
+    actions: SyncActions
+
+    @property
+    def writes_one_table(self) -> bool:
+        return self.name.endswith(_TABLE)
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        own = self.actions
+        if self.writes_one_table:
+            return (*TARGET, TABLE, *SHAPE, *own.flags, *CONFS, *RUNNING)
+        return (*TARGET, *SHAPE, *NAMING, *own.database_flags, *own.flags, *CONFS, *RUNNING)
+
+    @property
+    def description(self) -> str:
+        if self.writes_one_table:
+            return f"write {self.actions.tables} to one table"
+        return f"write {self.actions.database} to one table per source table"
+
+    @property
+    def example(self) -> str:
+        own, target = self.actions, "--warehouse /lake --database ods"
+        parts = [target, own.example, own.database_example]
+        if self.writes_one_table:
+            parts = [f"{target} --table orders", own.example, own.table_example]
+        return " ".join(["penstock", self.name, *filter(None, parts)])
 
 
-def words(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return all comma-separated parts, in order."""
-    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+def sync_action(name: str) -> SyncAction | None:
+    """Return the action of this name, of Penstock or of a package; None if the name is unknown."""
+    for form in (_TABLE, _DATABASE):
+        if name.endswith(form):
+            found = SYNC_ACTIONS.find(name.removesuffix(form))
+            return None if found is None else SyncAction(name, found)
+    return None
+
+
+def built_in_actions() -> dict[str, SyncAction]:
+    """Return Penstock's own actions. Finding those of packages takes the command line too long at each start."""
+    types = {name: SYNC_ACTIONS.find(name) for name in SYNC_ACTIONS.built_in}
+    return _by_name({name: found for name, found in types.items() if found is not None})
+
+
+def all_actions() -> dict[str, SyncAction]:
+    """Return all actions, without those of packages that cannot be imported."""
+    return _by_name(SYNC_ACTIONS.importable())
+
+
+def _by_name(types: dict[str, SyncActions]) -> dict[str, SyncAction]:
+    found = [SyncAction(f"{name}{form}", actions) for name, actions in types.items() for form in (_TABLE, _DATABASE)]
+    return {action.name: action for action in found}

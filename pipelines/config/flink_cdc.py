@@ -1,6 +1,6 @@
-"""Translates a Flink CDC `mysql -> paimon` file into a pipeline, so that the file runs unchanged.
+"""Translates a Flink CDC file with the sink paimon into a pipeline, so that the file runs unchanged.
 
-Keys that concern only Flink are logged once and otherwise ignored.
+The connector translates the source. Keys that concern only Flink are logged once and otherwise ignored.
 """
 
 from __future__ import annotations
@@ -11,18 +11,14 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from penstock.errors import ConfigError
-from penstock.pipelines.config.mysql_conf import has_effect, mysql_source
+from penstock.ingest.connectors import CONNECTORS, only_types
+from penstock.ingest.sync_actions import TranslatedSource
 from penstock.pipelines.config.rules import EventType
 from penstock.table_pattern import TablePattern
 
 log = logging.getLogger(__name__)
 
 _CATALOG, _TABLE = "catalog.properties.", "table.properties."
-_SOURCE_APART = {"type", "name", "tables", "tables.exclude"}
-# Keys that the Flink CDC connector reads and Paimon's sync action does not; other keys express them here.
-_COMMENTS, _TINYINT, _CHANGES = "include-comments.enabled", "treat-tinyint1-as-boolean.enabled", "schema-change.enabled"
-_APPEND, _LISTED = "scan.read-changelog-as-append-only.enabled", "metadata.list"
-_ITS_OWN = {_COMMENTS, _TINYINT, _CHANGES, _APPEND, _LISTED}
 _PIPELINE = {"name", "parallelism", "local-time-zone", "schema.change.behavior", "execution.runtime-mode", "route-mode"}
 _REFUSED = {"user-defined-function": "functions of Java", "model": "models", "udf": "functions of Java"}
 _ROUTE = {"source-table", "sink-table", "replace-symbol", "description"}
@@ -55,12 +51,12 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
     routes, transforms = (_rules(values, name) for name in ("route", "transform"))
     first_counts = str(pipeline.get("route-mode", "")).lower().replace("-", "_") == "first_match"
     _refuse_second_rules([] if first_counts else routes, transforms)
+    made, translated_source = _pipeline(pipeline, passed), _source(source)
+    passed += [f"source.{key}" for key in translated_source.without_effect]
     found = {
-        "pipeline": _pipeline(pipeline, passed)
-        | ({"schema.change.behavior": "ignore"} if _is(source, _CHANGES, "false") else {}),
-        "source": _source(source, passed),
-        "sink": _sink(sink, passed)
-        | ({"type-mapping": ["tinyint1-not-bool"]} if _is(source, _TINYINT, "false") else {}),
+        "pipeline": made | translated_source.pipeline,
+        "source": translated_source.section,
+        "sink": _sink(sink, passed) | translated_source.sink,
         "route": [_kept(rule, _ROUTE, "route", passed) for rule in routes],
         "transform": [_transform(rule, passed) for rule in transforms],
     }
@@ -84,10 +80,6 @@ def _rules(values: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
             f"`{name}` must be a list of rules", key=name, hint="begin each rule with  - source-table: ..."
         )
     return given
-
-
-def _is(given: Mapping[str, Any], key: str, value: str) -> bool:
-    return str(given.get(key, "")).strip().lower() == value
 
 
 def _refuse_second_rules(routes: list[Mapping[str, Any]], transforms: list[Mapping[str, Any]]) -> None:
@@ -140,36 +132,12 @@ def _pipeline(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
     return made
 
 
-def _source(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
-    if given.get("type") != "mysql":
-        raise ConfigError(
-            f"Flink CDC sources of type {given.get('type')} are not supported", hint="only type mysql is supported"
-        )
-    if _is(given, _APPEND, "true"):
-        raise ConfigError("converting updates and deletes to inserts is not supported", key=f"source.{_APPEND}")
-    apart = _SOURCE_APART | _ITS_OWN
-    conf = {key: str(value) for key, value in given.items() if key not in apart and value is not None}
-    if _is(given, _COMMENTS, "true"):
-        conf["debezium.include.schema.comments"] = "true"
-    for key in conf:
-        if (effect := has_effect(key)) is None:
-            log.warning("event=source_key_unknown key=%s", key)
-        if not effect:
-            passed.append(f"source.{key}")
-    known = {key: value for key, value in conf.items() if has_effect(key)}
-    made = mysql_source(_NEEDED | known, names_table=True)
-    # Placeholders are removed again, so that the model reports the missing key under its name in a pipeline file.
-    for key in _NEEDED.keys() - known.keys():
-        made.pop(key)
-    return {**made, "tables": _listed(given.get("tables")), "tables.exclude": _listed(given.get("tables.exclude"))}
-
-
-_NEEDED = dict.fromkeys(("hostname", "username", "password", "database-name", "table-name"), "-")
-
-
-def _listed(given: object) -> list[str]:
-    """Split names at commas, except at commas inside brackets."""
-    return [part.strip() for part in re.split(r",(?![^(\[{]*[)\]}])", str(given or "")) if part.strip()]
+def _source(given: Mapping[str, Any]) -> TranslatedSource:
+    kind = given.get("type")
+    connector = CONNECTORS.find(str(kind))
+    if connector is None or not connector.capabilities.reads_flink_cdc:
+        raise ConfigError(f"Flink CDC sources of type {kind} are not supported", hint=only_types("reads_flink_cdc"))
+    return connector.from_flink_cdc(given)
 
 
 def _sink(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:

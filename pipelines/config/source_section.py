@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -14,8 +13,6 @@ from penstock.errors import ConfigError
 from penstock.ingest.connector import SourceConfig
 from penstock.ingest.connectors import CONNECTORS
 from penstock.settings import Wrong
-
-log = logging.getLogger(__name__)
 
 UNKNOWN_TYPE = "unknown_source_type"  # the pydantic error for a section without a type, or of an unknown one
 
@@ -32,7 +29,7 @@ class _RegisteredSource:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        models = {name: model.__pydantic_core_schema__ for name, model in _models().items()}
+        models = {name: one.config.__pydantic_core_schema__ for name, one in CONNECTORS.importable().items()}
         return handler(core_schema.tagged_union_schema(models, discriminator="type"))
 
 
@@ -50,20 +47,6 @@ def _validated(given: Any) -> SourceConfig:
         raise PydanticCustomError(UNKNOWN_TYPE, "the type of the source is missing or unknown", {"given": kind})
     config: SourceConfig = connector.config.model_validate(given)
     return config
-
-
-def _models() -> dict[str, type[SourceConfig]]:
-    """Return the models of all connectors, without those of packages that cannot be imported."""
-    found: dict[str, type[SourceConfig]] = {}
-    for name in CONNECTORS.names():
-        try:
-            connector = CONNECTORS.find(name)
-        except ConfigError as error:
-            log.warning("event=connector_not_imported name=%s reason=%s", name, error.message)
-            continue
-        if connector is not None:
-            found[name] = connector.config
-    return found
 
 
 Source = Annotated[SourceConfig, _RegisteredSource]

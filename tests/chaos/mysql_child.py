@@ -12,9 +12,7 @@ import signal
 import sys
 from typing import Any
 
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import MYSQL_DATABASE, MYSQL_TABLE
-from penstock.pipelines.config.sync_pipeline import mysql_pipeline
+from penstock.pipelines.commands.sync import spec_of_action
 from tests.here import run
 
 
@@ -44,8 +42,8 @@ def plant(kill: str) -> None:
 def main() -> None:
     words, kill = json.loads(sys.argv[1]), sys.argv[2]
     plant(kill)
-    flags = MYSQL_TABLE if "--table" in words else MYSQL_DATABASE
-    run(mysql_pipeline(parse("mysql", flags, words)))
+    action = "mysql-sync-table" if "--table" in words else "mysql-sync-database"
+    run(spec_of_action(action, words))
 
 
 if __name__ == "__main__":

@@ -79,19 +79,19 @@ FLOORS = {
         {"commands"},
     ],
     "ingest": [
-        {"source", "carried_errors"},
-        {"decoded_source", "spark_stream"},
+        {"source", "carried_errors", "sync_actions"},
+        {"decoded_source", "spark_stream", "source_draft"},
         {"connector"},
         {"database"},
         {"kafka", "files", "mysql", "postgres"},  # SOURCES
-        {"connectors"},
+        {"connectors", "preloaded"},
     ],
     "ingest/database": [
         {"buffers", "findings", "settings"},
         {"connector", "source"},
     ],
     "ingest/mysql": [
-        {"position", "errors", "config"},
+        {"actions", "position", "errors", "config"},
         {"definition"},
         {"server", "values"},
         {"ddl", "binlog"},
@@ -104,7 +104,7 @@ FLOORS = {
         {"connector"},
     ],
     "ingest/postgres": [
-        {"errors", "config"},
+        {"actions", "errors", "config"},
         {"relation", "values"},
         {"server"},
         {"snapshot"},

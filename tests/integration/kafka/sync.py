@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE
+from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.sync_pipeline import kafka_pipeline
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -33,9 +31,7 @@ class Sync:
         }
         words = ["--warehouse", f"{self.folder}/warehouse", "--database", "ods", "--until-caught-up", *flags]
         words += [word for key, value in kafka.items() for word in ("--kafka-conf", f"{key}={value}")]
-        one = "--table" in flags
-        action, known = ("kafka-sync-table", KAFKA_TABLE) if one else ("kafka-sync-database", KAFKA_DATABASE)
-        return kafka_pipeline(parse(action, known, words))
+        return spec_of_action("kafka-sync-table" if "--table" in flags else "kafka-sync-database", words)
 
     def create(self, name: str, columns: list[tuple[str, str]], keys: list[str], **options: str) -> None:
         catalog = Catalog(f"{self.folder}/warehouse")

@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, DecodeError, SourceError
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import KAFKA_DATABASE
+from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.sync_pipeline import kafka_pipeline
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.avro import change, converted, envelope, message, optional, value_of, without_logical
@@ -58,7 +56,7 @@ class Sync:
         return words + [word for key, value in kafka.items() for word in ("--kafka-conf", f"{key}={value}")]
 
     def spec(self, *flags: str, **conf: str) -> PipelineSpec:
-        return kafka_pipeline(parse("kafka-sync-database", KAFKA_DATABASE, self.words(*flags, **conf)))
+        return spec_of_action("kafka-sync-database", self.words(*flags, **conf))
 
     @property
     def warehouse(self) -> CatalogSettings:

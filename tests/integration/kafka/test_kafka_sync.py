@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE
-from penstock.pipelines.config.sync_pipeline import kafka_pipeline
+from penstock.pipelines.commands.sync import spec_of_action
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import run
@@ -35,13 +33,12 @@ def words(broker: Broker, topic: str, folder: Path, value_format: str) -> list[s
 @pytest.mark.parametrize("sample", samples(), ids=lambda one: one.id)
 def test_sample_messages_become_the_expected_tables(sample: Sample, broker: Broker, tmp_path: Path) -> None:
     topic = broker.topic()
-    flags = KAFKA_TABLE if sample.action == "kafka-sync-table" else KAFKA_DATABASE
-    given = parse(sample.action, flags, [*sample.arguments, *words(broker, topic, tmp_path, sample.format)])
+    flags = [*sample.arguments, *words(broker, topic, tmp_path, sample.format)]
     warehouse = CatalogSettings.of(f"{tmp_path}/warehouse", {})
     for step in sample.steps:
         for _, messages in step.feed:
             send(broker, topic, sample, messages)
-        run(kafka_pipeline(given))
+        run(spec_of_action(sample.action, flags))
         assert {name.partition(".")[2] for name in warehouse.tables("ods")} == set(step.tables)
         for name, expected in step.tables.items():
             check(Table(warehouse.store(f"ods.{name}")), expected, topic)

@@ -10,10 +10,8 @@ from typing import Any
 
 from penstock.ingest.mysql.config import MySqlConfig
 from penstock.pipelines.api.verify import TableVerdict, Verification
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import MYSQL_DATABASE, MYSQL_TABLE
+from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.sync_pipeline import mysql_pipeline
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
@@ -59,7 +57,7 @@ class Sync:
 
     @property
     def spec(self) -> PipelineSpec:
-        return mysql_pipeline(parse(self.command, MYSQL_TABLE if self.table else MYSQL_DATABASE, self.words))
+        return spec_of_action(self.command, self.words)
 
     def run(self, on_batch: OnBatch | None = None) -> list[BatchDriver]:
         spec = self.spec

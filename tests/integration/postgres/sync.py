@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import POSTGRES_DATABASE, POSTGRES_TABLE
-from penstock.pipelines.config.load import parsed
+from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.sync_pipeline import action_values
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -83,9 +80,7 @@ class PgSync:
             *(word for one in conf for word in ("--postgres-conf", one)),
             *self.flags,
         ]
-        action = "postgres-sync-table" if self.table else "postgres-sync-database"
-        given = parse(action, POSTGRES_TABLE if self.table else POSTGRES_DATABASE, words)
-        return parsed(action_values(action, given))
+        return spec_of_action("postgres-sync-table" if self.table else "postgres-sync-database", words)
 
     def run(self, on_batch: OnBatch | None = None) -> list[BatchDriver]:
         return run(self.spec, on_batch=on_batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -63,9 +64,9 @@ def installed(folder: Path, address: str) -> None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, "."], cwd=folder, check=True, timeout=200)
 
 
-def commands() -> list[tuple[str, str]]:
-    """Return the commands of the page with the output that it shows."""
-    found: list[Block] = [one for one in blocks(PAGE) if one.language == "console" and "penstock check" in one.text]
+def commands(beginning: str) -> list[tuple[str, str]]:
+    """Return the commands of one block of the page, with the output that it shows."""
+    found: list[Block] = [one for one in blocks(PAGE) if one.text.startswith(f"$ penstock {beginning}")]
     (block,) = found
     parts = (part.partition("\n") for part in block.text.split("$ penstock ")[1:])
     return [(command, shown) for command, _, shown in parts]
@@ -86,8 +87,8 @@ def run(folder: Path, command: str, *, code: int = 0) -> str:
     return done.stdout + (done.stderr if code else "")
 
 
-def ids(folder: Path) -> dict[str, str]:
-    table = penstock.open_table(str(folder / "warehouse" / "ods.db" / "orders"))
+def ids(folder: Path, name: str = "orders") -> dict[str, str]:
+    table = penstock.open_table(str(folder / "warehouse" / "ods.db" / name))
     return {row["id"]: row["status"] for row in table.scan().to_arrow().to_pylist()}
 
 
@@ -95,7 +96,7 @@ def test_source_and_format_of_a_package_work_in_a_pipeline_file(tmp_path: Path) 
     messages = [message("put", id=number, status="new") for number in range(3)]
     with feed(messages) as address:
         installed(tmp_path, address)
-        for command, shown in commands():
+        for command, shown in commands("check"):
             said = run(tmp_path, command)
             assert doctest.OutputChecker().check_output(shown, said, doctest.ELLIPSIS) or not shown, said
         assert ids(tmp_path) == {"0": "new", "1": "new", "2": "new"}
@@ -104,6 +105,32 @@ def test_source_and_format_of_a_package_work_in_a_pipeline_file(tmp_path: Path) 
         (tmp_path / "feed.yaml").write_text(f"{text}errors: {{bad-record: skip}}\n")
         run(tmp_path, "run feed.yaml --until-caught-up")
         assert ids(tmp_path) == {"1": "paid", "2": "new"}
+
+
+def test_action_of_a_package_runs_a_pipeline_by_flags_alone(tmp_path: Path) -> None:
+    with feed([message("put", id=number, status="new") for number in range(3)]) as address:
+        installed(tmp_path, address)
+        ((command, _),) = commands("http-feed-sync-table")
+        run(tmp_path, command.replace("127.0.0.1:8000", address))
+        assert ids(tmp_path, "copy") == {"0": "new", "1": "new", "2": "new"}
+
+
+def test_actions_of_a_package_are_commands_with_flags_help_and_hints(tmp_path: Path) -> None:
+    installed(tmp_path, "127.0.0.1:1")
+    assert re.search(
+        "http-feed-sync-database +write an HTTP feed to one table per source table", run(tmp_path, "--help")
+    )
+    shown = run(tmp_path, "http-feed-sync-table --help")
+    assert "--feed-conf K=V" in shown
+    assert "--feed-conf url=http://feed:8000/changes" in shown
+    least = "--warehouse w --database ods --table t --feed-conf url=http://127.0.0.1:1/x"
+    assert "`value.format` is missing" in run(tmp_path, f"http-feed-sync-table {least}", code=2)
+    flags = f"{least} --feed-conf value.format=acme-json"
+    assert "pipeline ods.t" in run(tmp_path, f"init http-feed-sync-table {flags}")
+    assert "type: http-feed" in (tmp_path / "pipeline.yaml").read_text()
+    assert "the feed does not answer" in run(tmp_path, f"check http-feed-sync-table {flags}", code=3)
+    said = run(tmp_path, "http-fed-sync-table --help", code=2)
+    assert "unknown command" in said
 
 
 def test_unknown_type_names_the_types_of_packages_too(tmp_path: Path) -> None:

@@ -18,9 +18,7 @@ from penstock.storage.state_folder import StateFolder
 ROOT = Path(__file__).resolve().parents[3]
 # Where the name of a source or a format is not a test for it.
 NAMED = {
-    "pipelines/commands/drafts.py": "`penstock init mysql://...`: schemes of URLs, and servers asked for their tables",
-    "pipelines/config/flink_cdc.py": "the types of sources in files of another product",
-    "pipelines/spark/worker_daemon.py": "modules imported once for all workers, whichever source is read",
+    "pipelines/ledger/checkpoint_folder.py": "the folders that checkpoints of earlier versions have",
 }
 TYPES = set(CONNECTORS.built_in)
 CLASSES = {type(CONNECTORS.find(name)).__name__.replace("Connector", "Config") for name in TYPES}
@@ -29,6 +27,8 @@ PATHS = [path for path in ROOT.glob("pipelines/**/*.py") if str(path.relative_to
 
 def kinds_named(tree: ast.AST) -> Iterator[str]:
     """Yield each import of one kind's modules, and each comparison with the name of a source type or a format."""
+    packages = tuple(f"penstock.ingest.{name}" for name in TYPES)
+    actions = {f"{name}-sync-{form}" for name in TYPES for form in ("table", "database")}
     names = TYPES | set(FORMATS.built_in) - {"json"}  # the name of a format of logs and of output too
     for node in ast.walk(tree):
         match node:
@@ -39,6 +39,12 @@ def kinds_named(tree: ast.AST) -> Iterator[str]:
                 for inner in ast.walk(node):
                     if isinstance(inner, ast.Constant) and inner.value in names:
                         yield f"line {node.lineno}: comparison with {inner.value!r}"
+            case ast.Constant(value=str(text)) if text in actions or text.startswith(packages):
+                yield f"line {node.lineno}: {text!r}"
+            case ast.Dict(keys=keys):
+                for key in keys:
+                    if isinstance(key, ast.Constant) and key.value in TYPES - {"files"}:  # a word of many reports
+                        yield f"line {node.lineno}: a table by kinds of sources, with {key.value!r}"
             case ast.Call(func=ast.Attribute(attr="startswith"), args=[ast.Constant(value=str(start))]):
                 if start.strip() and any(name.startswith(start) for name in names):
                     yield f"line {node.lineno}: startswith({start!r})"
@@ -59,6 +65,9 @@ def test_pipelines_call_the_connector_instead_of_testing_for_a_kind(path: Path) 
         "if spec.source.type != 'kafka': ...",
         "x = spec.source.type in {'kafka', 'files'}",
         "isinstance(spec.source, MySqlConfig)",
+        "readers = {'kafka': kafka_values, 'mysql': mysql_values}[kind]",
+        "commands = ['demo', 'postgres-sync-table']",
+        "import_module('penstock.ingest.kafka.source')",
         "value_format.startswith('debezium')",
         "match kind:\n    case 'canal-json': ...",
     ],

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.ingest.files.connector import FilesConfig
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE
+from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.sync_pipeline import kafka_pipeline
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import run
@@ -37,13 +35,12 @@ def test_sample_messages_become_the_expected_tables(sample: Sample, tmp_path: Pa
 
 def spec_of(sample: Sample, folder: Path) -> PipelineSpec:
     """The pipeline of the flags, reading the messages from files."""
-    flags = KAFKA_TABLE if sample.action == "kafka-sync-table" else KAFKA_DATABASE
     words = [
         *sample.arguments,
         *("--warehouse", f"{folder}/warehouse", "--database", "ods", "--checkpoint", f"{folder}/checkpoint"),
         *("--kafka-conf", "topic=t", "--kafka-conf", "properties.bootstrap.servers=none:1"),
         *("--kafka-conf", f"value.format={sample.format}", "--until-caught-up"),
     ]
-    spec = kafka_pipeline(parse(sample.action, flags, words))
+    spec = spec_of_action(sample.action, words)
     source = FilesConfig(type="files", path=str(folder / "in"), value_format=sample.format, order="name")
     return spec.model_copy(update={"source": source})

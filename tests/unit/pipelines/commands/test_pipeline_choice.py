@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.commands.main import main
+from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.config.flags import KAFKA_TABLE, MYSQL_DATABASE
-from penstock.pipelines.config.sync_pipeline import kafka_pipeline, mysql_pipeline
 
 MYSQL = [
     *("--warehouse", "/w", "--database", "ods", "--table-prefix", "x_", "--excluding-tables", "tmp.*"),
@@ -32,7 +30,7 @@ def test_init_writes_a_file_equal_to_the_flags(tmp_path: Path, monkeypatch: pyte
     text = Path("pipeline.yaml").read_text()
     assert "hush-hush" not in text
     written = yaml_file.read(text)
-    meant = mysql_pipeline(parse("mysql-sync-database", MYSQL_DATABASE, MYSQL))
+    meant = spec_of_action("mysql-sync-database", MYSQL)
     assert written.model_dump() | {"source": None} == meant.model_dump() | {"source": None}
     assert written.source.model_dump() | {"password": ""} == meant.source.model_dump() | {"password": ""}
     assert written.checkpoint == meant.checkpoint == "/w/_penstock/ods"
@@ -44,7 +42,7 @@ def test_secrets_of_kafka_become_references(tmp_path: Path, capsys: pytest.Captu
     assert main(["init", "kafka-sync-table", *KAFKA, "--output", str(target)]) == 0
     assert "hush-hush" not in target.read_text()
     assert "export KAFKA_SASL_JAAS_CONFIG=..." in capsys.readouterr().out
-    written, meant = yaml_file.load(target), kafka_pipeline(parse("kafka-sync-table", KAFKA_TABLE, KAFKA))
+    written, meant = yaml_file.load(target), spec_of_action("kafka-sync-table", KAFKA)
     assert written.sink == meant.sink
     assert (written.pipeline, written.checkpoint) == (meant.pipeline, meant.checkpoint)
 

@@ -75,7 +75,7 @@ def test_broken_connector_stops_only_pipelines_that_name_it(site: Path, caplog: 
         "mysql",
         "postgres",
     ]
-    assert "event=connector_not_imported name=feed" in caplog.text
+    assert "event=extension_not_imported group=penstock.connectors name=feed" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,8 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.ingest.kafka.config import KafkaConfig, specific_offsets
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.config.flags import KAFKA_DATABASE, KAFKA_TABLE
+from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.sync_pipeline import kafka_pipeline
 
 TABLE = [
     "--warehouse",
@@ -26,12 +24,12 @@ TABLE = [
 
 
 def table(*words: str) -> PipelineSpec:
-    return kafka_pipeline(parse("kafka-sync-table", KAFKA_TABLE, [*TABLE, *words]))
+    return spec_of_action("kafka-sync-table", [*TABLE, *words])
 
 
 def database(*words: str) -> PipelineSpec:
     without_table = [word for word in TABLE if word not in {"--table", "orders"}]
-    return kafka_pipeline(parse("kafka-sync-database", KAFKA_DATABASE, [*without_table, *words]))
+    return spec_of_action("kafka-sync-database", [*without_table, *words])
 
 
 def test_a_table_sync_is_a_pipeline_with_one_table() -> None:
@@ -130,7 +128,7 @@ def test_startup_modes_are_case_insensitive() -> None:
 
 def test_a_missing_flag_is_named() -> None:
     with pytest.raises(ConfigError, match="--table"):
-        parse("kafka-sync-table", KAFKA_TABLE, ["--database", "x"])
+        spec_of_action("kafka-sync-table", ["--database", "x"])
 
 
 @pytest.mark.parametrize(

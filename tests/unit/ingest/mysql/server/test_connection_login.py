@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
 from penstock.errors import SourceError
+from penstock.ingest.mysql.actions import conf_section
 from penstock.ingest.mysql.errors import PasswordExposed
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.connection import connect
-from penstock.pipelines.config.mysql_conf import mysql_source
 
 PASSWORD = "s3cret-PW"
 SALT = b"A" * 8 + b"B" * 12
@@ -214,8 +214,8 @@ def test_the_clear_password_is_not_sent_over_unverified_tls(play: str, mode: str
 def test_the_properties_of_jdbc_have_the_same_effect() -> None:
     conf = {"hostname": "h", "username": "u", "password": "p", "database-name": "d"}
     given = {"jdbc.properties.useSSL": "false", "jdbc.properties.allowPublicKeyRetrieval": "true"}
-    assert mysql_source(conf | given, names_table=False)["ssl"] == {
+    assert conf_section(conf | given, names_table=False)["ssl"] == {
         "mode": "disabled",
         "allow-public-key-retrieval": True,
     }
-    assert "ssl" not in mysql_source(conf, names_table=False)
+    assert "ssl" not in conf_section(conf, names_table=False)

@@ -1,4 +1,4 @@
-"""Translates `--kafka-conf` into the source section of a pipeline."""
+"""The actions kafka-sync-table and kafka-sync-database: their flags, and `--kafka-conf` as a section."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import (
+    INCLUDE_KEYLESS,
+    Flag,
+    FlagValues,
+    SyncActions,
+    TranslatedSource,
+    pairs,
+    renamed,
+)
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +33,7 @@ _DONE_OTHERWISE = {  # the pipeline behaves this way anyway
 }
 
 
-def kafka_source(conf: Mapping[str, str]) -> dict[str, Any]:
+def conf_section(conf: Mapping[str, str]) -> dict[str, Any]:
     """Return the keys of the `source` section.
 
     Options that Paimon's connector knows but that have no effect here are logged.
@@ -61,9 +70,38 @@ def _startup(found: Mapping[str, str]) -> dict[str, str]:
     return dict(found)
 
 
-def bounded(conf: Mapping[str, str]) -> bool:
+def _bounded(conf: Mapping[str, str]) -> bool:
     """Return whether the source is bounded: scan.bounded.mode=latest-offset means the same as --until-caught-up."""
     mode = conf.get(_BOUNDED, _UNBOUNDED).lower()
     if mode not in {_UNBOUNDED, _LATEST}:
         raise ConfigError(f"kafka_conf [{_BOUNDED}] cannot be {mode!r}", hint=f"{_UNBOUNDED} or {_LATEST}")
     return mode == _LATEST
+
+
+def _translate(given: FlagValues) -> TranslatedSource:
+    conf = pairs(given.get("kafka-conf", ()))
+    pipeline = {"until": "caught-up"} if _bounded(conf) else {}
+    sink = renamed(given, {"include-keyless": "no-primary-key"})
+    # The flag says "leave-out" where the key of a file says "skip".
+    if sink.get("no-primary-key") == "leave-out":
+        sink["no-primary-key"] = "skip"
+    return TranslatedSource(conf_section(conf), pipeline, sink)
+
+
+ACTIONS = SyncActions(
+    tables="Kafka topics",
+    database="Kafka topics",
+    flags=(
+        Flag(
+            "kafka-conf",
+            "option of the Kafka source: topic, value.format, properties.*; may be repeated",
+            "pairs",
+            "K=V",
+        ),
+    ),
+    database_flags=(INCLUDE_KEYLESS,),
+    translate=_translate,
+    example="--kafka-conf properties.bootstrap.servers=kafka:9092 --kafka-conf value.format=canal-json",
+    table_example="--kafka-conf topic=orders",
+    database_example="--kafka-conf topic=shop",
+)

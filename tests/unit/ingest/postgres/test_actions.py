@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.config.postgres_conf import postgres_source
+from penstock.ingest.postgres.actions import conf_section
 
 LEAST = {
     "hostname": "h",
@@ -23,12 +23,12 @@ LEAST = {
 @pytest.mark.parametrize("key", LEAST)
 def test_required_options_are_named(key: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        postgres_source({name: value for name, value in LEAST.items() if name != key}, names_table=True)
+        conf_section({name: value for name, value in LEAST.items() if name != key}, names_table=True)
     assert caught.value.message == f"postgres_conf [{key}] must be specified."
 
 
 def test_options_become_keys_of_the_section() -> None:
-    found = postgres_source(
+    found = conf_section(
         {
             **LEAST,
             "scan.startup.mode": "latest-offset",
@@ -53,13 +53,13 @@ def test_options_become_keys_of_the_section() -> None:
 
 def test_database_action_chooses_tables_by_flags() -> None:
     with pytest.raises(ConfigError, match="table-name cannot be set for postgres_sync_database"):
-        postgres_source(LEAST, names_table=False)
+        conf_section(LEAST, names_table=False)
 
 
 def test_options_of_other_readers_are_reported_and_unknown_ones_refused(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        postgres_source({**LEAST, "decoding.plugin.name": "wal2json"}, names_table=True)
+        conf_section({**LEAST, "decoding.plugin.name": "wal2json"}, names_table=True)
     assert "key=decoding.plugin.name" in caplog.text
     with pytest.raises(ConfigError, match="postgres_conf has no option") as caught:
-        postgres_source({**LEAST, "slot.nam": "x"}, names_table=True)
+        conf_section({**LEAST, "slot.nam": "x"}, names_table=True)
     assert "slot.name" in (caught.value.hint or "")

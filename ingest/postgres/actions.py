@@ -1,4 +1,4 @@
-"""Translates `--postgres-conf` into the source section of a pipeline."""
+"""The actions postgres-sync-table and postgres-sync-database: their flags, and `--postgres-conf` as a section."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.ingest.sync_actions import (
+    INCLUDE_KEYLESS,
+    REREAD,
+    Flag,
+    FlagValues,
+    SyncActions,
+    TranslatedSource,
+    pairs,
+    renamed,
+)
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +61,7 @@ _KNOWN = {*_PLAIN, *_OTHERS, *_SSL, _AUTOCREATE, _PUBLICATION, _MODE, _CHUNK}
 _REQUIRED = ("hostname", "username", "password", "database-name", "schema-name")
 
 
-def postgres_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any]:
+def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any]:
     """Return the keys of the `source` section.
 
     With `names_table`, the action writes one target table, and the options must name its source tables too.
@@ -101,3 +111,31 @@ def _check_known(key: str) -> None:
         log.warning("event=postgres_conf_without_effect key=%s", key)
         return
     raise ConfigError(f"postgres_conf has no option {key}", hint=did_you_mean(key, sorted(_KNOWN | _WITHOUT_EFFECT)))
+
+
+def _translate(given: FlagValues) -> TranslatedSource:
+    conf = pairs(given.get("postgres-conf", ()))
+    section = conf_section(conf, names_table=bool(given.get("table")))
+    # With this startup mode the job reads the tables as they are and ends.
+    pipeline = {"until": "caught-up"} if conf.get(_MODE, "").strip().lower() == "snapshot" else {}
+    return TranslatedSource(section | renamed(given, {"include-keyless": "keyless"}), pipeline)
+
+
+ACTIONS = SyncActions(
+    tables="PostgreSQL tables",
+    database="a PostgreSQL database",
+    flags=(
+        Flag(
+            "postgres-conf",
+            "option of the PostgreSQL source: hostname, username, database-name, slot.name, ...; may be repeated",
+            "pairs",
+            "K=V",
+        ),
+        *REREAD,
+        INCLUDE_KEYLESS,
+    ),
+    translate=_translate,
+    example="--postgres-conf hostname=db --postgres-conf username=cdc --postgres-conf password='${PGPASSWORD}'"
+    " --postgres-conf database-name=shop --postgres-conf schema-name=public --postgres-conf slot.name=penstock",
+    table_example="--postgres-conf table-name=orders",
+)

@@ -1,12 +1,26 @@
-"""Translates `--mysql-conf` into the source section of a pipeline."""
+"""The actions mysql-sync-table and mysql-sync-database, and the source of a Flink CDC file, as the section `source`.
+
+Both describe the server by the options of `--mysql-conf`, which are those of Flink CDC's connector.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.ingest.sync_actions import (
+    INCLUDE_KEYLESS,
+    REREAD,
+    Flag,
+    FlagValues,
+    SyncActions,
+    TranslatedSource,
+    pairs,
+    renamed,
+)
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +77,7 @@ _JDBC = {f"jdbc.properties.{name}" for name in ("usessl", "allowpublickeyretriev
 _REQUIRED = ("hostname", "username", "password", "database-name")
 
 
-def mysql_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any]:
+def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any]:
     """Return the keys of the `source` section.
 
     With `names_table`, the action writes one target table, and the options must name its source tables too.
@@ -90,7 +104,7 @@ def mysql_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
     }
 
 
-def has_effect(key: str) -> bool | None:
+def _has_effect(key: str) -> bool | None:
     """Return True if the key has an effect, False if only other connectors know it, None if it is unknown."""
     if key in _KNOWN or key.startswith("jdbc.properties.ssl") or key.lower() in _JDBC:
         return True
@@ -98,7 +112,7 @@ def has_effect(key: str) -> bool | None:
 
 
 def _check_known(key: str) -> None:
-    effect = has_effect(key)
+    effect = _has_effect(key)
     if effect:
         return
     if effect is not None:
@@ -126,6 +140,90 @@ def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def ends_by_itself(conf: Mapping[str, str]) -> bool:
-    """Return whether the run is bounded: with startup mode `snapshot` it reads the tables and ends."""
-    return conf.get("scan.startup.mode", "").strip().lower() == "snapshot"
+def _translate(given: FlagValues) -> TranslatedSource:
+    conf = pairs(given.get("mysql-conf", ()))
+    section = conf_section(conf, names_table=bool(given.get("table")))
+    ddl = renamed(given, {"on-truncate": "truncate", "on-drop": "drop", "on-rename-column": "rename-column"})
+    # With this startup mode the job reads the tables as they are and ends.
+    ends = conf.get("scan.startup.mode", "").strip().lower() == "snapshot"
+    keyless = renamed(given, {"include-keyless": "keyless"})
+    return TranslatedSource(section | {"ddl": ddl} | keyless, {"until": "caught-up"} if ends else {})
+
+
+ACTIONS = SyncActions(
+    tables="MySQL or MariaDB tables",
+    database="a MySQL or MariaDB database",
+    flags=(
+        Flag(
+            "mysql-conf",
+            "option of the MySQL source: hostname, username, database-name, ...; may be repeated",
+            "pairs",
+            "K=V",
+        ),
+        Flag(
+            "on-truncate",
+            "TRUNCATE at the source: ignore, or delete-all to empty the table (default: ignore)",
+            metavar="POLICY",
+        ),
+        Flag(
+            "on-drop",
+            (
+                "a source table that is dropped, replaced or renamed to an excluded name: ignore, or delete-all to "
+                "empty the table (default: ignore)"
+            ),
+            metavar="POLICY",
+        ),
+        Flag(
+            "on-rename-column",
+            "a renamed column at the source: add a new column, or rename the column with its values (default: add)",
+        ),
+        *REREAD,
+        INCLUDE_KEYLESS,
+    ),
+    translate=_translate,
+    example="--mysql-conf hostname=db --mysql-conf username=cdc --mysql-conf password='${MYSQL_PASSWORD}'"
+    " --mysql-conf database-name=shop",
+    table_example="--mysql-conf table-name=orders",
+)
+
+_APART = {"type", "name", "tables", "tables.exclude"}
+# Keys that Flink CDC's connector reads and Paimon's action does not; other keys express them here.
+_COMMENTS, _TINYINT, _CHANGES = "include-comments.enabled", "treat-tinyint1-as-boolean.enabled", "schema-change.enabled"
+_APPEND, _LISTED = "scan.read-changelog-as-append-only.enabled", "metadata.list"
+_ITS_OWN = {_COMMENTS, _TINYINT, _CHANGES, _APPEND, _LISTED}
+_NEEDED = dict.fromkeys((*_REQUIRED, "table-name"), "-")
+
+
+def flink_cdc_source(given: Mapping[str, Any]) -> TranslatedSource:
+    """Return the source of a Flink CDC file.
+
+    Raise ConfigError for settings that would change rows and have no counterpart here.
+    """
+    if _is(given, _APPEND, "true"):
+        raise ConfigError("converting updates and deletes to inserts is not supported", key=f"source.{_APPEND}")
+    conf = {key: str(value) for key, value in given.items() if key not in _APART | _ITS_OWN and value is not None}
+    if _is(given, _COMMENTS, "true"):
+        conf["debezium.include.schema.comments"] = "true"
+    for key in conf:
+        if _has_effect(key) is None:
+            log.warning("event=source_key_unknown key=%s", key)
+    known = {key: value for key, value in conf.items() if _has_effect(key)}
+    made = conf_section(_NEEDED | known, names_table=True)
+    # Placeholders are removed again, so that the model reports the missing key under its name in a pipeline file.
+    for key in _NEEDED.keys() - known.keys():
+        made.pop(key)
+    return TranslatedSource(
+        {**made, "tables": _listed(given.get("tables")), "tables.exclude": _listed(given.get("tables.exclude"))},
+        {"schema.change.behavior": "ignore"} if _is(given, _CHANGES, "false") else {},
+        {"type-mapping": ["tinyint1-not-bool"]} if _is(given, _TINYINT, "false") else {},
+        [key for key in conf if key not in known],
+    )
+
+
+def _is(given: Mapping[str, Any], key: str, value: str) -> bool:
+    return str(given.get(key, "")).strip().lower() == value
+
+
+def _listed(given: object) -> list[str]:
+    """Split names at commas, except at commas inside brackets."""
+    return [part.strip() for part in re.split(r",(?![^(\[{]*[)\]}])", str(given or "")) if part.strip()]

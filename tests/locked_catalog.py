@@ -38,6 +38,7 @@ class Metastore:
     wait_seconds: float = 10.0
     snapshots: list[tuple[str | None, int]] = field(default_factory=list)
     schemas: list[tuple[str | None, int]] = field(default_factory=list)
+    exclusive: list[str | None] = field(default_factory=list)
     files: int = 0
 
     @contextmanager
@@ -86,6 +87,13 @@ class LockedCommits(FileCommits):
             evolved = FileCommits.evolve_schema(self, store, changes, check)
             server.schemas.append((store.catalog_name, evolved.id))
             return evolved
+
+    @contextmanager
+    def exclusive(self, store: TableStore) -> Iterator[None]:
+        server = METASTORES[self.address]
+        with server.locked(store.paths.root):
+            server.exclusive.append(store.catalog_name)
+            yield
 
 
 class LockedCatalog(CatalogBackend):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from penstock.errors import CommitConflict, ConfigError, StoreError
@@ -87,7 +87,7 @@ class HiveCommits(FileCommits):
 
     def commit_snapshot(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
         """Create the snapshot's file."""
-        with self.locks.held(store.name, store.ambient) if self.locks else nullcontext():
+        with self.exclusive(store):
             return FileCommits.commit_snapshot(self, store, snapshot, entries)
 
     def evolve_schema(self, store: TableStore, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
@@ -100,12 +100,16 @@ class HiveCommits(FileCommits):
             check(schema)
             check_describable(schema)
 
-        with self.locks.held(store.name, store.ambient) if self.locks else nullcontext():
+        with self.exclusive(store):
             previous = store.schema()
             evolved = FileCommits.evolve_schema(self, store, changes, check_all)
             if store.paths.branch is None:
                 self._describe(store, previous, evolved)
             return evolved
+
+    def exclusive(self, store: TableStore) -> AbstractContextManager[None]:
+        """Hold the lock of the table, if commits are locked."""
+        return self.locks.held(store.name, store.ambient) if self.locks else nullcontext()
 
     def _describe(self, store: TableStore, previous: TableSchema, evolved: TableSchema) -> None:
         database, table = split_name(store.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from penstock.errors import CommitConflict, ConfigError, StoreError
@@ -115,3 +115,7 @@ class LockedCommits(FileCommits):
         """Create the file of the next schema version."""
         with self.locks.held(store.name, store.ambient):
             return FileCommits.evolve_schema(self, store, changes, check)
+
+    def exclusive(self, store: TableStore) -> AbstractContextManager[None]:
+        """Hold the lock of the table."""
+        return self.locks.held(store.name, store.ambient)

@@ -24,6 +24,11 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
     Its schemas are written last, and the newest of them at the very end. After a crash half way, call it again.
     """
     _check_name(store, name)
+    with store.commits.exclusive(store):
+        _create_branch(store, name, tag)
+
+
+def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
     found = tag_files(store).get(tag) if tag is not None else None
     newest = store.schema().id if found is None else found.snapshot.schema_id
     branch = store.schemas.on_branch(name)
@@ -64,10 +69,11 @@ def delete_branch(store: TableStore, name: str) -> None:
             table=store.name,
             hint="reset the option scan.fallback-branch first",
         )
-    if store.commits.versions is not None:
-        store.commits.versions.delete_branch(store, name)
-    else:
-        store.storage.delete_tree(branch_folder(store.paths.root, name))
+    with store.commits.exclusive(store):
+        if store.commits.versions is not None:
+            store.commits.versions.delete_branch(store, name)
+        else:
+            store.storage.delete_tree(branch_folder(store.paths.root, name))
 
 
 def branch_missing(store: TableStore, name: str) -> BranchMissing:
@@ -93,9 +99,14 @@ def fast_forward(store: TableStore, name: str) -> RollbackResult:
     if name not in branch_names(store):
         raise branch_missing(store, name)
     main, branch = store.on_branch(None), store.on_branch(name)
+    with main.commits.exclusive(main):
+        return _fast_forward(main, branch, name)
+
+
+def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackResult:
     ids = branch.snapshots.ids()
     if not ids:
-        raise ConfigError(f"branch {name!r} has no snapshot to fast-forward to", table=store.name)
+        raise ConfigError(f"branch {name!r} has no snapshot to fast-forward to", table=main.name)
     shared = _newest_shared(main, branch)
     undone = _undone(main, branch, shared, ids)
     if main.commits.versions is not None:

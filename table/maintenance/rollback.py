@@ -62,15 +62,17 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
 
     The data files of removed snapshots become orphans. Later ids are assigned again, so consumers that had read them
     are set back to the first of them. Snapshots are removed newest first, and readers see the newest that is left:
-    after a crash half way that is one in between; call it again. No job may write in the meantime.
+    after a crash half way that is one in between; call it again. No job may write in the meantime: a lock of the
+    catalog keeps single commits out, but a job may still build its next commit on a snapshot that is gone.
     """
-    snapshot = _found(store, target)
-    undone = _undone(store, snapshot)
-    if store.commits.versions is not None:
-        store.commits.versions.rollback_to(store, target)
-    else:
-        _delete_after(store, snapshot)
-    set_consumers_back(store, undone.consumers)
+    with store.commits.exclusive(store):
+        snapshot = _found(store, target)
+        undone = _undone(store, snapshot)
+        if store.commits.versions is not None:
+            store.commits.versions.rollback_to(store, target)
+        else:
+            _delete_after(store, snapshot)
+        set_consumers_back(store, undone.consumers)
     if undone:
         log.warning("rollback table=%s snapshot=%d %s", store.name, snapshot.id, undone)
     return snapshot

@@ -1,7 +1,8 @@
 """Expiry of snapshots.
 
 The order is: EARLIEST hint, snapshot file, then data. A reader sees a snapshot completely or not at all, and a crash
-leaves orphans behind, never a snapshot without its files.
+leaves orphans behind, never a snapshot without its files. Expiry needs no lock of the catalog: it creates no snapshot,
+and a commit whose base expired meanwhile is tried again, or refused with HistoryExpired.
 """
 
 from __future__ import annotations

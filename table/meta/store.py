@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -103,6 +104,13 @@ class TableCommits(Protocol):
         """Create the next schema version by applying the changes to the newest one, and return it; see `evolve`."""
         ...
 
+    def exclusive(self, store: TableStore) -> AbstractContextManager[None]:
+        """Keep other commits to the table out while rollbacks and changes of branches rewrite its metadata files.
+
+        Commits of snapshots and schemas must not be made inside: a lock need not be reentrant.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FileCommits:
@@ -123,6 +131,10 @@ class FileCommits:
         """Create the file of the next schema version."""
         has_snapshots = store.snapshots.latest_id() is not None
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check)
+
+    def exclusive(self, store: TableStore) -> AbstractContextManager[None]:
+        """Keep nobody out: without a lock, nothing but create-if-absent separates two writers."""
+        return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -183,6 +183,66 @@ def test_writers_lose_no_commit_on_a_store_that_overwrites(locked: CatalogSettin
     assert ids(table) == [first + number for first in (0, 100, 200) for number in range(10)]
     assert [snapshot for _, snapshot in server.snapshots] == list(range(1, 31))
     check_invariants(table)
+
+
+def test_rollbacks_and_changes_of_branches_hold_the_lock_of_the_catalog(
+    locked: CatalogSettings, server: Metastore
+) -> None:
+    table = orders(locked.open())
+    put(table, 1)
+    table.create_tag("t")
+    table.create_branch("b", "t")
+    put(locked.open().table("shop.orders$branch_b"), 2)
+    put(table, 3)
+    server.exclusive.clear()
+    table.create_branch("other")
+    table.rollback_to(1)
+    table.fast_forward("b")
+    table.delete_branch("other")
+    assert server.exclusive == ["shop.orders"] * 4
+    assert ids(table.refresh()) == [1, 2]
+    check_invariants(table.refresh())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.rollback_to(1),
+        lambda table: table.create_branch("other"),
+        lambda table: table.delete_branch("b"),
+        lambda table: table.fast_forward("b"),
+    ],
+    ids=["rollback", "create", "delete", "fast-forward"],
+)
+def test_a_change_of_versions_without_the_lock_changes_nothing(
+    locked: CatalogSettings, server: Metastore, change: Callable[[Table], object]
+) -> None:
+    table = orders(locked.open())
+    put(table, 1)
+    table.create_tag("t")
+    put(locked.open().table(f"{table.create_branch('b', 't').name}"), 2)
+    put(table, 3)
+    before = files_below(table.path)
+    server.wait_seconds = 0.01
+    with server.locked(table.path), pytest.raises(CommitConflict, match="locked by another writer"):
+        change(table)
+    assert files_below(table.path) == before
+
+
+def files_below(folder: str) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def test_expiry_waits_for_no_lock(locked: CatalogSettings, server: Metastore) -> None:
+    """As in Java: expiry creates no snapshot file, and a commit whose base has expired is tried again."""
+    table = orders(locked.open())
+    for number in range(3):
+        put(table, number)
+    server.wait_seconds = 0.01
+    with server.locked(table.path):
+        table.expire_snapshots(retain_max=1, retain_min=1)
+    assert [snapshot.id for snapshot in table.refresh().snapshots] == [3]
+    check_invariants(table.refresh())
 
 
 def test_a_lock_that_is_not_obtained_commits_nothing(locked: CatalogSettings, server: Metastore) -> None:

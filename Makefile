@@ -52,6 +52,20 @@ interop: prepare ## ours against Java Paimon and pypaimon, both ways
 chaos: prepare ## processes killed, networks cut
 	@$(PY) -m pytest -q tests/chaos
 
+# Sizes of the long runs. `make nightly NIGHTLY="--stories 2000 --kills 10"` runs a smaller night.
+NIGHTLY ?=
+MUTANTS ?=
+MINUTES ?= 60
+
+mutants: env ## planted faults, each of which a story or a test must notice
+	@$(PY) -m tests.mutants --jobs $(JOBS) $(MUTANTS)
+
+nightly: prepare ## 200,000 stories, 500 kills, an hour of fuzz, all mutants; continues where it was stopped
+	@$(PY) -m tests.nightly --jobs $(JOBS) $(NIGHTLY)
+
+soak: prepare ## a pipeline under load for MINUTES, with workers killed: memory, files and handles stay flat
+	@PENSTOCK_SOAK_MINUTES=$(MINUTES) $(PY) -m pytest -q tests/chaos/test_soak.py
+
 demo: env ## a small shop's changes through a pipeline into tables, on this machine alone
 	@PYTHONPATH=.build $(PY) -W ignore -m penstock.pipelines.commands.main demo
 
@@ -68,4 +82,4 @@ clean: ## remove what builds and tests leave behind; keep .venv and .cache
 	rm -rf .build dist .hypothesis spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -not -path './.venv/*' -not -path './.cache/*' -prune -exec rm -rf {} +
 
-.PHONY: bench chaos check clean coverage demo docs env format help interop lock prepare test
+.PHONY: bench chaos check clean coverage demo docs env format help interop lock mutants nightly prepare soak test

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +25,24 @@ _VALUES: tuple[Any, ...] = (
 
 
 def seeds(request: pytest.FixtureRequest, quick: int, night: int) -> Iterator[random.Random]:
-    """Generators of chance: the same ones in every quick run, other ones each night."""
+    """Generators of chance: the same ones in every quick run, other ones each night.
+
+    PENSTOCK_FUZZ_SECONDS=N makes a test at night last so long, instead of a fixed number of inputs. With
+    PENSTOCK_FUZZ_LOG the number of inputs is added to that file, as a line of JSON.
+    """
     at_night = bool(request.config.getoption("--night"))
     base = int(time.time()) * 1_000_003 if at_night else 0
-    for number in range(night if at_night else quick):
-        yield random.Random(base + number)  # tests want chance that can be repeated
+    seconds, log = float(os.environ.get("PENSTOCK_FUZZ_SECONDS", "0")), os.environ.get("PENSTOCK_FUZZ_LOG")
+    deadline = time.monotonic() + seconds if at_night and seconds else None
+    count = 0
+    try:
+        while (count < (night if at_night else quick)) if deadline is None else (time.monotonic() < deadline):
+            yield random.Random(base + count)  # tests want chance that can be repeated
+            count += 1
+    finally:
+        if log:
+            with Path(log).open("a") as file:
+                file.write(json.dumps({"test": request.node.nodeid, "first": base, "inputs": count}) + "\n")
 
 
 def changed(data: bytes, chance: random.Random, most: int = 3) -> bytes:

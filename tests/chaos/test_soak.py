@@ -1,0 +1,98 @@
+"""A pipeline that runs for long under a mixed load, while its workers are killed: nothing that it holds may grow.
+
+PENSTOCK_SOAK_MINUTES=N sets how long (one minute by default), PENSTOCK_SOAK_KILL_SECONDS=S how often a worker is
+killed, and PENSTOCK_SOAK_LOG=FILE keeps the samples, a line of JSON each. `make soak MINUTES=60` runs it alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.bank import Bank, end, python_workers
+from tests.chaos.driver import session_of
+from tests.integration.kafka.conftest import Broker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(200_000)]
+
+MINUTES = float(os.environ.get("PENSTOCK_SOAK_MINUTES", "1"))
+KILL_SECONDS = float(os.environ.get("PENSTOCK_SOAK_KILL_SECONDS", "20" if MINUTES < 10 else "300"))
+LOG = os.environ.get("PENSTOCK_SOAK_LOG")
+EVENTS = 60  # per second of the load
+# The JVM's heap grows towards its limit in the first minutes; only later growth is a leak. A short run cannot
+# distinguish the two, so it allows what a heap may still take.
+GROWTH = 1.02 if MINUTES >= 60 else 1.2 if MINUTES >= 10 else 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the driver, its workers and the warehouse hold: bytes of memory, open files, snapshots and files."""
+
+    seconds: float
+    rss: int
+    handles: int
+    files: int
+    snapshots: int
+
+
+def sample(leader: int, warehouse: Path, began: float) -> Sample:
+    rss = handles = 0
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and session_of(int(entry.name)) == leader:
+                rss += int((entry / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+                handles += len(list((entry / "fd").iterdir()))
+        except (ProcessLookupError, FileNotFoundError, PermissionError):
+            continue
+    files = [path for path in warehouse.rglob("*") if path.is_file()]
+    snapshots = sum(path.name.startswith("snapshot-") for path in files)
+    return Sample(time.monotonic() - began, rss, handles, len(files), snapshots)
+
+
+def test_a_long_run_with_killed_workers_holds_no_more_at_its_end(broker: Broker, tmp_path: Path) -> None:
+    bank = Bank(broker, tmp_path)
+    bank.send(300)
+    driver, samples, killed = bank.start(), [], 0
+    try:
+        bank.wait_until(lambda: bank.has_snapshot(1) or driver.poll() is not None)
+        began = last_kill = time.monotonic()
+        while time.monotonic() - began < MINUTES * 60:
+            bank.send(EVENTS)
+            time.sleep(1)
+            assert driver.poll() is None, bank.log()
+            if time.monotonic() - last_kill > KILL_SECONDS:
+                last_kill = time.monotonic()
+                for worker in python_workers(driver.pid)[:1]:
+                    os.kill(worker, signal.SIGKILL)
+                    killed += 1
+                bank.check_sound()
+            samples.append(sample(driver.pid, tmp_path / "warehouse", began))
+            if LOG:
+                with Path(LOG).open("a") as file:
+                    file.write(json.dumps({**asdict(samples[-1]), "killed": killed}) + "\n")
+    finally:
+        end(driver)
+    assert bank.run() == 0, bank.log()
+    bank.check_whole()
+    assert killed or MINUTES * 60 <= KILL_SECONDS, "no worker was found that could be killed"
+    for name, factor in {"rss": GROWTH, "handles": 1.5, "files": 1.5, "snapshots": 1.5}.items():
+        before, after = (middle([getattr(one, name) for one in part]) for part in thirds(samples))
+        assert after <= before * factor, f"{name} grew from {before:,.0f} to {after:,.0f}"
+
+
+def thirds(samples: list[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """Return the second third and the last one: the first is the time in which caches fill."""
+    third = len(samples) // 3
+    assert third, "the run was too short to compare its parts"
+    return samples[third : 2 * third], samples[-third:]
+
+
+def middle(values: list[int]) -> float:
+    """Return the median: one sample beside a garbage collection or a compaction says nothing."""
+    return float(sorted(values)[len(values) // 2])

@@ -1,0 +1,208 @@
+"""The run of a night: random stories, kills, fuzzing and mutants, in sizes that options set.
+
+    python -m tests.nightly                                    # `make nightly`: hours
+    python -m tests.nightly --stories 2000 --kills 3 --fuzz-minutes 2 --parts stories,fuzz
+
+The run can be stopped at any time. Called again with the same folder, it continues: what is in `log.jsonl` is not done
+again. `summary.json` has the figures of all that was done, and the exit code is 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+CHUNK = 500  # stories per process
+ROUNDS = 25  # random kills per process
+_PLAYED = re.compile(r"^(\d+) stories, (\d+) failed", re.MULTILINE)
+_FAILED_SEED = re.compile(r"^seed (\d+), step", re.MULTILINE)
+_ENDED = re.compile(r"(?:(\d+) failed)?(?:, )?(?:(\d+) passed)?[^\n]* in [\d.:]+")
+
+# The fuzz tests that go on with new inputs until their time is over.
+_TIMED = ("test_a_changed", "test_a_damaged", "test_any_request", "test_changed")
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the night that is done or not done, with a name that is the same in every run of it."""
+
+    part: str
+    name: str
+    run: Callable[[], Result]
+
+
+class Night:
+    """The night's folder: `log.jsonl` has a line for each piece that is done."""
+
+    def __init__(self, folder: Path, jobs: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.jobs, self._log = folder, jobs, folder / "log.jsonl"
+
+    def done(self) -> dict[str, Result]:
+        if not self._log.exists():
+            return {}
+        found = [json.loads(line) for line in self._log.read_text(encoding="utf-8").splitlines()]
+        return {f"{one['part']} {one['name']}": one for one in found}
+
+    def run(self, pieces: list[Piece], *, jobs: int) -> None:
+        left = [piece for piece in pieces if f"{piece.part} {piece.name}" not in self.done()]
+        with ThreadPoolExecutor(jobs) as pool:
+            for piece, (seconds, result) in zip(left, pool.map(self._timed, left), strict=True):
+                line = {"part": piece.part, "name": piece.name, "seconds": round(seconds), **result}
+                with self._log.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+                print(json.dumps(line), flush=True)
+                self.summarize()
+
+    @staticmethod
+    def _timed(piece: Piece) -> tuple[float, Result]:
+        started = time.monotonic()
+        result = piece.run()
+        return time.monotonic() - started, result
+
+    def summarize(self) -> Result:
+        """Write the sums of all that was done to `summary.json`, and return them."""
+        parts: dict[str, Result] = {}
+        for one in self.done().values():
+            part = parts.setdefault(one["part"], {"pieces": 0, "seconds": 0, "failed": 0, "failures": []})
+            part["pieces"] += 1
+            for name, value in one.items():
+                if isinstance(value, int):
+                    part[name] = part.get(name, 0) + value
+            part["failures"] += one.get("failures", [])
+        (self.folder / "summary.json").write_text(json.dumps(parts, indent=2) + "\n", encoding="utf-8")
+        return parts
+
+
+def python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", *words],
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def stories(first: int, count: int) -> Iterator[Piece]:
+    """Yield the pieces in which these seeds are played."""
+
+    def play(start: int, number: int) -> Result:
+        ran = python("-m", "tests.stories", str(start), str(number))
+        found = _PLAYED.search(ran.stdout)
+        if found is None:
+            return {"stories": 0, "failed": 1, "failures": [f"seeds from {start} on: {ran.stdout[-2000:]}"]}
+        seeds = _FAILED_SEED.findall(ran.stdout)
+        return {"stories": int(found[1]), "failed": int(found[2]), "failures": [f"seed {seed}" for seed in seeds]}
+
+    for start in range(first, first + count, CHUNK):
+        number = min(CHUNK, first + count - start)
+        yield Piece("stories", f"{start} {number}", lambda start=start, number=number: play(start, number))  # type: ignore[misc]
+
+
+def tests(*words: str, **environment: str) -> Result:
+    """Run pytest, and return what it counts at its end."""
+    ran = python("-m", "pytest", "-q", "-p", "no:xdist", "--timeout", "36000", *words, **environment)
+    lines = [line for line in ran.stdout.splitlines() if _ENDED.fullmatch(line.strip("= "))]
+    ended = _ENDED.fullmatch(lines[-1].strip("= ")) if lines else None
+    failures = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if ran.returncode and not failures:
+        failures = [ran.stdout[-2000:]]
+    return {"passed": int((ended and ended[2]) or 0), "failed": len(failures), "failures": failures}
+
+
+def kills(rounds: int) -> Iterator[Piece]:
+    """Yield the pieces with this number of random kills, each after kills at all named points."""
+    for start in range(0, rounds, ROUNDS):
+        number = min(ROUNDS, rounds - start)
+        yield Piece("kills", f"{start} {number}", lambda start=start, number=number: killed(start, number))  # type: ignore[misc]
+
+
+def killed(start: int, rounds: int) -> Result:
+    test = "test_a_driver_killed_at_every_named_point_and_at_random_loses_and_doubles_nothing"
+    environment = {"PENSTOCK_CHAOS_ROUNDS": str(rounds), "PENSTOCK_CHAOS_SEED": str(start)}
+    return {"kills": rounds, **tests(f"tests/chaos/test_kills.py::{test}", **environment)}
+
+
+def fuzz(folder: Path, minutes: float) -> Iterator[Piece]:
+    """Yield the fuzz tests of one file each; together they last this long."""
+    listed = python("-m", "pytest", "--collect-only", "-q", "tests/fuzz").stdout.splitlines()
+    names = [line.partition("::") for line in listed if "::" in line]
+    timed = [file for file, _, test in names if test.startswith(_TIMED)]
+    seconds = minutes * 60 / max(len(timed), 1)
+    for file in sorted({file for file, _, _ in names}):
+        yield Piece("fuzz", file, lambda file=file: fuzzed(folder, file, seconds))  # type: ignore[misc]
+
+
+def fuzzed(folder: Path, file: str, seconds: float) -> Result:
+    log = folder / f"fuzz-{Path(file).stem}.jsonl"
+    log.unlink(missing_ok=True)
+    result = tests(file, "--night", PENSTOCK_FUZZ_SECONDS=str(seconds), PENSTOCK_FUZZ_LOG=str(log))
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return {"inputs": sum(json.loads(line)["inputs"] for line in lines), **result}
+
+
+def planted(seeds: int, minutes: float, jobs: int) -> Iterator[Piece]:
+    """Yield the run of all mutants."""
+
+    def run() -> Result:
+        ran = python("-m", "tests.mutants", "--seeds", str(seeds), "--minutes", str(minutes), "--jobs", str(jobs))
+        survived = [line for line in ran.stdout.splitlines() if line.startswith("survived: ")]
+        rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")]
+        if ran.returncode and not survived:
+            survived = [ran.stdout[-2000:]]
+        return {"mutants": len(rows) - 1, "failed": len(survived), "failures": survived, "table": rows}
+
+    yield Piece("mutants", f"{seeds}", run)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.nightly")
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / ".build/nightly", help="log and summary; what is in the log is done"
+    )
+    parser.add_argument("--parts", default="stories,kills,fuzz,mutants")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of stories and mutants")
+    parser.add_argument("--first-seed", type=int, default=1_000_000)
+    parser.add_argument("--stories", type=int, default=200_000)
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--fuzz-minutes", type=float, default=60)
+    parser.add_argument("--mutant-seeds", type=int, default=5000)
+    parser.add_argument("--mutant-minutes", type=float, default=30)
+    given = parser.parse_args()
+    night = Night(given.folder, given.jobs)
+    pieces: dict[str, Callable[[], Iterator[Piece]]] = {
+        "stories": lambda: stories(given.first_seed, given.stories),
+        "kills": lambda: kills(given.kills),
+        "fuzz": lambda: fuzz(given.folder, given.fuzz_minutes),
+        "mutants": lambda: planted(given.mutant_seeds, given.mutant_minutes, given.jobs),
+    }
+    for part in given.parts.split(","):
+        night.run(list(pieces[part]()), jobs=given.jobs if part == "stories" else 1)
+    summary = night.summarize()
+    print(
+        json.dumps(
+            {part: {name: value for name, value in one.items() if name != "failures"} for part, one in summary.items()},
+            indent=2,
+        )
+    )
+    return 1 if any(one["failed"] for one in summary.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""A night that was stopped continues: what is done is not done again, and the summary counts it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.nightly import Night, Piece, Result, stories
+
+
+def test_a_night_that_was_stopped_continues(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    def piece(name: str, result: Result) -> Piece:
+        return Piece("stories", name, lambda: ran.append(name) or result)
+
+    first = [piece("0 500", {"stories": 500, "failed": 0, "failures": []})]
+    second = [piece("500 500", {"stories": 500, "failed": 1, "failures": ["seed 777"]})]
+    Night(tmp_path, 1).run(first, jobs=1)
+    Night(tmp_path, 1).run(first + second, jobs=1)
+    assert ran == ["0 500", "500 500"]
+    summary = json.loads((tmp_path / "summary.json").read_text())["stories"]
+    assert (summary["pieces"], summary["stories"], summary["failed"]) == (2, 1000, 1)
+    assert summary["failures"] == ["seed 777"]
+
+
+def test_the_seeds_of_a_night_are_cut_into_pieces_without_gap() -> None:
+    assert [piece.name for piece in stories(1_000_000, 1200)] == ["1000000 500", "1000500 500", "1001000 200"]

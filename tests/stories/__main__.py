@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.simulation.store import sometimes
+from tests.simulation.story import Story
 from tests.stories.performance import Performance, StoryFailed
 from tests.stories.plot import story_of
 from tests.stories.shrink import faults_of, shrunk
@@ -22,17 +23,25 @@ def main() -> int:
     parser.add_argument("count", type=int, nargs="?", default=100)
     parser.add_argument("--shrink", type=int, metavar="SEED", help="find a shorter story that fails in the same way")
     parser.add_argument("--no-faults", action="store_true", help="play on a store that never fails")
+    parser.add_argument("--with", dest="words", default="", metavar="WORDS", help="only stories that contain all words")
+    parser.add_argument("--stop", action="store_true", help="stop at the first story that fails")
     arguments = parser.parse_args()
     if arguments.shrink is not None:
         return shrink_one(arguments.shrink)
-    started, causes = time.process_time(), Counter()
+    started, causes, played = time.process_time(), Counter[str](), 0
     for seed in range(arguments.first, arguments.first + arguments.count):
-        failure = play(seed, faults=not arguments.no_faults)
+        story = story_of(seed)
+        if not all(word in str(story) for word in arguments.words.split()):
+            continue
+        failure = play(story, faults=not arguments.no_faults)
+        played += 1
         if failure is not None:
             causes[failure.cause] += 1
             print(failure, flush=True)
+            if arguments.stop:
+                break
     seconds = time.process_time() - started
-    print(f"{arguments.count} stories, {causes.total()} failed, {arguments.count / seconds * 3600:,.0f} an hour of CPU")
+    print(f"{played} stories, {causes.total()} failed, {played / seconds * 3600:,.0f} an hour of CPU")
     for cause, number in causes.most_common():
         print(f"  {number:5} {cause}")
     return 1 if causes else 0
@@ -45,10 +54,9 @@ def shrink_one(seed: int) -> int:
     return 0
 
 
-def play(seed: int, *, faults: bool = True) -> StoryFailed | None:
-    story = story_of(seed)
+def play(story: Story, *, faults: bool = True) -> StoryFailed | None:
     try:
-        Performance(story, faults_of(seed) if faults else sometimes(0, seed)).run()
+        Performance(story, faults_of(story.seed) if faults else sometimes(0, story.seed)).run()
     except StoryFailed as failure:
         return failure
     return None

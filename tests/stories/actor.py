@@ -6,6 +6,7 @@ import random
 import uuid
 from collections.abc import Callable
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import CommitConflict, ConfigError
@@ -24,7 +25,7 @@ from tests.golden.rows import arrow_changes
 from tests.simulation.playing import PATH
 from tests.simulation.store import Died, Disk, Fault, Faults, Operation, SimStore
 from tests.simulation.story import Step
-from tests.simulation.tellers import Ours
+from tests.simulation.tellers import Ours, schema_change
 
 ATTEMPTS = 8
 IsDone = Callable[[Step], bool]
@@ -64,7 +65,8 @@ def listing_all(faults: Faults) -> Faults:
 class Actor:
     """A process.
 
-    `users` are the commit users under which it may have committed; `refused` is the conflict that ended its step.
+    `users` are the commit users under which it may have committed; `refused` is the conflict that ended its step, and
+    `read` the rows that its step read.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Actor:
     ) -> None:
         self.name, self.users = name, {name}
         self.refused: Exception | None = None
+        self.read: pa.Table | None = None
         self._new_process = lambda: SimStore(disk, faults, len(log), log, turn)
         self._store = self._new_process()
         self._ambient = ambient(disk, seed, self.users.add)
@@ -124,7 +127,13 @@ class Actor:
                 rollback_to(self.open(), step["target"])
             case "orphans":
                 self._store.faults = listing_all(self._store.faults)
-                remove_orphans(self.open(), older_than=self._ambient.now_millis() + 1)
+                remove_orphans(self.open(), older_than=self._ambient.now_millis() + step.get("millis", 1))
+            case "read":
+                self.read = Table(self.open()).scan().to_arrow()
+            case "alter":
+                self.open(step.get("branch")).evolve(
+                    [schema_change(change) for change in step["changes"]], check_usable
+                )
             case "manifests":
                 compact_manifests(self.open())
             case "write" if "overwrite" in step:

@@ -7,13 +7,16 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
+from penstock.errors import CommitConflict
 from penstock.table.handle import Table
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot, parse_snapshot
 from penstock.table.meta.store import TableMissing, TableStore
-from tests.golden.relations import difference
+from tests.golden.relations import Relation, difference
 from tests.invariants import check_invariants
 from tests.simulation.playing import PATH, is_visible
 from tests.simulation.store import MUTATIONS, Disk, Faults, Operation, SimStore, never
@@ -23,6 +26,7 @@ from tests.stories.actor import Actor, ambient
 from tests.stories.shelf import Line, TableModel
 
 DAY = 86_400_000
+WEEK = 7 * DAY
 
 
 class Chronicle(Disk):
@@ -52,6 +56,7 @@ class Performance:
         self.lines: dict[str | None, Line] = {None: Line(TableModel(story))}
         self.steps_done: list[str] = []
         self._last_write: tuple[Step, int] | None = None
+        self._replay_is_known_until = 0  # expiry keeps the last snapshot of a commit user for a week
         self._actors = 0
         create_ours(story, SimStore(self.disk), PATH, ambient(self.disk, f"{story.seed} creator"))
 
@@ -104,7 +109,7 @@ class Performance:
             return None
         match step["op"]:
             case "write":
-                return {**step, "rows": fitted(step, line.now)}
+                return {**step, "rows": with_rows_to_retract(fitted(step, line.now), line.now)}
             case "again":
                 return step if self._last_write else None
             case "meanwhile":
@@ -146,7 +151,7 @@ class Performance:
         return buckets < 1 or all(entry.total_buckets == buckets for entry in live_entries(store, snapshot))
 
     def _can_alter(self, step: Step) -> bool:
-        names = self.lines[None].now.names
+        names = self.lines[step.get("branch")].now.names
         return all((change["name"] in names) == (change["kind"] != "add") for change in step["changes"])
 
     def _play(self, step: Step, number: int) -> None:
@@ -161,14 +166,17 @@ class Performance:
                 first = self._sound(step["name"]).snapshots.earliest_id()
                 assert first is not None
                 self._actor("main", number).perform(step, number, self._is_done)
+                self._replay_is_known_until = 0
                 self.lines[None].fast_forwarded(self.lines[step["name"]], first)
             case _:
                 actor = self._actor("main", number)
                 actor.perform(bare(step), number, self._is_done)
+                assert not isinstance(actor.refused, CommitConflict), f"refused, although alone: {actor.refused}"
                 self._learn(step.get("branch") if step["op"] != "branch" else None, [(actor, step)])
                 self._learn_names(step)
                 if step["op"] == "write" and "branch" not in step:
                     self._last_write = (step, number)
+                    self._replay_is_known_until = self.disk.clock() + WEEK if actor.refused is None else 0
 
     def _play_again(self) -> None:
         """Repeat the last commit. It must not commit again as long as its first snapshot exists."""
@@ -176,7 +184,9 @@ class Performance:
         step, number = self._last_write
         found = Table(self._sound(None)).snapshots
         stands = any(one.commit_user == "main" and one.commit_identifier == number for one in found)
-        again = {**step, "rows": fitted(step, self.lines[None].now)}
+        stands = stands or self.disk.clock() < self._replay_is_known_until
+        now = self.lines[None].now
+        again = {**step, "rows": with_rows_to_retract(fitted(step, now), now)}
         actor = self._actor("main", number)
         actor.perform(bare(again), number, self._is_done)
         kinds = {one.commit_kind for one in self.disk.created(self._sound(None).paths.snapshot_folder)}
@@ -189,10 +199,13 @@ class Performance:
         The other process acts when the first is about to list or change something for the n-th time.
         """
         first, other = step["step"], step["other"]
+        if first is not None and first["op"] == "orphans":
+            first = {**first, "millis": DAY}  # also files that the other process writes meanwhile are old enough
+        before = self.lines[None].now.relation() if self._is_shown(None) else None
         count, actors = 0, []
 
         def act() -> None:
-            actor = self._actor("other", number)
+            actor = self._actor("main" if step.get("twins") else "other", number)
             actor.perform(bare(other), number, self._is_done)
             actors.append((actor, other))
 
@@ -209,7 +222,21 @@ class Performance:
             actor.perform(bare(first), number, self._is_done)
         if len(actors) < 2 and other is not None:
             act()
+        if step.get("twins"):  # one of them commits, and the other finds that out or is refused
+            actors = [next((pair for pair in actors if pair[0].refused is None), actors[0])]
+            assert actors[0][0].refused is None, f"both drivers were refused: {actors[0][0].refused}"
         self._learn(None, actors)
+        for actor, _ in actors:
+            if actor.read is not None and before is not None:
+                self._check_read(actor.read, before)
+
+    def _check_read(self, rows: pa.Table, before: Relation) -> None:
+        """Check that rows read while another process acted are those of one snapshot."""
+        made = [one.id for one in self.disk.created(self._sound(None).paths.snapshot_folder)]
+        known = self.lines[None].visible
+        if all(number in known for number in made):
+            wrong = [difference(relation, rows) for relation in (before, *(known[number] for number in made))]
+            assert None in wrong, f"rows read meanwhile are those of no snapshot: {wrong[0]}"
 
     def _actor(self, name: str, number: int, turn: Any = lambda _: None) -> Actor:
         self._actors += 1  # every process draws different names
@@ -277,6 +304,7 @@ class Performance:
             case "branch":
                 self.lines[step["name"]] = line.branched(step["tag"])
             case "rollback":
+                self._replay_is_known_until = 0
                 target = step["target"]
                 number = line.tags[target] if isinstance(target, str) else target
                 model = line.tagged[target] if isinstance(target, str) else line.models[target]
@@ -348,6 +376,21 @@ def fitted(step: Step, model: TableModel) -> list[list[Any]]:
         row = dict(zip(given, cells, strict=True))
         rows.append([kind, *(row.get(name) for name in model.names)])
     return rows
+
+
+def with_rows_to_retract(rows: list[list[Any]], model: TableModel) -> list[list[Any]]:
+    """Return the rows with +I in place of a retract whose key an aggregation does not have.
+
+    Such a row is invisible until another one follows, unless a compaction has dropped it by then.
+    """
+    if model.options.get("merge-engine") != "aggregation":
+        return rows
+    keys, fitting = set(model.rows), []
+    for kind, *cells in rows:
+        key = model.key_of(cells)
+        fitting.append([kind if key in keys else "+I", *cells])
+        keys.add(key)
+    return fitting
 
 
 def shown(table: Table, snapshot: Snapshot) -> bool:

@@ -14,6 +14,8 @@ PARTITIONS = ("a", "q/r", "%2e%2e", "it's")
 ENGINES = ("deduplicate", "deduplicate", "partial-update", "aggregation", "first-row")
 PRODUCERS = ("none", "none", "input", "lookup", "full-compaction")
 SUMS = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "fields.v.aggregate-function": "max"}
+# Aggregates that take -U and -D rows; those of added columns would not.
+RETRACTS = {**SUMS, "fields.v.ignore-retract": "true"}
 # Options that change when and how files are written, but never what a reader sees: (key, values).
 SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("file.format", ("parquet", "orc", "avro")),
@@ -57,6 +59,10 @@ class Plot:
         keyed = self.story.primary_keys and self.engine == "deduplicate"
         return bool(keyed) and "sequence.field" not in self.story.options
 
+    @property
+    def retracts(self) -> bool:
+        return "fields.v.ignore-retract" in self.story.options
+
     # steps
 
     def step(self) -> Step:
@@ -86,12 +92,16 @@ class Plot:
             weights["drop_partition"] = 3
         if self.kind == "fixed" and self.story.primary_keys:
             weights["rescale"] = 2
+        if self.retracts:
+            del weights["alter"]
         return weights
 
     def _rows(self, *, partition: str | None = None, kinds: bool = True) -> list[list[Any]]:
-        rows = []
+        rows, chosen = [], ("+I",)
+        if kinds and (self.deletes or self.retracts):
+            chosen = ("+I", "+I", "+U", "-D") if self.deletes else ("+I", "+I", "+U", "-U", "-D")
         for _ in range(self.draw.choice((1, 2, 3, 6, 12))):
-            kind = self.draw.choice(("+I", "+I", "+U", "-D")) if self.deletes and kinds else "+I"
+            kind = self.draw.choice(chosen)
             rows.append([kind, *(self._cell(name, partition) for name in self.columns)])
         return rows
 
@@ -121,12 +131,22 @@ class Plot:
         return {"op": "compact", "full": self.draw.random() < 0.6, **self._line()}
 
     def _meanwhile(self) -> Step:
-        """One step begins, and at one of its storage operations another process performs another step completely."""
+        """One step begins, and at one of its storage operations another process performs another step completely.
+
+        Or it performs the same step, with the same commit identifier, as a second driver of the job would.
+        """
+        if self.draw.random() < 0.1:
+            write = {key: value for key, value in as_adds(self._write()).items() if key != "branch"}
+            return {"op": "meanwhile", "step": write, "at": self.draw.randrange(1, 16), "other": write, "twins": True}
         steps = (self._write, self._write, self._compact, self._compact, self._delete, self._overwrite, self._expire)
         first, other = (
             {key: value for key, value in self.draw.choice(some)().items() if key != "branch"}
-            for some in (steps[:6], steps)
+            for some in ((*steps[:6], self._read, self._orphans), steps)
         )
+        if first["op"] == "orphans" and other["op"] == "expire":
+            other = {key: value for key, value in self._write().items() if key != "branch"}
+        if self.retracts:  # the other process may remove the row that would be retracted
+            first, other = as_adds(first), as_adds(other)
         if first["op"] == "delete" and other["op"] == "write":
             # Which of the other's rows the delete sees would depend on the operation at which the other acts.
             first, other = other, first
@@ -159,8 +179,10 @@ class Plot:
         choice = self.draw.choice(("add", "add", "drop", "rename"))
         if choice == "add" or not extra:
             self.added += 1
-            self.columns.append(f"x{self.added}")
-            return {"op": "alter", "changes": [{"kind": "add", "name": f"x{self.added}", "type": "STRING"}]}
+            line = self._line()
+            if not line:  # rows for a branch are fitted to its columns
+                self.columns.append(f"x{self.added}")
+            return {"op": "alter", "changes": [{"kind": "add", "name": f"x{self.added}", "type": "STRING"}], **line}
         name = self.draw.choice(extra)
         if choice == "drop":
             self.columns.remove(name)
@@ -171,6 +193,9 @@ class Plot:
 
     def _orphans(self) -> Step:
         return {"op": "orphans"}
+
+    def _read(self) -> Step:
+        return {"op": "read"}
 
     def _manifests(self) -> Step:
         return {"op": "manifests"}
@@ -203,6 +228,10 @@ class Plot:
 
     def _rescale(self) -> Step:
         return {"op": "rescale", "buckets": self.draw.choice((1, 2, 3))}
+
+
+def as_adds(step: Step) -> Step:
+    return {**step, "rows": [["+I", *cells] for _, *cells in step["rows"]]} if "rows" in step else step
 
 
 def story_of(seed: int) -> Story:
@@ -266,7 +295,7 @@ def _options(draw: random.Random, kind: str) -> dict[str, str]:
 def _add_engine(draw: random.Random, options: dict[str, str]) -> None:
     engine = draw.choice(ENGINES)
     if engine == "aggregation":
-        options.update(SUMS)
+        options.update(draw.choice((SUMS, RETRACTS)))
     elif engine != "deduplicate":
         options["merge-engine"] = engine
     elif draw.random() < 0.15:

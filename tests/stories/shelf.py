@@ -37,6 +37,20 @@ class TableModel(Model):
     def partition_of(self, row: Row) -> tuple[Any, ...]:
         return tuple(row[self.names.index(name)] for name in self._partition_names)
 
+    def apply(self, changes: Sequence[Sequence[Any]]) -> None:
+        if self._engine == "aggregation":
+            changes = [["+I", *(self._negated(row) if kind in {"-U", "-D"} else row)] for kind, *row in changes]
+        super().apply(changes)
+
+    def _negated(self, row: Row) -> Row:
+        """Return a row that takes back what this one added: sums are negative, other aggregates ignore it."""
+        return [self._negative(name, cell) for name, cell in zip(self.names, row, strict=True)]
+
+    def _negative(self, name: str, cell: Any) -> Any:
+        if name in self._key_names:
+            return cell
+        return -cell if self.options.get(f"fields.{name}.aggregate-function") == "sum" and cell is not None else None
+
     def _retract(self, kind: str, key: Key) -> None:
         if self.options.get("ignore-delete") != "true":
             super()._retract(kind, key)

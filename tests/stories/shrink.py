@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.simulation.store import Fault, Faults, sometimes
+from tests.simulation.store import Fault, Faults, Operation, never
 from tests.simulation.story import Story
 from tests.stories.performance import Performance, StoryFailed
 
-RATE = 0.003
+RATE, RATE_OF_CREATES = 0.003, 0.03
+FAULTS = tuple(Fault)
 
 
 def faults_of(seed: int) -> Faults:
-    """Return the faults of a story: every second story has a store that fails now and then."""
-    return sometimes(RATE if seed % 2 else 0.0, seed, tuple(Fault))
+    """Return the faults of a story: every second story has a store that fails now and then.
+
+    Creates fail more often, because whether a commit took effect depends on them.
+    """
+    if seed % 2 == 0:
+        return never
+    draw = random.Random(seed)
+
+    def fault_of(operation: Operation) -> Fault | None:
+        rate = RATE_OF_CREATES if operation.name == "create" else RATE
+        return draw.choice(FAULTS) if draw.random() < rate else None
+
+    return fault_of
 
 
 def failure_of(story: Story) -> StoryFailed | None:

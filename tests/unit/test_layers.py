@@ -162,6 +162,8 @@ CROSSING = {
     "test_notebook.py": "the notebook of the documentation",
     "test_relations.py": "tests/golden/relations.py",
     "test_shop_stream.py": "the shop of benchmarks and demo",
+    "test_mutants.py": "tests/mutants/",
+    "test_nightly.py": "tests/nightly.py",
     "test_sim_store.py": "tests/simulation/store.py",
     "test_strategies.py": "tests/strategies.py",
     "test_wheel.py": "the wheel",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import SchemaConflict
 from penstock.formats.change import SourceField, SourceSchema
-from penstock.schema_evolution.policy import ADD_COLUMN, ALTER_TYPE, SchemaPolicy
+from penstock.schema_evolution.policy import DeclaredColumn, Drift, SchemaPolicy
 from penstock.schema_evolution.type_changes import Verdict, change_of
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.source import is_known, paimon_type
@@ -25,60 +25,6 @@ from penstock.table.schema.changes import (
 )
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import ArrayType, DataType, MapType, RowType, type_json, with_nullability
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredColumn:
-    """A column as a source declares it, under the name it has in the table."""
-
-    name: str
-    type: DataType
-    comment: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """Columns that are missing in the table or too narrow there, in the order in which the source lists them."""
-
-    table: str
-    added: tuple[DeclaredColumn, ...] = ()
-    widened: tuple[DeclaredColumn, ...] = ()
-    comments: tuple[DeclaredColumn, ...] = ()
-    relaxed: tuple[str, ...] = ()  # NOT NULL columns that will receive nulls from now on
-
-    @property
-    def is_none(self) -> bool:
-        """Return whether the table can store the source's rows as it is.
-
-        Comments are ignored because they affect no row.
-        """
-        return not (self.added or self.widened or self.relaxed)
-
-    def followed(self, policy: SchemaPolicy) -> Drift:
-        """Return the part of the drift that the policy follows.
-
-        Columns that are not added are omitted from the rows; a column that is not widened accepts values that fit, and
-        other values are bad records.
-        """
-        if policy.ignores:
-            return Drift(self.table)
-        return replace(
-            self,
-            added=self.added if policy.follows(ADD_COLUMN) else (),
-            widened=self.widened if policy.follows(ALTER_TYPE) else (),
-        )
-
-    def check(self, policy: SchemaPolicy) -> None:
-        """Raise SchemaConflict when there is a drift and the policy allows no change at all."""
-        if policy.behavior != "exception" or not (self.added or self.widened):
-            return
-        raise SchemaConflict(
-            "the source's schema changed, and the schema.change.behavior of this pipeline is to fail",
-            table=self.table,
-            added=", ".join(column.name for column in self.added) or None,
-            widened=", ".join(column.name for column in self.widened) or None,
-            hint="set  pipeline: {schema.change.behavior: evolve}  to apply such changes",
-        )
 
 
 @dataclass(frozen=True, slots=True)

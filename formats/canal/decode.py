@@ -8,7 +8,7 @@ and irregular groups are parsed record by record. All three paths yield the same
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -16,22 +16,16 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError
 from penstock.formats.canal.bulk import decode_bulk, parse_rows
+from penstock.formats.canal.groups import CanalGroup, converters, declared_columns, grouped
 from penstock.formats.canal.message import (
-    ABSENT,
-    NAME,
-    OPERATIONS,
-    WITHOUT_ROWS,
     CanalEnvelope,
     Texts,
     may_move,
-    read_envelope,
-    read_names,
     read_old,
     read_rows,
-    read_types,
 )
 from penstock.formats.canal.same_layout import MOST_BYTES, alike_rows
-from penstock.formats.canal.values import Convert, converter
+from penstock.formats.canal.values import Convert
 from penstock.formats.change import (
     BAD_VALUE,
     DecodeOptions,
@@ -41,10 +35,9 @@ from penstock.formats.change import (
     Messages,
     SourceField,
     SourceSchema,
-    Truncation,
 )
 from penstock.formats.faults import Faults
-from penstock.formats.json_envelope import NULL, UNREADABLE, missing, read_envelopes, unknown_operation
+from penstock.formats.json_envelope import UNREADABLE
 from penstock.formats.json_text import text_column
 from penstock.formats.row_builder import Read, RowBuilder, bad_record, check_members
 
@@ -53,106 +46,21 @@ SPAN_BYTES = 64 << 20
 SPAN_CELLS = 16 << 20
 # The assumed size of a row: a group of few messages counts as large if each message has many rows.
 ROW_BYTES = 300
-# The number of messages that are parsed and then grouped together, while they are still in the CPU cache.
-BLOCK = 200
 # The same-layout path pays off for fewer rows than Arrow's reader, because it has no parser to set up.
 ALIKE_SHARE = 0.6
-
-
-class CanalGroup:
-    """The messages of one source schema, with their numbers."""
-
-    def __init__(self, first: CanalEnvelope) -> None:
-        self.database, self.table = first.database, first.table
-        self.types, self.keys = first.mysql_type, first.pk_names
-        self.numbers: list[int] = []
-        self.members: list[CanalEnvelope] = []
-
-    @property
-    def states_no_key(self) -> bool:
-        """True if the messages say that the table has no primary key."""
-        return self.keys != ABSENT and not read_names(self.keys)
 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode canal-json messages."""
     decoded = DecodeResult()
-    for group in _groups(messages, decoded):
+    for group in grouped(messages, decoded):
         _decode_group(group, messages, options, decoded)
     return decoded
 
 
-def _groups(messages: Messages, decoded: DecodeResult) -> list[CanalGroup]:
-    groups: dict[tuple[object, ...], CanalGroup] = {}
-    latest: dict[str | None, CanalGroup] = {}
-    for number, envelope in _envelopes(messages, decoded):
-        operation = envelope.type
-        if operation not in OPERATIONS or envelope.is_ddl or envelope.data == NULL:
-            _set_aside(envelope, number, messages, decoded)
-            continue
-        if operation == "UPDATE" and envelope.old == NULL:
-            decoded.bad.append(bad_record(messages, number, missing(NAME, "old", "type", "UPDATE")))
-            continue
-        # Comparing the bytes is far cheaper than hashing them, and the declaration of a table seldom changes.
-        group = latest.get(envelope.table)
-        if (
-            group is None
-            or group.types != envelope.mysql_type
-            or group.keys != envelope.pk_names
-            or group.database != envelope.database
-        ):
-            identity = (envelope.database, envelope.table, bytes(envelope.mysql_type), bytes(envelope.pk_names))
-            group = latest[envelope.table] = groups.setdefault(identity, CanalGroup(envelope))
-        group.numbers.append(number)
-        group.members.append(envelope)
-    return list(groups.values())
-
-
-def _envelopes(messages: Messages, decoded: DecodeResult) -> Iterator[tuple[int, CanalEnvelope]]:
-    """Yield the readable messages with their numbers."""
-    for start in range(0, len(messages), BLOCK):
-        some = messages.slice(start, start + BLOCK)
-        for number, envelope in enumerate(read_envelopes(some, read_envelope, decoded), start):
-            if envelope is not None:
-                yield number, envelope
-
-
-def _set_aside(envelope: CanalEnvelope, number: int, messages: Messages, decoded: DecodeResult) -> None:
-    """Handle a message without rows: count it by operation, or report it as bad if the operation is unknown."""
-    operation = envelope.type
-    if envelope.is_ddl or operation in WITHOUT_ROWS:
-        decoded.skipped[operation or "DDL"] += 1
-        if operation == "TRUNCATE":
-            place = int(messages.offsets[number])
-            decoded.truncations.append(Truncation(place, envelope.database, envelope.table))
-        return
-    if operation is None:
-        error = missing(NAME, "type")
-    elif operation not in OPERATIONS:
-        error = unknown_operation(operation)
-    else:
-        error = missing(NAME, "data")
-    decoded.bad.append(bad_record(messages, number, error))
-
-
-@lru_cache(maxsize=8192)
-def _declared(types: bytes, keys: bytes) -> tuple[tuple[SourceField, ...] | None, tuple[str, ...]]:
-    """Return the declared fields (None if the message declares none) and the primary keys."""
-    declared, names = read_types(types), read_names(keys or NULL)
-    if declared is None:
-        return None, tuple(names or ())
-    check_members([declared])
-    return tuple(SourceField(name, text) for name, text in declared.items()), tuple(names or ())
-
-
-@lru_cache(maxsize=8192)
-def _converters(fields: tuple[SourceField, ...]) -> tuple[Convert | None, ...]:
-    return tuple(None if field.type is None else converter(field.name, field.type) for field in fields)
-
-
 def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> None:
     try:
-        fields, keys = _declared(bytes(group.types), bytes(group.keys))
+        fields, keys = declared_columns(bytes(group.types), bytes(group.keys))
     except (*UNREADABLE, DecodeError) as error:
         wrong = DecodeError(f"mysqlType or pkNames cannot be read: {error}", reason=BAD_VALUE)
         decoded.bad += [bad_record(messages, number, wrong) for number in group.numbers]
@@ -171,7 +79,7 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
         and (alike := alike_rows(documents, [one.name for one in fields]))
     ):
         every = np.array(group.numbers, np.int64)
-        decode_bulk(group.members, alike, every, schema, _converters(fields), rule, messages, decoded)
+        decode_bulk(group.members, alike, every, schema, converters(fields), rule, messages, decoded)
         return
     if (weights := _overflowing(documents, sizes, len(fields))) is not None:
         kept = _refuse_hollow(group, weights, sizes, len(fields), messages, decoded)
@@ -185,13 +93,13 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
                     parse_rows(documents[start:stop], [one.name for one in fields]),
                     np.array(numbers, np.int64),
                 )
-                decode_bulk(members, parsed, places, schema, _converters(fields), rule, messages, decoded)
+                decode_bulk(members, parsed, places, schema, converters(fields), rule, messages, decoded)
                 continue
             except pa.ArrowInvalid:
                 pass  # the record path finds and names the faulty rows
         names = [field.name for field in fields]
         rows = _read_records(members, numbers, names, rule, messages, decoded)
-        rows.batch(schema, [_reader(convert) for convert in _converters(fields)], messages, decoded)
+        rows.batch(schema, [_reader(convert) for convert in converters(fields)], messages, decoded)
 
 
 def _is_bulky(fields: Sequence[SourceField], bulk_rows: int, sizes: Int64s) -> bool:

@@ -9,27 +9,22 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PositionLost, SourceError, StoreError
-from penstock.formats.change import Messages
+from penstock.errors import SourceError
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.files.ledger import FoundFile, Ledger
+from penstock.ingest.files.lines import compression_of, read_lines
 from penstock.ingest.source import Limit, Offsets, Range, cut, piece_size
 from penstock.storage.base import Storage
 from penstock.storage.open import open_storage
 from penstock.storage.state_folder import StateFolder
 
-Codec: TypeAlias = Literal["gzip", "zstd", "bz2"]
-
-CHUNK_BYTES = 8 << 20
 SMALLEST_PIECE_BYTES = 16 << 20
-LONGEST_LINE = 256 << 20
 SAMPLE_BYTES = 256 << 10
-_COMPRESSION: dict[str, Codec] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
 _UNFINISHED = ("*.tmp", "*.inprogress", "*.crc", "*.part", ".*", "_*")
 
 
@@ -86,7 +81,7 @@ class FilesSource:
             (file, piece)
             for file in files
             if file.size
-            for piece in ([(0, file.size)] if _compression(file.name) else cut(0, file.size, size))
+            for piece in ([(0, file.size)] if compression_of(file.name) else cut(0, file.size, size))
         ]
         return [
             Range(number, file.name, [begin, file.size], end, end - begin)
@@ -153,7 +148,7 @@ class FilesSource:
     def _bytes_per_line(self, file: FoundFile) -> float:
         store, folder = _opened(self.settings.path)
         stored = store.read_range(f"{folder}/{file.name}", 0, min(SAMPLE_BYTES, file.size))
-        codec = _compression(file.name)
+        codec = compression_of(file.name)
         if codec is None:
             return float(len(stored) / max(1, stored.count(b"\n")))
         lines = 0
@@ -169,90 +164,3 @@ class FilesSource:
 def _opened(location: str) -> tuple[Storage, str]:
     store, folder = open_storage(location, {})
     return store, folder.rstrip("/")
-
-
-def read_lines(
-    store: Storage, folder: str, name: str, begin: int, end: int, size: int, *, chunk: int = CHUNK_BYTES
-) -> Iterator[FetchedMessages]:
-    """Yield the non-empty lines that begin in [begin, end); the offset of a line is the position of its first byte.
-
-    Offsets count uncompressed bytes; a compressed file is read as a whole. Holds one chunk and the longest line in
-    memory.
-    """
-    path, codec = f"{folder}/{name}", _compression(name)
-    _check_unchanged(store, path, size)
-    try:
-        with _stream(store, path, codec, begin) as stream:
-            position, rest = begin, b""
-            # one byte earlier: a line that begins exactly at `begin` belongs to this range, the end of an earlier line
-            # does not
-            if begin:
-                position, rest = _after_newline(stream, begin - 1)
-            stop = None if codec else end
-            while stop is None or position < stop:
-                block = stream.read(chunk)
-                lines = (rest + block).split(b"\n")
-                rest = lines.pop() if block else b""
-                if len(rest) > LONGEST_LINE:
-                    raise SourceError(
-                        f"a line of a source file is longer than {LONGEST_LINE} bytes", file=path, offset=position
-                    )
-                fetched, position = _lines(name, lines, position, stop)
-                if fetched is not None:
-                    yield fetched
-                if not block:
-                    return
-    except OSError as error:
-        passing = isinstance(error, StoreError) and error.retryable
-        raise SourceError(f"a source file cannot be read: {error}", file=path, retryable=passing) from error
-
-
-def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tuple[FetchedMessages | None, int]:
-    ends = np.cumsum(np.fromiter((len(line) + 1 for line in lines), np.int64, len(lines))) + position
-    begins = np.concatenate(([position], ends[:-1])).astype(np.int64) if lines else ends
-    position = int(ends[-1]) if lines else position
-    count = len(lines) if stop is None else int(np.searchsorted(begins, stop, side="left"))
-    kept = [number for number in range(count) if lines[number].strip()]
-    if not kept:
-        return None, position
-    values = [lines[number].rstrip(b"\r") for number in kept]
-    return FetchedMessages(name, 0, Messages(values, begins[kept]), sum(map(len, values))), position
-
-
-def _after_newline(stream: pa.NativeFile, position: int) -> tuple[int, bytes]:
-    """Return the position of the first line after `position`, and the bytes of it that were read already."""
-    while block := stream.read(64 << 10):
-        found = block.find(b"\n")
-        if found >= 0:
-            return position + found + 1, block[found + 1 :]
-        position += len(block)
-    return position, b""
-
-
-def _stream(store: Storage, path: str, codec: Codec | None, begin: int) -> pa.NativeFile:
-    stream = store.open_input(path)
-    if codec is not None:
-        # The decompressor asks for 64 KiB at a time, which would be a request each on an object store.
-        return pa.CompressedInputStream(pa.BufferedInputStream(stream, CHUNK_BYTES), codec)
-    stream.seek(max(0, begin - 1))
-    return stream
-
-
-def _check_unchanged(store: Storage, path: str, size: int) -> None:
-    try:
-        now = store.size(path)
-    except FileNotFoundError:
-        now = None
-    if now != size:
-        raise PositionLost(
-            "a source file was deleted or changed after its batch was planned",
-            file=path,
-            size_planned=size,
-            size_now="the file does not exist" if now is None else now,
-            hint="write files elsewhere and move them into the folder when they are complete; keep them until they"
-            " are committed",
-        )
-
-
-def _compression(name: str) -> Codec | None:
-    return next((codec for suffix, codec in _COMPRESSION.items() if name.endswith(suffix)), None)

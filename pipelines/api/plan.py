@@ -10,7 +10,8 @@ from penstock.formats.change import SourceField, SourceSchema
 from penstock.pipelines.errors import KeylessTable
 from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
-from penstock.schema_evolution.drift import Drift, drift_of
+from penstock.schema_evolution.drift import drift_of
+from penstock.schema_evolution.policy import Drift
 from penstock.schema_evolution.types.source import TYPED
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.table_schema import TableSchema

@@ -17,7 +17,7 @@ from penstock.ingest.mysql.binlog.event_groups import brackets
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
 from penstock.ingest.mysql.binlog.range_cutter import ROWS, STARTS, LogRange, RangeCutter, Transactions
-from penstock.ingest.mysql.binlog.resume import latest
+from penstock.ingest.mysql.binlog.server_positions import latest
 from penstock.ingest.mysql.binlog.unpack import opened_query
 from penstock.ingest.mysql.ddl.statements import parse_ddl
 from penstock.ingest.mysql.position import LogPosition, file_number

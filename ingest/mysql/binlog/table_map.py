@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.ingest.mysql.server.charsets import BINARY_COLLATION, charset_of_collation
+from penstock.ingest.mysql.server.wire import PayloadReader
 
 # Type codes of the binlog.
 DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24 = range(10)
@@ -72,42 +73,9 @@ class TableMap:
         return self.database, self.table
 
 
-class Reader:
-    """A cursor that reads bytes field by field."""
-
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self.at = 0
-
-    def take(self, count: int) -> bytes:
-        piece = self.raw[self.at : self.at + count]
-        if len(piece) < count:
-            raise ValueError("the event ends within a field")
-        self.at += count
-        return piece
-
-    def number(self, width: int) -> int:
-        return int.from_bytes(self.take(width), "little")
-
-    def packed(self) -> int:
-        """Read a length-encoded number."""
-        first = self.number(1)
-        if first in {0xFB, 0xFF}:
-            raise ValueError(f"a length-encoded integer cannot begin with byte {first}")
-        return first if first < 0xFB else self.number({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
-
-    def text(self) -> bytes:
-        """Read bytes with a length-encoded length."""
-        return self.take(self.packed())
-
-    @property
-    def rest(self) -> int:
-        return len(self.raw) - self.at
-
-
 def parse_table_map(raw: bytes, *, mariadb: bool = False) -> TableMap:
     """Parse the body of a TABLE_MAP event after its table id."""
-    reader = Reader(raw)
+    reader = PayloadReader(raw)
     reader.take(2)  # flags
     database, table = _name(reader), _name(reader)
     count = reader.packed()
@@ -121,7 +89,7 @@ def parse_table_map(raw: bytes, *, mariadb: bool = False) -> TableMap:
     return TableMap(database, table, _columns(shapes, nullable, extras, mariadb=mariadb), _primary_key(extras))
 
 
-def _name(reader: Reader) -> str:
+def _name(reader: PayloadReader) -> str:
     name = reader.take(reader.number(1)).decode("utf-8", "replace")
     reader.take(1)
     return name
@@ -133,7 +101,7 @@ def _bits(raw: bytes, count: int, *, most_significant_first: bool) -> list[bool]
 
 
 def _shapes(kinds: bytes, meta: bytes) -> list[tuple[int, int, int]]:
-    reader, shapes = Reader(meta), []
+    reader, shapes = PayloadReader(meta), []
     for kind in kinds:
         if kind in _TWO_META_BYTES:
             shapes.append(_two_byte_shape(kind, reader.number(1), reader.number(1)))
@@ -204,7 +172,7 @@ def _places(kinds: list[int], wanted: frozenset[int] | set[int]) -> list[int]:
 
 
 def _numbers(raw: bytes | None) -> list[int]:
-    reader, numbers = Reader(raw or b""), []
+    reader, numbers = PayloadReader(raw or b""), []
     while reader.rest:
         numbers.append(reader.packed())
     return numbers
@@ -218,7 +186,7 @@ def _signs(kinds: list[int], raw: bytes | None) -> dict[int, bool]:
 
 
 def _names(raw: bytes | None) -> list[str]:
-    reader, names = Reader(raw or b""), []
+    reader, names = PayloadReader(raw or b""), []
     while reader.rest:
         names.append(reader.text().decode("utf-8", "replace"))
     return names
@@ -242,7 +210,7 @@ def _collations(
 def _labels(kinds: list[int], collations: dict[int, int], extras: dict[int, bytes]) -> dict[int, tuple[str, ...]]:
     labels: dict[int, tuple[str, ...]] = {}
     for kind, raw in ((SET, extras.get(5)), (ENUM, extras.get(6))):
-        reader = Reader(raw or b"")
+        reader = PayloadReader(raw or b"")
         for place in _places(kinds, {kind}) if raw is not None else ():
             charset = charset_of_collation(collations.get(place, BINARY_COLLATION))
             texts = [reader.text() for _ in range(reader.packed())]

@@ -12,8 +12,8 @@ import numpy as np
 from penstock.ingest.database.buffers import SPARE
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.segment import COMPRESSED, HEADER, Segment
-from penstock.ingest.mysql.binlog.table_map import Reader
 from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
+from penstock.ingest.mysql.server.wire import PayloadReader
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -109,10 +109,10 @@ def _opened(segment: Segment, place: int) -> Iterator[tuple[bytes | memoryview, 
 
 def _payload_events(body: bytes) -> Iterator[tuple[bytes, int]]:
     """Yield the inner events of a transaction as they are decompressed; they have no checksum."""
-    reader, algorithm, size = Reader(body), _ZSTD, 0
+    reader, algorithm, size = PayloadReader(body), _ZSTD, 0
     while (name := reader.packed()) != 0:
         length = reader.packed()
-        value = Reader(reader.take(length))
+        value = PayloadReader(reader.take(length))
         if name == 1:
             size = value.packed()
         elif name == 2:

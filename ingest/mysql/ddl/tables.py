@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.ingest.mysql.ddl import alter
 from penstock.ingest.mysql.ddl import statements as ddl
-from penstock.ingest.mysql.ddl.words import in_charset
-from penstock.ingest.mysql.definition import TEXTS, MySqlColumn, MySqlType, TableDefinition
-from penstock.ingest.mysql.server.charsets import charset_named
+from penstock.ingest.mysql.ddl.column_changes import (
+    altered_columns,
+    column_in_table,
+    kept_key,
+    not_null,
+    renamed_column,
+)
+from penstock.ingest.mysql.definition import TableDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.ingest.mysql.ddl.words import ParsedColumn
 
 Name = tuple[str, str]
 Kind = Literal["create", "alter", "rename", "swap", "drop", "truncate", "rows-moved", "unclear", "left-out"]
@@ -88,7 +92,7 @@ class Tables:
             return self._lost(name, "its columns are not in the statement")
         charset = statement.charset or self.charsets.get(name[0])
         key = statement.primary_key
-        columns = tuple(_not_null(_in_table(parsed, charset), key) for parsed in statement.columns)
+        columns = tuple(not_null(column_in_table(parsed, charset), key) for parsed in statement.columns)
         names = {column.name.lower(): column.name for column in columns}
         key = tuple(names.get(part.lower(), part) for part in key)
         self.known[name] = TableDefinition(name[0], name[1], columns, key, statement.comment, charset)
@@ -137,7 +141,7 @@ class Tables:
             return [*moved, *self._lost(statement.name, f"the table has no column {missing}")]
         self.known[statement.name] = altered
         names = {column.name.lower(): column.name for column in table.columns}
-        renamed = tuple(_renamed(change, names) for change in statement.changes)
+        renamed = tuple(renamed_column(change, names) for change in statement.changes)
         pairs = tuple(pair for pair in renamed if pair is not None)
         return [*moved, TableChange("alter", statement.name, altered, renamed_columns=pairs)]
 
@@ -156,7 +160,7 @@ class Tables:
         return [*found, TableChange("rows-moved", other, self.known.get(other), detail=move.what, brings_rows=True)]
 
     def _altered(self, table: TableDefinition, changes: Sequence[alter.Change]) -> TableDefinition:
-        charset, comment, key = table.default_charset, table.comment, _kept_key(table, changes)
+        charset, comment, key = table.default_charset, table.comment, kept_key(table, changes)
         for change in changes:
             match change:
                 case alter.SetPrimaryKey(names):
@@ -165,101 +169,8 @@ class Tables:
                     charset = name or self.charsets.get(table.database)
                 case alter.SetComment(text):
                     comment = text
-        columns = _altered_columns(table, changes, charset)
+        columns = altered_columns(table, changes, charset)
         spelled = {column.name.lower(): column.name for column in columns}
         key = tuple(spelled.get(part.lower(), part) for part in key)
-        whole = tuple(_not_null(column, key) for column in columns)
+        whole = tuple(not_null(column, key) for column in columns)
         return replace(table, columns=whole, primary_key=key, comment=comment, default_charset=charset)
-
-
-def _altered_columns(table: TableDefinition, changes: Sequence[alter.Change], charset: str | None) -> list[MySqlColumn]:
-    """Return the columns after the statement, with the server's rules for clauses that refer to each other.
-
-    All clauses refer to the columns before the statement, but positions to those after it. So two columns may swap
-    their names in one statement, and AFTER may name a column added by the same statement.
-    """
-    known = {column.name.lower() for column in table.columns}
-    dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumnClause)}
-    renamed = {change.old.lower(): change.new for change in changes if isinstance(change, alter.RenameColumnClause)}
-    changed = {change.old.lower(): change for change in changes if isinstance(change, alter.ChangeColumn)}
-    optional = {old for old, change in changed.items() if change.if_exists}
-    for name in (renamed.keys() | changed.keys()) - known - optional:
-        raise KeyError(name)
-    conversions = [change for change in changes if isinstance(change, alter.SetCharset) and change.convert]
-    columns: list[MySqlColumn] = []
-    for column in table.columns:
-        name = column.name.lower()
-        if name in changed:
-            if changed[name].parsed.after is None:
-                columns.append(_in_table(changed[name].parsed, charset))
-        elif name not in dropped:
-            column = _converted(column, conversions[-1].charset or charset) if conversions else column
-            columns.append(replace(column, name=renamed.get(name, column.name)))
-    for change in changes:
-        match change:
-            case alter.AddColumnClause(parsed) if (
-                parsed.column.name.lower() not in known - dropped - renamed.keys() - changed.keys()
-            ):
-                _insert(columns, _in_table(parsed, charset), parsed.after)
-            case alter.ChangeColumn(old, parsed) if parsed.after is not None and old.lower() in known:
-                _insert(columns, _in_table(parsed, charset), parsed.after)
-    return columns
-
-
-def _kept_key(table: TableDefinition, changes: Iterable[alter.Change]) -> tuple[str, ...]:
-    """Return the columns of the primary key under their new names, without dropped columns."""
-    names = {part.lower(): part for part in table.primary_key}
-    for change in changes:
-        match change:
-            case alter.ChangeColumn(old, parsed) if old.lower() in names:
-                names[old.lower()] = parsed.column.name
-            case alter.RenameColumnClause(old, new) if old.lower() in names:
-                names[old.lower()] = new
-            case alter.DropColumnClause(name):
-                names.pop(name.lower(), None)
-    return tuple(names.values())
-
-
-def _in_table(parsed: ParsedColumn, charset: str | None) -> MySqlColumn:
-    column = parsed.column
-    return column if column.charset is not None else in_charset(column, charset)
-
-
-def _not_null(column: MySqlColumn, key: Iterable[str]) -> MySqlColumn:
-    in_key = column.nullable and any(column.name.lower() == part.lower() for part in key)
-    return replace(column, nullable=False) if in_key else column
-
-
-def _insert(columns: list[MySqlColumn], column: MySqlColumn, after: str | None) -> None:
-    if after is None:
-        columns.append(column)
-        return
-    names = [other.name.lower() for other in columns]
-    if after and after.lower() not in names:
-        raise KeyError(after)
-    columns.insert(names.index(after.lower()) + 1 if after else 0, column)
-
-
-def _renamed(change: alter.Change, names: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the old and the new name if the clause renames a column, be it only in its letters' case.
-
-    `names` are the table's column names by their lower-case form: a clause may write the old name in another case.
-    """
-    match change:
-        case alter.ChangeColumn(old, parsed) if old != parsed.column.name:
-            return names.get(old.lower(), old), parsed.column.name
-        case alter.RenameColumnClause(old, new) if old != new:
-            return names.get(old.lower(), old), new
-    return None
-
-
-def _converted(column: MySqlColumn, charset: str | None) -> MySqlColumn:
-    """Apply CONVERT TO CHARACTER SET: a TEXT type becomes the next larger one if its characters may need more bytes."""
-    if column.charset is None:
-        return column
-    changed = in_charset(column, charset)
-    old, new = charset_named(column.charset), charset_named(changed.charset or "")
-    grows = old is not None and new is not None and new.bytes_per_character > old.bytes_per_character
-    if grows and column.type.base in TEXTS[:-1]:
-        changed = replace(changed, type=MySqlType(TEXTS[TEXTS.index(column.type.base) + 1]))
-    return changed

@@ -163,3 +163,36 @@ def _joined(raw: bytearray, at: int, filled: int) -> tuple[int, int] | None:
                 end += size
             return end, place
     return None
+
+
+class PayloadReader:
+    """A cursor that reads bytes field by field."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.at = 0
+
+    def take(self, count: int) -> bytes:
+        piece = self.raw[self.at : self.at + count]
+        if len(piece) < count:
+            raise ValueError("the event ends within a field")
+        self.at += count
+        return piece
+
+    def number(self, width: int) -> int:
+        return int.from_bytes(self.take(width), "little")
+
+    def packed(self) -> int:
+        """Read a length-encoded number."""
+        first = self.number(1)
+        if first in {0xFB, 0xFF}:
+            raise ValueError(f"a length-encoded integer cannot begin with byte {first}")
+        return first if first < 0xFB else self.number({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
+
+    def text(self) -> bytes:
+        """Read bytes with a length-encoded length."""
+        return self.take(self.packed())
+
+    @property
+    def rest(self) -> int:
+        return len(self.raw) - self.at

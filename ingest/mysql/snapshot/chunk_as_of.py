@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, ImageRule
 from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
-from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_position
+from penstock.ingest.mysql.binlog.server_positions import latest, settled, snapshot_position
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.connection import ask, connected, server_facts
 from penstock.ingest.mysql.snapshot.chunk import Chunk

@@ -20,7 +20,7 @@ from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.options import TheseTables
-from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_position
+from penstock.ingest.mysql.binlog.server_positions import latest, settled, snapshot_position
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.position import file_number
 from penstock.ingest.mysql.server.catalog import quoted

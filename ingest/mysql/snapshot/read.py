@@ -13,11 +13,10 @@ import pymysql
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.database.buffers import unsigned_at
 from penstock.ingest.database.findings import ConnectionLost
-from penstock.ingest.mysql.binlog.table_map import Reader
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.server.catalog import definitions, quoted
 from penstock.ingest.mysql.server.connection import connect, refused
-from penstock.ingest.mysql.server.wire import PacketStream, command
+from penstock.ingest.mysql.server.wire import PacketStream, PayloadReader, command
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
 from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 
@@ -106,7 +105,7 @@ def _column_count(stream: PacketStream) -> int:
     first = bytes(stream.payload(0))
     if first[0] == 0xFF:
         raise _error(first)
-    return Reader(first).packed()
+    return PayloadReader(first).packed()
 
 
 def _rows(packets: Packets, header: int, columns: int, *, over: bool) -> RowBlock:

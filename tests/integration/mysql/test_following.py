@@ -13,7 +13,7 @@ from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
 from penstock.ingest.mysql.binlog.plan import PlanLimits
-from penstock.ingest.mysql.binlog.resume import at_time, earliest, latest
+from penstock.ingest.mysql.binlog.server_positions import at_time, earliest, latest
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.errors import (
     PartialJsonError,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.files.ledger import COMPLETE_EVERY, Ledger
-from penstock.ingest.files.source import FilesSettings, FilesSource, read_lines
+from penstock.ingest.files.lines import read_lines
+from penstock.ingest.files.source import FilesSettings, FilesSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 from penstock.storage.local import LocalStorage
 from penstock.storage.state_folder import StateFolder

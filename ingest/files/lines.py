@@ -1,0 +1,106 @@
+"""Reading of the lines of a file, plain or compressed, from any byte on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import PositionLost, SourceError, StoreError
+from penstock.formats.change import Messages
+from penstock.ingest.decoded_source import FetchedMessages
+from penstock.storage.base import Storage
+
+Codec: TypeAlias = Literal["gzip", "zstd", "bz2"]
+_COMPRESSION: dict[str, Codec] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
+CHUNK_BYTES = 8 << 20
+LONGEST_LINE = 256 << 20
+
+
+def read_lines(
+    store: Storage, folder: str, name: str, begin: int, end: int, size: int, *, chunk: int = CHUNK_BYTES
+) -> Iterator[FetchedMessages]:
+    """Yield the non-empty lines that begin in [begin, end); the offset of a line is the position of its first byte.
+
+    Offsets count uncompressed bytes; a compressed file is read as a whole. Holds one chunk and the longest line in
+    memory.
+    """
+    path, codec = f"{folder}/{name}", compression_of(name)
+    _check_unchanged(store, path, size)
+    try:
+        with _stream(store, path, codec, begin) as stream:
+            position, rest = begin, b""
+            # one byte earlier: a line that begins exactly at `begin` belongs to this range, the end of an earlier line
+            # does not
+            if begin:
+                position, rest = _after_newline(stream, begin - 1)
+            stop = None if codec else end
+            while stop is None or position < stop:
+                block = stream.read(chunk)
+                lines = (rest + block).split(b"\n")
+                rest = lines.pop() if block else b""
+                if len(rest) > LONGEST_LINE:
+                    raise SourceError(
+                        f"a line of a source file is longer than {LONGEST_LINE} bytes", file=path, offset=position
+                    )
+                fetched, position = _lines(name, lines, position, stop)
+                if fetched is not None:
+                    yield fetched
+                if not block:
+                    return
+    except OSError as error:
+        passing = isinstance(error, StoreError) and error.retryable
+        raise SourceError(f"a source file cannot be read: {error}", file=path, retryable=passing) from error
+
+
+def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tuple[FetchedMessages | None, int]:
+    ends = np.cumsum(np.fromiter((len(line) + 1 for line in lines), np.int64, len(lines))) + position
+    begins = np.concatenate(([position], ends[:-1])).astype(np.int64) if lines else ends
+    position = int(ends[-1]) if lines else position
+    count = len(lines) if stop is None else int(np.searchsorted(begins, stop, side="left"))
+    kept = [number for number in range(count) if lines[number].strip()]
+    if not kept:
+        return None, position
+    values = [lines[number].rstrip(b"\r") for number in kept]
+    return FetchedMessages(name, 0, Messages(values, begins[kept]), sum(map(len, values))), position
+
+
+def _after_newline(stream: pa.NativeFile, position: int) -> tuple[int, bytes]:
+    """Return the position of the first line after `position`, and the bytes of it that were read already."""
+    while block := stream.read(64 << 10):
+        found = block.find(b"\n")
+        if found >= 0:
+            return position + found + 1, block[found + 1 :]
+        position += len(block)
+    return position, b""
+
+
+def _stream(store: Storage, path: str, codec: Codec | None, begin: int) -> pa.NativeFile:
+    stream = store.open_input(path)
+    if codec is not None:
+        # The decompressor asks for 64 KiB at a time, which would be a request each on an object store.
+        return pa.CompressedInputStream(pa.BufferedInputStream(stream, CHUNK_BYTES), codec)
+    stream.seek(max(0, begin - 1))
+    return stream
+
+
+def _check_unchanged(store: Storage, path: str, size: int) -> None:
+    try:
+        now = store.size(path)
+    except FileNotFoundError:
+        now = None
+    if now != size:
+        raise PositionLost(
+            "a source file was deleted or changed after its batch was planned",
+            file=path,
+            size_planned=size,
+            size_now="the file does not exist" if now is None else now,
+            hint="write files elsewhere and move them into the folder when they are complete; keep them until they"
+            " are committed",
+        )
+
+
+def compression_of(name: str) -> Codec | None:
+    return next((codec for suffix, codec in _COMPRESSION.items() if name.endswith(suffix)), None)

@@ -14,7 +14,7 @@ from penstock.errors import ConfigError
 
 _REFERENCE = re.compile(r"\$\{(?:(file):)?([^}]*?)(?::-([^}]*))?\}")
 _SECRET = re.compile(
-    r"key|secret|token|passw|passphrase|\.pass$|\.pw$|^pass$|^pw$|^sig$|sas|credential|jaas|user\.?-?info|webhook"
+    r"key|secret|token|passw|passphrase|\.pass$|\.pw$|^pass$|^pw$|^sig$|sas|credential|authorization|jaas|user\.?-?info|webhook"
     r"|connection\.?-?string",
     re.IGNORECASE,
 )

@@ -173,8 +173,8 @@ EFFECTS: dict[str, dict[str, str]] = {
         "wait-for-data": "wait for a first record if the table does not exist yet",
     },
     "sink: catalog": {
-        "warehouse": "folder or URL of the warehouse",
-        "metastore": "the kind of [catalog](catalogs.md): `filesystem`, `hive`, `jdbc`, or one of an installed package",
+        "warehouse": "folder or URL of the warehouse; with `rest`, the name of a catalog in the server",
+        "metastore": "the kind of [catalog](catalogs.md): `filesystem`, `hive`, `jdbc`, `rest`, or of a package",
         "case-sensitive": "`false` converts names to lower case; always `false` with `hive` and `jdbc`",
         "options": "options of the catalog and of its file system or object store; secrets by reference",
     },

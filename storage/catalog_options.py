@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 _NO_METASTORE = "no metastore is used: databases and tables are the folders of the warehouse"
 _NO_CACHE = "metadata is not cached between reads"
 _NO_LOCK = "commits need no lock: a snapshot file is created only if it does not exist"
+_NO_SERVER = "no REST server is used"
 _NO_FORMAT_TABLES = "a warehouse folder contains only Paimon tables"
 # Options that are accepted so that Flink, Spark and Penstock can share one configuration, and the behaviour that
 # applies instead.
@@ -38,6 +39,7 @@ WITHOUT_EFFECT = {
     "client-pool-cache.eviction-interval-ms": _NO_METASTORE,
     "client-pool-cache.keys": _NO_METASTORE,
     "client-pool-size": _NO_METASTORE,
+    "data-token.enabled": _NO_SERVER,
     "file-io.allow-cache": "each store has one client",
     "format-table.enabled": _NO_FORMAT_TABLES,
     "hadoop-conf-dir": "the HDFS client reads its configuration from HADOOP_CONF_DIR",
@@ -57,13 +59,15 @@ WITHOUT_EFFECT = {
     "metastore.client.class": _NO_METASTORE,
     "resolving-file-io.enabled": "the client of each location is chosen by its scheme",
     "sync-all-properties": _NO_METASTORE,
+    "token": _NO_SERVER,
+    "token.provider": _NO_SERVER,
     "uri": _NO_METASTORE,
 }
 
 
 # Options that a pipeline or a command reads itself.
 ACTING = ("warehouse", "metastore", "table.type")
-PREFIXES = ("jdbc.",)  # of options that are properties of a catalog's client
+PREFIXES = ("jdbc.", "header.", "dlf.")  # of options that are properties of a catalog's client
 _NEAR = 0.85
 
 
@@ -82,17 +86,17 @@ def is_catalog_option(name: str) -> bool:
 
 
 def split_options(
-    metastore: str, options: Mapping[str, str], acting: Collection[str], prefix: str | None = None
+    metastore: str, options: Mapping[str, str], acting: Collection[str], prefix: str | tuple[str, ...] = ()
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the options that act on a catalog of this kind, and those of its store.
 
-    `prefix` is that of a family of options which act too. Other options of catalogs are logged once; ConfigError for a
-    name that is neither.
+    `prefix` is that of a family of options which act too, or several of them. Other options of catalogs are logged
+    once; ConfigError for a name that is neither.
     """
     own: dict[str, str] = {}
     store: dict[str, str] = {}
     for name, value in options.items():
-        if name in acting or (prefix and name.startswith(prefix)):
+        if name in acting or name.startswith(prefix):
             own[name] = value
         elif name in WITHOUT_EFFECT:
             _warn(name, f"it is not used by metastore = {metastore}")

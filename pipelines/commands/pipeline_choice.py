@@ -55,6 +55,8 @@ def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str)
 
 def named(word: str | None, given: Given, command: str) -> NamedPipeline:
     from penstock.pipelines.config import yaml_file
+    from penstock.pipelines.config.sink import default_checkpoint
+    from penstock.table.catalog.registry import DEFAULT
     from penstock.table.catalog.settings import CatalogSettings
 
     if word is None:
@@ -69,7 +71,7 @@ def named(word: str | None, given: Given, command: str) -> NamedPipeline:
             f"file {word} does not exist",
             hint=f"to select a pipeline by name, add its warehouse: penstock {command} {word} --warehouse PATH",
         )
-    checkpoint = checkpoint or f"{location.rstrip('/')}/_penstock/{word}"
+    checkpoint = checkpoint or default_checkpoint(location, options.get("metastore", DEFAULT), word)
     settings = CatalogSettings.of(location, options)
     return NamedPipeline(word, checkpoint, settings, settings.open().databases())
 

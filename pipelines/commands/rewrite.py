@@ -150,14 +150,10 @@ def _committed(given: Given, snapshots: list[Snapshot], nothing: str) -> int:
 
 def _clone(given: Given) -> int:
     """One table after the other; what is cloned stays when a later one fails."""
-    from penstock.table.catalog.catalog import Catalog
     from penstock.table.catalog.clone import clone_table
 
     source = catalog_of(given)
-    options = pairs(given.get("target-catalog-conf", ()))
-    warehouse = text(given, "target-warehouse") or options.pop("warehouse", None) or source.warehouse
-    conf = _options(given)
-    target = Catalog(warehouse, options)
+    conf, target = _options(given), _target(given, source)
     cloned = {}
     for name in _names(given, source):
         database, _, table = name.partition(".")
@@ -173,7 +169,16 @@ def _clone(given: Given) -> int:
         )
         cloned[name] = new
     said = "\n".join(f"{name}  ->  {new}" for name, new in cloned.items())
-    return answer(given, {"tables": cloned, "warehouse": warehouse}, said or "no table matches the selection")
+    return answer(given, {"tables": cloned, "warehouse": target.warehouse}, said or "no table matches the selection")
+
+
+def _target(given: Given, source: Catalog) -> Catalog:
+    """Return the catalog of the copies: that of the source, unless another warehouse or catalog is given."""
+    from penstock.table.catalog.catalog import Catalog
+
+    options = pairs(given.get("target-catalog-conf", ()))
+    warehouse = text(given, "target-warehouse") or options.pop("warehouse", None)
+    return Catalog(warehouse or source.warehouse, options) if warehouse or options else source
 
 
 def _options(given: Given) -> dict[str, str]:
@@ -188,20 +193,17 @@ def _options(given: Given) -> dict[str, str]:
 
 def _copy_files(given: Given) -> int:
     """The same, file by file, as they lie there."""
-    from penstock.table.catalog.catalog import Catalog
     from penstock.table.catalog.clone import copy_table
 
     source = catalog_of(given)
-    options = pairs(given.get("target-catalog-conf", ()))
-    warehouse = text(given, "target-warehouse") or options.pop("warehouse", None) or source.warehouse
-    target, copied = Catalog(warehouse, options), {}
+    target, copied = _target(given, source), {}
     for name in _names(given, source):
         database, _, table = name.partition(".")
         new = f"{text(given, 'target-database') or database}.{text(given, 'target-table') or table}"
         copy_table(source.table(name), target, new)
         copied[name] = new
     said = "\n".join(f"{name}  ->  {new}" for name, new in copied.items())
-    return answer(given, {"tables": copied, "warehouse": warehouse}, said or "no table matches the selection")
+    return answer(given, {"tables": copied, "warehouse": target.warehouse}, said or "no table matches the selection")
 
 
 def _names(given: Given, source: Catalog) -> list[str]:

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from penstock.ingest.connector import KeylessRule
 from penstock.ingest.connectors import connector_of
 from penstock.pipelines.config.rules import Behavior, RouteConfig, TransformConfig
-from penstock.pipelines.config.sink import SinkConfig
+from penstock.pipelines.config.sink import SinkConfig, default_checkpoint
 from penstock.pipelines.config.source_section import Source
 from penstock.settings import Bytes, Names, Seconds, Share, Strict, seconds
 
@@ -213,4 +213,5 @@ class PipelineSpec(Strict):
 
     @property
     def checkpoint(self) -> str:
-        return self.pipeline.checkpoint or f"{self.sink.catalog.warehouse.rstrip('/')}/_penstock/{self.pipeline.name}"
+        catalog, pipeline = self.sink.catalog, self.pipeline
+        return pipeline.checkpoint or default_checkpoint(catalog.warehouse, catalog.metastore, pipeline.name)

@@ -11,7 +11,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.config.rules import EventType
 from penstock.settings import Names, Seconds, Strict, Text, told_in_place
 from penstock.storage.catalog_options import is_catalog_option
-from penstock.table.catalog.registry import DEFAULT, LOWER_CASE, metastores
+from penstock.table.catalog.registry import DEFAULT, LOWER_CASE, NAMED_WAREHOUSE, metastores
 
 
 class NamingConfig(Strict):
@@ -62,6 +62,18 @@ class CatalogConfig(Strict):
                     hint="its names are lower case: remove the option, or set it to false",
                 )
         return {**given, written or "case-sensitive": False}
+
+
+def default_checkpoint(warehouse: str, metastore: str, pipeline: str) -> str:
+    """Return the folder of a pipeline's checkpoint in its warehouse. ConfigError if the warehouse is not a folder."""
+    if metastore.strip().lower() in NAMED_WAREHOUSE:
+        raise ConfigError(
+            f"the checkpoint of the pipeline has no place: the warehouse of metastore = {metastore} is not a folder",
+            pipeline=pipeline,
+            warehouse=warehouse,
+            hint="name a folder, as pipeline.checkpoint in the file or as --checkpoint",
+        )
+    return f"{warehouse.rstrip('/')}/_penstock/{pipeline}"
 
 
 class Compaction(Strict):

@@ -29,7 +29,7 @@ from penstock.table.options.partitions import PARTITION_DEFAULT_NAME, PARTITION_
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.binary_row import decode_row
-from penstock.table.values.partition_text import partition_path
+from penstock.table.values.partition_text import partition_path, partition_texts
 from penstock.table.values.types import DataType, Field
 
 
@@ -92,13 +92,16 @@ class Layout:
 
         Several partitions may share a folder (null, empty and blank values), so the folder is never parsed back.
         """
+        return partition_path(self.partition_values(partition), self.partition_fields, *self._partition_names)
+
+    def partition_texts(self, partition: bytes) -> dict[str, str]:
+        """Return the text of each column of a partition, as in the name of its folder."""
+        return partition_texts(self.partition_values(partition), self.partition_fields, *self._partition_names)
+
+    @property
+    def _partition_names(self) -> tuple[bool, str]:
         options = self.schema.typed
-        return partition_path(
-            self.partition_values(partition),
-            self.partition_fields,
-            legacy=options[PARTITION_LEGACY_NAME],
-            default_name=options[PARTITION_DEFAULT_NAME],
-        )
+        return options[PARTITION_LEGACY_NAME], options[PARTITION_DEFAULT_NAME]
 
     def path_of(self, paths: TablePaths, partition: bytes, bucket: int) -> Callable[[DataFile], str]:
         """Return a function that maps a data file of the bucket to its path."""

@@ -29,6 +29,11 @@ class CatalogBackend(ABC):
     def longest_name(self) -> int:
         """Return the maximum length, in bytes, of the name of a partition's folder."""
 
+    @property
+    def owns_versions(self) -> bool:
+        """Return whether a server has the snapshots of tables, so that they are not made by copying files."""
+        return False
+
     @abstractmethod
     def exists(self) -> bool:
         """Return whether there is anything in the catalog, so that a misspelt place can be told from an empty one."""

@@ -79,6 +79,13 @@ def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
     """
     if catalog.table_exists(name):
         raise _exists(catalog, name)
+    if catalog.backend.owns_versions:
+        raise ConfigError(
+            "a table cannot be copied file by file into this catalog: its server has the snapshots of tables",
+            table=name,
+            warehouse=catalog.warehouse,
+            hint="copy its rows: penstock clone",
+        )
     catalog.create_database(split_name(name)[0], ignore_if_exists=True)
     store = source.store
     snapshot, versions = store.snapshots.latest(), store.schemas.ids()

@@ -28,9 +28,12 @@ _OWN = {
     DEFAULT: ("penstock.table.catalog.file_catalog", "open_warehouse"),
     "hive": ("penstock.table.catalog.hive_catalog", "open_hive"),
     "jdbc": ("penstock.table.catalog.jdbc_catalog", "open_jdbc"),
+    "rest": ("penstock.table.catalog.rest_catalog", "open_rest"),
 }
 # Kinds in which names are lower case, whatever the option `case-sensitive`.
 LOWER_CASE = frozenset({"hive", "jdbc"})
+# Kinds whose warehouse is a name in a server, and not a folder.
+NAMED_WAREHOUSE = frozenset({"rest"})
 
 
 class CatalogOpener(Protocol):

@@ -178,7 +178,7 @@ def apply_changes(schema: TableSchema, changes: Sequence[SchemaChange], has_snap
     """
     changed = schema
     for change in changes:
-        changed = _apply(changed, change, has_snapshots)
+        changed = apply_change(changed, change, has_snapshots)
     if changed == schema:
         return schema
     changed = replace(
@@ -192,7 +192,8 @@ def apply_changes(schema: TableSchema, changes: Sequence[SchemaChange], has_snap
     return changed
 
 
-def _apply(schema: TableSchema, change: SchemaChange, has_snapshots: bool) -> TableSchema:
+def apply_change(schema: TableSchema, change: SchemaChange, has_snapshots: bool) -> TableSchema:
+    """Return the schema with one change, which may be invalid until the changes after it are applied too."""
     match change:
         case SetOption(key, value):
             return set_option(schema, key, value, has_snapshots)

@@ -31,19 +31,29 @@ _CYCLE = 146_097 * _DAY  # 400 years, after which the calendar repeats
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # the years 1 to 9999, the range of Python's dates
 
 
+def partition_texts(
+    values: Sequence[object], fields: Sequence[Field], legacy: bool = True, default_name: str = DEFAULT_NAME
+) -> dict[str, str]:
+    """Return the text of each partition column. Null, empty and blank texts are `default_name`.
+
+    `legacy` is the table's `partition.legacy-name`.
+    """
+    texts = {}
+    for value, field in zip(values, fields, strict=True):
+        text = legacy_text(value, field.type) if legacy else value_text(value, field.type)
+        texts[field.name] = text if text and not text.isspace() else default_name
+    return texts
+
+
 def partition_path(
     values: Sequence[object], fields: Sequence[Field], legacy: bool = True, default_name: str = DEFAULT_NAME
 ) -> str:
     """Return the partition's folder, `dt=2024-05-06/hour=7`; an empty text for an unpartitioned table.
 
-    `legacy` is the table's `partition.legacy-name`. Several partitions may share a path: null, empty and blank texts
-    do. Never parse partition values from a path.
+    Several partitions may share a path: null, empty and blank texts do. Never parse partition values from a path.
     """
-    steps = []
-    for value, field in zip(values, fields, strict=True):
-        text = legacy_text(value, field.type) if legacy else value_text(value, field.type)
-        steps.append(f"{escaped(field.name)}={escaped(text if text and not text.isspace() else default_name)}")
-    return "/".join(steps)
+    texts = partition_texts(values, fields, legacy, default_name)
+    return "/".join(f"{escaped(name)}={escaped(text)}" for name, text in texts.items())
 
 
 def no_folder(column: pa.Array, field: Field, longest: int) -> tuple[Rows, str] | None:

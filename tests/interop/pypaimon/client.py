@@ -80,28 +80,45 @@ class Pypaimon:
         primary_keys: Sequence[str] = (),
         partition_keys: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
+        catalog: Mapping[str, str] | None = None,
     ) -> Path:
         """Make `database.table`; gives its folder. Types of nested columns carry their field ids."""
         fields = [{"id": place, "name": name, "type": kind} for place, (name, kind) in enumerate(columns)]
         keys = {"primary_keys": list(primary_keys), "partition_keys": list(partition_keys)}
-        self._ask("create", warehouse=str(warehouse), table=table, fields=fields, options=dict(options or {}), **keys)
+        given = {"warehouse": str(warehouse), "catalog_options": catalog, "options": dict(options or {})}
+        self._ask("create", table=table, fields=fields, **given, **keys)
         database, _, name = table.partition(".")
         return warehouse / f"{database}.db" / name
 
-    def read(self, path: Path, *, options: Mapping[str, str] | None = None) -> pa.Table:
+    def read(
+        self, path: Path | str, *, options: Mapping[str, str] | None = None, catalog: Mapping[str, str] | None = None
+    ) -> pa.Table:
+        """Read the table in a folder, or with the options of a catalog, the table with a name."""
         rows = self._folder / "read.arrow"
-        self._ask("read", path=str(path), out=str(rows), options=dict(options or {}))
+        self._ask("read", path=str(path), out=str(rows), options=dict(options or {}), catalog_options=catalog)
         with pa.OSFile(str(rows)) as file:
             return pa.ipc.open_file(file).read_all()
 
-    def write(self, path: Path, rows: pa.Table, *, overwrite: Mapping[str, str] | None = None) -> None:
+    def write(
+        self,
+        path: Path | str,
+        rows: pa.Table,
+        *,
+        overwrite: Mapping[str, str] | None = None,
+        catalog: Mapping[str, str] | None = None,
+    ) -> None:
         """Commit rows, all inserts; with `overwrite` in place of that partition ({} is the whole table)."""
         given = self._folder / "write.arrow"
         with pa.OSFile(str(given), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
             writer.write_table(rows)
-        self._ask("write", path=str(path), rows=str(given), overwrite=None if overwrite is None else dict(overwrite))
+        replaced = None if overwrite is None else dict(overwrite)
+        self._ask("write", path=str(path), rows=str(given), overwrite=replaced, catalog_options=catalog)
 
-    def _ask(self, operation: str, **arguments: Any) -> None:
+    def command(self, catalog: Mapping[str, str], method: str, *arguments: Any) -> Any:
+        """Call a method of pypaimon's catalog, and return its result if that is JSON."""
+        return self._ask("command", catalog_options=catalog, method=method, arguments=list(arguments))["result"]
+
+    def _ask(self, operation: str, **arguments: Any) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"op": operation, **arguments}) + "\n")
@@ -112,3 +129,4 @@ class Pypaimon:
             raise RuntimeError(f"pypaimon's process is gone: {log[-2000:]}")
         if "error" in (found := json.loads(line)):
             raise PypaimonRefused(operation, found["error"], found["trace"])
+        return found

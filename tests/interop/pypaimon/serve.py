@@ -15,8 +15,8 @@ from pypaimon.schema.data_types import DataField, PyarrowFieldParser
 from pypaimon.table.file_store_table import FileStoreTable
 
 
-def create(warehouse, table, fields, primary_keys, partition_keys, options):
-    catalog = CatalogFactory.create({"warehouse": warehouse})
+def create(warehouse, table, fields, primary_keys, partition_keys, options, catalog_options=None):
+    catalog = CatalogFactory.create({"warehouse": warehouse, **(catalog_options or {})})
     catalog.create_database(table.partition(".")[0], True)
     schema = Schema(
         fields=[DataField.from_dict(field) for field in fields],
@@ -28,8 +28,15 @@ def create(warehouse, table, fields, primary_keys, partition_keys, options):
     return {}
 
 
-def read(path, out, options):
-    table = FileStoreTable.from_path(path)
+def opened(path, catalog_options):
+    """Return the table of a folder, or with the options of a catalog, the table with the name `path`."""
+    if catalog_options is None:
+        return FileStoreTable.from_path(path)
+    return CatalogFactory.create(catalog_options).get_table(path)
+
+
+def read(path, out, options, catalog_options=None):
+    table = opened(path, catalog_options)
     builder = (table.copy(options) if options else table).new_read_builder()
     rows = builder.new_read().to_arrow(builder.new_scan().plan().splits())
     with pa.OSFile(out, "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
@@ -37,8 +44,8 @@ def read(path, out, options):
     return {}
 
 
-def write(path, rows, overwrite):
-    table = FileStoreTable.from_path(path)
+def write(path, rows, overwrite, catalog_options=None):
+    table = opened(path, catalog_options)
     with pa.OSFile(rows) as file:
         data = pa.ipc.open_file(file).read_all()
     wanted = PyarrowFieldParser.from_paimon_schema(table.table_schema.fields)
@@ -54,7 +61,13 @@ def write(path, rows, overwrite):
     return {}
 
 
-OPERATIONS = {"create": create, "read": read, "write": write}
+def command(catalog_options, method, arguments):
+    """Call a method of the catalog, and return its result if that is JSON."""
+    result = getattr(CatalogFactory.create(catalog_options), method)(*arguments)
+    return {"result": result if isinstance(result, list | dict | str | int) else None}
+
+
+OPERATIONS = {"create": create, "read": read, "write": write, "command": command}
 
 
 def answer(question):

@@ -10,6 +10,7 @@ import pytest
 import penstock
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS
+from tests.rest_server import running
 
 # What a command needs besides the table that it is about.
 NEEDED = {
@@ -44,29 +45,29 @@ def make_orders(folder: Path) -> None:
 def test_a_metastore_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     make_orders(tmp_path)
     about = WORDS.get(command, ["--database", "shop", "--table", "orders"])
-    conf = ["--warehouse", str(tmp_path), "--catalog-conf", "metastore=rest", "--catalog-conf", "uri=http://h:9083"]
+    conf = ["--warehouse", str(tmp_path), "--catalog-conf", "metastore=glue", "--catalog-conf", "uri=http://h:9083"]
     code = main([command, *about, *conf, *NEEDED.get(command, [])])
     said = capsys.readouterr().err
     assert code == 2, said
-    assert "metastore = rest is not supported" in said
+    assert "metastore = glue is not supported" in said
 
 
 def test_a_target_catalog_with_a_metastore_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_orders(tmp_path)
     words = ["clone", "--warehouse", str(tmp_path), "--database", "shop", "--table", "orders", "--target-database", "o"]
-    assert main([*words, "--target-catalog-conf", "metastore=rest"]) == 2
-    assert "metastore = rest is not supported" in capsys.readouterr().err
+    assert main([*words, "--target-catalog-conf", "metastore=glue"]) == 2
+    assert "metastore = glue is not supported" in capsys.readouterr().err
 
 
 def test_every_entry_point_of_the_python_api_refuses_a_metastore(tmp_path: Path) -> None:
     make_orders(tmp_path)
-    path, rest = str(tmp_path / "shop.db" / "orders"), {"metastore": "rest"}
+    path, glue = str(tmp_path / "shop.db" / "orders"), {"metastore": "glue"}
     for opened in (
-        lambda: penstock.Catalog(str(tmp_path), rest),
-        lambda: penstock.open_table(path, rest),
-        lambda: penstock.create_table(f"{path}2", [("id", "INT")], rest),
+        lambda: penstock.Catalog(str(tmp_path), glue),
+        lambda: penstock.open_table(path, glue),
+        lambda: penstock.create_table(f"{path}2", [("id", "INT")], glue),
     ):
-        with pytest.raises(penstock.ConfigError, match="metastore = rest is not supported"):
+        with pytest.raises(penstock.ConfigError, match="metastore = glue is not supported"):
             opened()
 
 
@@ -90,24 +91,42 @@ def test_options_of_a_catalog_without_effect_are_logged_once(tmp_path: Path, cap
 
 
 @pytest.mark.parametrize("command", sorted(TABLE_COMMANDS.keys() - REFUSED.keys()))
-def test_commands_have_the_same_results_with_a_jdbc_catalog(
+def test_commands_have_the_same_results_with_other_catalogs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     words = [command, *WORDS.get(command, ["--database", "shop", "--table", "orders"]), *NEEDED.get(command, [])]
     outcomes = []
-    for kind in ("filesystem", "jdbc"):
-        folder = tmp_path / kind
-        folder.mkdir()
-        conf = {"metastore": kind} | ({"uri": f"jdbc:sqlite:{folder}/names.sqlite"} if kind == "jdbc" else {})
-        catalog = penstock.Catalog(str(folder / "lake"), conf)
-        catalog.create_database("shop")
-        columns, key, options = [("dt", "STRING"), ("id", "INT")], ["dt", "id"], {"bucket": "1"}
-        table = catalog.create_table("shop.orders", columns, key, ["dt"], options)
-        with table.writer() as writer:
-            writer.write(pa.table({"dt": ["a"], "id": pa.array([1], pa.int32())}))
-            writer.commit()
-        pairs = [word for name, value in conf.items() for word in ("--catalog-conf", f"{name}={value}")]
-        code = main([*words, "--warehouse", str(folder / "lake"), *pairs])
-        error = capsys.readouterr().err.replace(str(folder), "")
-        outcomes.append((code, [line for line in error.splitlines() if "catalog option has no effect" not in line]))
-    assert outcomes[0] == outcomes[1]
+    with running(tmp_path / "rest") as (_, server):
+        for kind in ("filesystem", "jdbc", "rest"):
+            folder = tmp_path / kind
+            folder.mkdir(exist_ok=True)
+            conf = {"jdbc": {"uri": f"jdbc:sqlite:{folder}/names.sqlite"}, "rest": server}.get(kind, {})
+            conf = {"metastore": kind, **conf}
+            warehouse = "lake" if kind == "rest" else str(folder / "lake")
+            catalog = penstock.Catalog(warehouse, conf)
+            catalog.create_database("shop")
+            columns, key, options = [("dt", "STRING"), ("id", "INT")], ["dt", "id"], {"bucket": "1"}
+            table = catalog.create_table("shop.orders", columns, key, ["dt"], options)
+            with table.writer() as writer:
+                writer.write(pa.table({"dt": ["a"], "id": pa.array([1], pa.int32())}))
+                writer.commit()
+            pairs = [word for name, value in conf.items() for word in ("--catalog-conf", f"{name}={value}")]
+            code = main([*words, "--warehouse", warehouse, *pairs])
+            error = capsys.readouterr().err.replace(table.path, "TABLE").replace(warehouse, "LAKE")
+            outcomes.append((code, [line for line in error.splitlines() if "catalog option has no effect" not in line]))
+    assert outcomes == [outcomes[0]] * 3
+
+
+def test_a_clone_without_a_target_is_made_in_the_same_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    conf = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/names.sqlite"}
+    catalog = penstock.Catalog(str(tmp_path / "lake"), conf)
+    catalog.create_database("shop")
+    catalog.create_table("shop.orders", [("id", "INT")])
+    pairs = [word for name, value in conf.items() for word in ("--catalog-conf", f"{name}={value}")]
+    words = ["--warehouse", str(tmp_path / "lake"), "--database", "shop", "--table", "orders", *pairs]
+    assert main(["clone", *words, "--target-table", "cloned"]) == 0
+    assert main(["copy-files", *words, "--target-table", "copied"]) == 0
+    assert catalog.tables("shop") == ["cloned", "copied", "orders"]

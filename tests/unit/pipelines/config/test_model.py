@@ -180,7 +180,7 @@ def test_compaction_mode_none_creates_write_only_tables() -> None:
         ("new-tables: stream-only", "new-tables: ignore", "list the tables"),
         ("resume: true", "resume: no", "resume"),
         ("snapshots-retained: 10..100", "snapshots-retained: many", "pattern"),
-        ("metastore: filesystem", "metastore: rest", "metastore: rest is not supported"),
+        ("metastore: filesystem", "metastore: glue", "metastore: glue is not supported"),
         ("position-lost: resnapshot", "position-lost: ignore", "'fail' or 'resnapshot'"),
     ],
 )

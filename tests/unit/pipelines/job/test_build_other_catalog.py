@@ -19,6 +19,7 @@ from penstock.table.handle import Table
 from tests.here import run
 from tests.invariants import check_invariants
 from tests.locked_catalog import METASTORES, Metastore, install
+from tests.rest_server import running
 from tests.shop import Shop, change, insert
 
 
@@ -108,6 +109,44 @@ def test_a_pipeline_and_commands_use_a_jdbc_catalog(shop: Shop, capsys: pytest.C
     table = settings_of(shop.spec(sink={"catalog": catalog}).sink.catalog).open().table("ods.orders")
     assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "a"}]
     check_invariants(table)
+
+
+def test_a_pipeline_and_commands_use_a_rest_catalog(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(shop.folder / "files") as (theirs, options):
+        given = {name: text for name, text in options.items() if name != "metastore"}
+        catalog = {"warehouse": "lake", "metastore": "rest", "options": given}
+        shop.put("1.json", insert("Orders", {"id": 1, "name": "a"}))
+        run(shop.spec(sink={"catalog": catalog}))
+        shop.put("2.json", insert("Orders", {"id": 2, "name": "b", "q1": 7}))
+        run(shop.spec(sink={"catalog": catalog}))
+        where = ["--warehouse", "lake", *(f"--catalog-conf={name}={text}" for name, text in options.items())]
+        assert main(["tables", *where, "--json"]) == 0
+        assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.Orders"]
+        checkpoint = ["--checkpoint", f"{shop.folder}/checkpoint"]
+        assert main(["status", "shop", *where, *checkpoint, "--json"]) == 0
+        assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.Orders"]
+        assert main(["sql", "SELECT id FROM ods.Orders ORDER BY id", *where, "--output", "csv"]) == 0
+        assert capsys.readouterr().out.split() == ["id", "1", "2"]
+        assert main(["compact", *where, "--database", "ods", "--table", "Orders"]) == 0
+        table = settings_of(shop.spec(sink={"catalog": catalog}).sink.catalog).open().table("ods.Orders")
+        assert table.schema.names == ["id", "name", "q1"]
+        assert table.scan(columns=["id"]).to_arrow().sort_by("id")["id"].to_pylist() == [1, 2]
+        check_invariants(table)
+        assert [path.rpartition("/")[2] for method, path, _ in theirs.requests if method == "POST"].count("commit") == 3
+
+
+def test_a_pipeline_into_a_rest_catalog_names_its_checkpoint(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.folder)
+    options = {"uri": "http://127.0.0.1:1", "token": "t"}
+    catalog = {"warehouse": "lake", "metastore": "rest", "options": options}
+    without = shop.spec(sink={"catalog": catalog}, pipeline={"checkpoint": None})
+    with pytest.raises(ConfigError, match="the checkpoint of the pipeline has no place"):
+        _ = without.checkpoint
+    assert main(["status", "shop", "--warehouse", "lake", "--catalog-conf", "metastore=rest"]) == 2
+    assert "--checkpoint" in capsys.readouterr().err
+    assert not (shop.folder / "lake").exists()
 
 
 @pytest.mark.parametrize("written", ["case-sensitive", "case_sensitive"])

@@ -1,4 +1,4 @@
-"""The contract of catalogs, kept by folders, a database, and a catalog with other names, places and commits."""
+"""The contract of catalogs, kept by folders, a database, a server, and one with other names, places and commits."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from penstock.table.meta.store import TableMissing
 from penstock.table.usable import check_usable
 from tests.invariants import check_invariants
 from tests.locked_catalog import METASTORES, Metastore, install
+from tests.rest_server import running
 
 COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
 ROW_TYPE = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("v", pa.string())])
@@ -37,14 +38,20 @@ def locked(server: Metastore, tmp_path: Path) -> CatalogSettings:
     return CatalogSettings.of(f"memory://{tmp_path}", {"metastore": "locked", "place": f"{tmp_path}/places"})
 
 
-@pytest.fixture(params=["filesystem", "jdbc", "locked"])
+@pytest.fixture
+def rest(tmp_path: Path) -> Iterator[CatalogSettings]:
+    with running(tmp_path / "files") as (_, options):
+        yield CatalogSettings.of("lake", options)
+
+
+@pytest.fixture(params=["filesystem", "jdbc", "rest", "locked"])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> CatalogSettings:
     if request.param == "filesystem":
         return CatalogSettings.of(f"{tmp_path}/warehouse", {})
     if request.param == "jdbc":
         options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/names.db", "lock.enabled": "true"}
         return CatalogSettings.of(f"{tmp_path}/warehouse", options)
-    found: CatalogSettings = request.getfixturevalue("locked")
+    found: CatalogSettings = request.getfixturevalue(request.param)
     return found
 
 
@@ -131,6 +138,11 @@ def test_tables_are_cloned_and_copied_into_a_catalog(catalog: penstock.Catalog, 
     source = penstock.create_table(f"{tmp_path}/source", COLUMNS, primary_keys=["id"], options={"bucket": "1"})
     put(source, 1, 2)
     assert ids(clone_table(source, catalog, "shop.cloned")) == [1, 2]
+    if catalog.backend.owns_versions:
+        with pytest.raises(ConfigError, match="cannot be copied file by file"):
+            copy_table(source, catalog, "shop.copied")
+        assert catalog.tables("shop") == ["cloned"]
+        return
     assert ids(copy_table(source, catalog, "shop.copied")) == [1, 2]
     assert catalog.tables("shop") == ["cloned", "copied"]
     put(catalog.table("shop.copied"), 3)
@@ -144,6 +156,10 @@ def test_a_branch_is_copied_into_a_table(catalog: penstock.Catalog, tmp_path: Pa
     branch = source.create_branch("b", "t")
     branch.store.evolve([penstock.AddColumn("more", "INT")], check_usable)
     put(source, 2)
+    if catalog.backend.owns_versions:
+        with pytest.raises(ConfigError, match="cannot be copied file by file"):
+            copy_table(branch.refresh(), catalog, "shop.copied")
+        return
     copied = copy_table(branch.refresh(), catalog, "shop.copied")
     assert (ids(copied), copied.schema.names) == ([1], ["id", "v", "more"])
     check_invariants(copied)

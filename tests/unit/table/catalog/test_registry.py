@@ -36,7 +36,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_folders_are_the_default(tmp_path: Path) -> None:
-    assert registry.metastores() == ["filesystem", "hive", "jdbc"]
+    assert registry.metastores() == ["filesystem", "hive", "jdbc", "rest"]
     for options in ({}, {"metastore": "filesystem"}, {"metastore": " FileSystem "}):
         assert isinstance(penstock.Catalog(str(tmp_path), options).backend, FileCatalog)
 
@@ -48,7 +48,7 @@ def test_an_unknown_metastore_is_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_an_installed_kind_is_chosen_by_the_option(tmp_path: Path) -> None:
-    assert registry.metastores() == ["filesystem", "hive", "jdbc", "nested"]
+    assert registry.metastores() == ["filesystem", "hive", "jdbc", "nested", "rest"]
     options = {"metastore": "nested", "folder": "inner"}
     catalog = penstock.Catalog(str(tmp_path), options)
     assert [options] == OPENED

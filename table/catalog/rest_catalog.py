@@ -1,0 +1,180 @@
+"""The REST catalog: a server owns the names, schemas and newest snapshots of tables, in Paimon's REST protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import ConfigError
+from penstock.storage.base import Storage
+from penstock.storage.catalog_options import split_options
+from penstock.storage.environment import Environment
+from penstock.storage.open import open_storage
+from penstock.storage.options import check_known, is_store_option
+from penstock.table.catalog.base import CatalogBackend, split_name
+from penstock.table.catalog.rest_client import HEADER, RestExists, RestMissing, RestServer, server_address
+from penstock.table.catalog.rest_commits import RestCommits, table_path
+from penstock.table.catalog.rest_login import LOGIN, LOGIN_PREFIX, check_login
+from penstock.table.catalog.rest_schemas import schema_node
+from penstock.table.catalog.rest_storage import DATA_TOKEN, TokenStorage
+from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.options.kinds import parse_boolean
+from penstock.table.schema.table_schema import TableSchema
+
+_LONGEST_NAME = 255  # the folders of tables may be in any store; this is the least of all that are supported
+
+
+class RestCatalog(CatalogBackend):
+    """The databases and tables of a server. `warehouse` is the name of a catalog there, and not a folder.
+
+    Clients read and write the files of tables, except those of snapshots and schemas, which the server writes.
+    """
+
+    def __init__(self, server: RestServer, environment: Environment) -> None:
+        self._server, self._environment = server, environment
+
+    @property
+    def longest_name(self) -> int:
+        return _LONGEST_NAME
+
+    @property
+    def owns_versions(self) -> bool:
+        return True
+
+    def exists(self) -> bool:
+        return bool(self.databases())
+
+    def check(self) -> str:
+        """Check that the server answers, and accepts the login."""
+        return f"{self._server} answers and has {len(self.databases())} databases in {self._server.warehouse}"
+
+    def databases(self) -> list[str]:
+        return sorted(self._server.listed("databases", key="databases"))
+
+    def has_database(self, database: str) -> bool:
+        try:
+            self._server.get("databases", database)
+        except RestMissing:
+            return False
+        return True
+
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        self._server.post("databases", body={"name": database, "options": dict(properties)})
+
+    def database_properties(self, database: str) -> dict[str, str]:
+        found = self._server.get("databases", database)
+        location = {"location": found["location"]} if found.get("location") else {}
+        return {**(found.get("options") or {}), **location}
+
+    def drop_database(self, database: str) -> None:
+        self._server.delete("databases", database)
+
+    def tables(self, database: str) -> list[str]:
+        """Return the Paimon tables of the database; a server may also have tables of other formats."""
+        query = {"tableType": "table"}
+        return sorted(self._server.listed("databases", database, "tables", key="tables", query=query))
+
+    def possible_tables(self, database: str) -> list[str]:
+        try:
+            return self.tables(database)
+        except RestMissing:
+            return []
+
+    def has_table(self, name: str) -> bool:
+        found = self._found(name)
+        return found is not None and _kind(found) == "table"
+
+    def _found(self, name: str) -> dict[str, Any] | None:
+        try:
+            return self._server.get(*table_path(name))
+        except RestMissing:
+            return None
+
+    def _table(self, name: str) -> dict[str, Any]:
+        found = self._found(name)
+        if found is None:
+            raise TableMissing("there is no table", table=name, uri=str(self._server))
+        if _kind(found) != "table":
+            raise TableMissing("the table is not a Paimon table", table=name, type=_kind(found), uri=str(self._server))
+        return found
+
+    def open(self, name: str, branch: str | None) -> TableStore:
+        found = self._table(name)
+        storage, root = self._place(name, found)
+        commits = RestCommits(self._server, str(found["id"]))
+        return TableStore.open(storage, root, branch, self._environment, commits, name)
+
+    def _place(self, name: str, found: Mapping[str, Any]) -> tuple[Storage, str]:
+        """Open the store of a table. Its options are the user's and the server's."""
+        settings, url = self._server.settings, str(found["path"])
+        options = {key: text for key, text in settings.items() if is_store_option(key)}
+        storage, root = open_storage(url, options)
+        if parse_boolean(settings.get(DATA_TOKEN, "false")) and not found.get("isExternal"):
+            storage = TokenStorage(self._server, name, url, tuple(sorted(options.items())))
+        return storage, root.rstrip("/")
+
+    def create_table(self, name: str, schema: TableSchema) -> bool:
+        database, table = split_name(name)
+        body = {"identifier": {"database": database, "object": table}, "schema": schema_node(schema)}
+        try:
+            self._server.post("databases", database, "tables", body=body)
+        except RestExists:
+            self._table(name)
+            return False
+        except RestMissing:
+            self._create_missing(database)
+            return self.create_table(name, schema)
+        return True
+
+    def _create_missing(self, database: str) -> None:
+        try:
+            self.create_database(database, {})
+        except RestExists:
+            return  # another process was faster
+
+    def drop_table(self, name: str) -> None:
+        """Delete the table. Whether its files are deleted is decided by the server."""
+        _, root = self._place(name, self._table(name))
+        self._server.delete(*table_path(name))
+        _forget(root)
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Rename the table. Whether its files move is decided by the server."""
+        _, root = self._place(name, self._table(name))
+        names = {}
+        for role, given in (("source", name), ("destination", new_name)):
+            database, table = split_name(given)
+            names[role] = {"database": database, "object": table}
+        self._server.post("tables", "rename", body=names)
+        _forget(root)
+
+
+def _kind(found: Mapping[str, Any]) -> str:
+    options = (found.get("schema") or {}).get("options") or {}
+    return str(options.get("type", "table")).lower()
+
+
+def _forget(root: str) -> None:
+    from penstock.table.dynamic_buckets.local_caches import forget_table  # much code, and tasks drop no tables
+
+    forget_table(root)
+
+
+_ACTING = ("uri", "case-sensitive", DATA_TOKEN, *LOGIN)
+
+
+def open_rest(warehouse: str, options: Mapping[str, str], environment: Environment) -> RestCatalog:
+    """Open the catalog `warehouse` of the server at `uri`."""
+    given, store = split_options("rest", options, _ACTING, (HEADER, LOGIN_PREFIX))
+    if not given.get("uri"):
+        raise ConfigError("a REST catalog needs a uri", option="uri", hint="for example https://catalog.example:8443")
+    if given.get("case-sensitive", "true").strip().lower() != "true":
+        raise ConfigError(
+            "case-sensitive = false is not supported by a REST catalog",
+            option="case-sensitive",
+            hint="remove it: the server decides which names are the same",
+        )
+    check_login(given)
+    check_known(store)
+    sent = tuple(sorted({**given, **store}.items()))
+    return RestCatalog(RestServer(server_address(given["uri"]), warehouse, sent, environment), environment)

@@ -1,0 +1,263 @@
+"""Requests to a REST server: settings, pages, errors, retries, and what must not leave this machine."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import logging
+import pickle
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.errors import ConfigError, StoreError
+from penstock.storage.environment import Environment
+from penstock.table.catalog.rest_client import (
+    RestBusy,
+    RestCut,
+    RestExists,
+    RestMissing,
+    RestRefused,
+    RestServer,
+    RestUncertain,
+    RestUnsupported,
+    server_address,
+)
+from tests.rest_server import PREFIX, Fault, RestCatalogServer, running
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def running_server(tmp_path: Path) -> Iterator[tuple[RestCatalogServer, dict[str, str]]]:
+    with running(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def theirs(running_server: tuple[RestCatalogServer, dict[str, str]]) -> RestCatalogServer:
+    return running_server[0]
+
+
+@pytest.fixture
+def server(running_server: tuple[RestCatalogServer, dict[str, str]], pauses: list[float]) -> RestServer:
+    return client(running_server[1], pauses)
+
+
+def client(options: dict[str, str], pauses: list[float]) -> RestServer:
+    environment = Environment(sleep=pauses.append, jitter=lambda: 0.0)
+    return RestServer(options["uri"], "lake", tuple(sorted(options.items())), environment)
+
+
+def test_the_prefix_comes_from_the_server(server: RestServer, theirs: RestCatalogServer) -> None:
+    assert server.settings["prefix"] == PREFIX
+    server.get("databases")
+    assert [path for _, path, _ in theirs.requests] == ["/v1/config?warehouse=lake", "/v1/lake+of+tests/databases"]
+
+
+def test_defaults_of_the_server_yield_to_the_user_and_its_overrides_do_not(
+    running_server: tuple[RestCatalogServer, dict[str, str]],
+) -> None:
+    theirs, options = running_server
+    theirs.defaults = {"s3.endpoint": "http://default", "s3.region": "default", "header.X-Team": "default"}
+    theirs.overrides = {"s3.path-style-access": "true", "header.X-Zone": "${NOT_A_REFERENCE:-z}"}
+    given = {**options, "s3.region": "mine", "s3.path-style-access": "false", "header.X-Team": "mine"}
+    server = client(given, [])
+    settings = server.settings
+    assert settings["s3.endpoint"] == "http://default"
+    assert settings["s3.region"] == "mine"
+    assert settings["s3.path-style-access"] == "true"
+    server.get("databases")
+    assert theirs.headers[-1]["x-team"] == "mine"
+    assert theirs.headers[-1]["x-zone"] == "z"
+
+
+def test_all_pages_of_a_list_are_read(server: RestServer, theirs: RestCatalogServer) -> None:
+    theirs.databases = {f"d{number}": {} for number in range(5)}
+    assert server.listed("databases", key="databases") == ["d0", "d1", "d2", "d3", "d4"]
+    assert len(theirs.requests) == 1 + 3
+
+
+def test_a_page_that_is_repeated_is_an_error(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RestServer, "get", lambda *_, **__: {"databases": ["a"], "nextPageToken": "1"})
+    with pytest.raises(StoreError, match="repeats a page"):
+        server.listed("databases", key="databases")
+
+
+def test_names_are_encoded_as_segments_of_a_path(server: RestServer, theirs: RestCatalogServer) -> None:
+    for name in ("a/b", "a b", "a%2Fb", "größe", "a?b#c", "*~"):
+        theirs.databases = {name: {}}
+        assert server.get("databases", name)["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message"),
+    [
+        (400, RestRefused, "refused a request: a fault of the test"),
+        (401, RestRefused, "refused a request"),
+        (403, RestRefused, "refused a request"),
+        (404, RestMissing, "refused a request"),
+        (409, RestExists, "refused a request"),
+        (501, RestUnsupported, "refused a request"),
+        (500, RestUncertain, "the REST catalog failed"),
+        (502, RestUncertain, "the REST catalog failed"),
+        (504, RestUncertain, "the REST catalog failed"),
+    ],
+)
+def test_errors_are_those_of_this_library(
+    server: RestServer, theirs: RestCatalogServer, pauses: list[float], status: int, kind: type, message: str
+) -> None:
+    theirs.faults.append(Fault("POST", "/databases", status))
+    with pytest.raises(kind, match=message) as caught:
+        server.post("databases", body={"name": "d", "options": {}})
+    assert type(caught.value) is kind
+    assert caught.value.facts["status"] == status
+    assert pauses == []
+    assert theirs.databases == {}
+
+
+def test_a_login_that_is_refused_says_which_option_to_check(
+    running_server: tuple[RestCatalogServer, dict[str, str]],
+) -> None:
+    server = client({**running_server[1], "token": "wrong"}, [])
+    with pytest.raises(ConfigError, match="the login is not valid") as caught:
+        server.get("databases")
+    assert "token" in str(caught.value.hint)
+    assert "wrong" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_busy_server_is_asked_again(
+    server: RestServer, theirs: RestCatalogServer, pauses: list[float], status: int, method: str
+) -> None:
+    theirs.faults.append(Fault(method, "/databases", status, times=3))
+    if method == "GET":
+        assert server.get("databases")["databases"] == []
+    else:
+        server.post("databases", body={"name": "d", "options": {}})
+        assert list(theirs.databases) == ["d"]
+    assert pauses == [1.0, 2.0, 4.0]
+
+
+def test_a_server_that_stays_busy_is_not_asked_for_ever(
+    server: RestServer, theirs: RestCatalogServer, pauses: list[float]
+) -> None:
+    theirs.faults.append(Fault("GET", "/databases", 503, times=100, headers={"Retry-After": "7"}))
+    with pytest.raises(RestBusy, match="the REST catalog is busy"):
+        server.get("databases")
+    assert pauses == [7.0] * 5
+
+
+def test_a_pause_that_a_server_asks_for_is_bounded(
+    server: RestServer, theirs: RestCatalogServer, pauses: list[float]
+) -> None:
+    theirs.faults.append(Fault("GET", "/databases", 429, headers={"Retry-After": "86400"}))
+    server.get("databases")
+    assert pauses == [64.0]
+
+
+def test_a_read_is_repeated_after_a_cut_and_a_change_is_not(server: RestServer, theirs: RestCatalogServer) -> None:
+    theirs.faults.append(Fault("GET", "/databases", cut=True))
+    assert server.get("databases")["databases"] == []
+    theirs.faults.append(Fault("POST", "/databases", cut=True))
+    with pytest.raises(RestCut, match="does not answer"):
+        server.post("databases", body={"name": "d", "options": {}})
+    assert list(theirs.databases) == ["d"]
+    assert [method for method, path, _ in theirs.requests if path.endswith("/databases")].count("POST") == 1
+
+
+def test_a_server_that_does_not_run_is_an_error_at_once(pauses: list[float]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(StoreError, match=r"does not answer: .*refused") as caught:
+        client({"uri": uri, "token": "t"}, pauses).get("databases")
+    assert caught.value.facts["uri"] == uri
+    assert pauses == []
+
+
+def test_the_token_is_read_for_each_request(
+    running_server: tuple[RestCatalogServer, dict[str, str]], tmp_path: Path
+) -> None:
+    theirs, options = running_server
+    secret = tmp_path / "token"
+    secret.write_text("first\n")
+    theirs.token = "first"
+    server = client({**options, "token": f"${{file:{secret}}}"}, [])
+    server.get("databases")
+    secret.write_text("second\n")
+    theirs.token = "second"
+    server.get("databases")
+    assert b"second" not in pickle.dumps(RestServer(server.uri, "lake", server.options))
+
+
+class _Other(http.server.BaseHTTPRequestHandler):
+    """A server that redirects to another one, or answers with something else than JSON."""
+
+    def do_GET(self) -> None:
+        self.send_response(302 if "/databases" in self.path else 200)
+        self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        data = json.dumps({"defaults": {}}).encode() if "config" in self.path else b"<html>"
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def other() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Other) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{found.server_port}"
+        found.shutdown()
+
+
+def test_a_redirect_does_not_carry_the_token_elsewhere(other: str) -> None:
+    with pytest.raises(RestRefused) as caught:
+        client({"uri": other, "token": "t"}, []).get("databases")
+    assert caught.value.facts["status"] == 302
+
+
+def test_a_reply_that_is_not_json_names_the_address(other: str) -> None:
+    with pytest.raises(StoreError, match="not a JSON object") as caught:
+        client({"uri": other, "token": "t"}, []).get("else")
+    assert caught.value.facts["reply"] == "<html>"
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("https://host:8443/", "https://host:8443"),
+        (" http://host/paimon/ ", "http://host/paimon"),
+        ("host:8080", "http://host:8080"),
+    ],
+)
+def test_addresses(given: str, address: str) -> None:
+    assert server_address(given) == address
+
+
+@pytest.mark.parametrize(
+    "given", ["ftp://host", "http://", "http://host:port", "http://me:secret@host", "https://host/?token=secret"]
+)
+def test_what_is_no_address_is_refused_without_its_secrets(given: str) -> None:
+    with pytest.raises(ConfigError, match="is not the address of a REST catalog") as caught:
+        server_address(given)
+    assert "secret" not in str(caught.value)
+
+
+def test_nothing_secret_is_logged(
+    running_server: tuple[RestCatalogServer, dict[str, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        penstock.Catalog("lake", running_server[1]).databases()
+    assert running_server[1]["token"] not in caplog.text

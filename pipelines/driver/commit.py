@@ -17,6 +17,7 @@ from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.commit.completion import only_compaction
 from penstock.table.commit.conflicts import ForeignWriter
+from penstock.table.commit.shared_buckets import SharedBuckets
 from penstock.table.errors import HistoryExpired
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
@@ -105,12 +106,15 @@ class Commits:
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
             return None
-        done = committer.commit(
+        done = SharedBuckets(store, Layout.of(store.schema())).commit(
             messages,
-            identity.number,
-            watermark=watermark,
-            properties=identity.properties_of(store.name),
-            force_empty=not messages,
+            lambda current: committer.commit(
+                current,
+                identity.number,
+                watermark=watermark,
+                properties=identity.properties_of(store.name),
+                force_empty=not messages,
+            ),
         )
         if done.already is not None:
             log.warning("event=batch_committed_by_another_process table=%s batch=%d", store.name, identity.number)

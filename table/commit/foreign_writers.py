@@ -13,8 +13,8 @@ from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 
 _ONE_WRITER = (
-    "let only one job write to a bucket with a primary key, or set write-only on all but one job and compact in a"
-    " separate one"
+    "set write-only on the table, or on each job that writes to it, and compact it by a separate job; or let only one"
+    " job write to a bucket with a primary key"
 )
 
 

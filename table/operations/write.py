@@ -17,6 +17,7 @@ from penstock.table.buckets.layout import BucketMode, Layout, Writer
 from penstock.table.buckets.route import Slice, partitions_of, route, slices
 from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.commit.completion import CompletionResult
+from penstock.table.commit.shared_buckets import SharedBuckets
 from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
@@ -63,6 +64,7 @@ class TableWriter:
         self._owed: set[Bucket] = set()  # buckets whose compaction was lost: the next commit repeats it
         self._assigner, self._placer = self._opened_routes()
         self._full_compaction = FullCompaction.of(store, self.layout)
+        self._shared = SharedBuckets(store, self.layout)
 
     @classmethod
     def open(
@@ -196,6 +198,7 @@ class TableWriter:
         finds out, keeps the files that are in the table, and does the rest.
         """
         number = BATCH_IDENTIFIER if identifier is None else identifier
+        messages = self._shared.current(messages)
         try:
             check_same_table(self.store, self._opened_at, self._state.snapshot)
             commits = PreparedCommits(self.store, self.user, self.layout, self.open_bucket, self.abort, self._uncertain)
@@ -225,7 +228,9 @@ class TableWriter:
         watermark: int | None,
         properties: Mapping[str, str] | None,
     ) -> CommittedSnapshots:
-        return committer.commit(messages, number, watermark=watermark, properties=properties)
+        return self._shared.commit(
+            messages, lambda current: committer.commit(current, number, watermark=watermark, properties=properties)
+        )
 
     def _go_on(self, newest: Snapshot | None) -> None:
         """Base later writes on the table as of this commit."""

@@ -52,7 +52,7 @@ def second_task(table: Table) -> TableWriter:
 @pytest.mark.parametrize(
     "options",
     [
-        {"write-only": "true"},
+        {},
         {"deletion-vectors.enabled": "true"},
         {"changelog-producer": "lookup"},
         {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},

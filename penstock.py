@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         TableCorrupt,
     )
     from penstock.pipelines.api.pipeline import Pipeline
-    from penstock.pipelines.spark_source.registration import register
+    from penstock.pipelines.spark_catalog.registration import register
     from penstock.table.catalog.batch_view import BatchView
     from penstock.table.catalog.catalog import Catalog
     from penstock.table.catalog.path_tables import create_table, open_table
@@ -63,7 +63,7 @@ _HOMES = {
         "TableCorrupt",
     ),
     "penstock.pipelines.api.pipeline": ("Pipeline",),
-    "penstock.pipelines.spark_source.registration": ("register",),
+    "penstock.pipelines.spark_catalog.registration": ("register",),
     "penstock.table.catalog.batch_view": ("BatchView",),
     "penstock.table.catalog.catalog": ("Catalog",),
     "penstock.table.catalog.path_tables": ("create_table", "open_table"),

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.pipelines.spark_source.source import PenstockDataSource as DefaultSource
+from penstock.pipelines.spark_catalog.source import CatalogDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

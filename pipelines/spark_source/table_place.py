@@ -5,12 +5,14 @@ Each option is applied, refused by name with an alternative, or logged once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError, PenstockError, nearest
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.path_tables import open_store
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableStore
 from penstock.table.options.catalog import KEYS, find
 from penstock.table.options.checks import check_given, report
@@ -26,8 +28,19 @@ ROW_KIND = acts("rowkind", FLAG, "false", "Shows row kinds in a column rowkind."
 COMMIT_USER = acts("commit-user", TEXT, None, "Is the commit user of a write.")
 COMMIT_IDENTIFIER = acts("commit-identifier", WHOLE, None, "Is the commit identifier of a write.")
 OVERWRITE_PARTITION = acts("overwrite-partition", TEXT, None, "Names the partition that a write replaces.")
-_OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION)
+# Options that a Spark catalog adds to the reads and writes of its tables.
+CATALOG_TABLE = acts("catalog-table", TEXT, None, "Names the table in its catalog, as JSON.")
+PLANNED_SNAPSHOT = acts("planned-snapshot", WHOLE, None, "Is the snapshot that a statement reads.")
+ROW_CHANGES = acts("row-changes", TEXT, None, "Names a statement that writes kinds, old rows and new rows.")
+_OF_CATALOGS = (CATALOG_TABLE, PLANNED_SNAPSHOT, ROW_CHANGES)
+_OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION, *_OF_CATALOGS)
 OWN = tuple(option.key for option in _OWN)
+# The options of a read that choose its snapshot, or columns that it shows.
+READ_OPTIONS = tuple(
+    key
+    for key in (*KEYS, *OWN)
+    if key.startswith(("scan.", "incremental-")) or key in {"rowkind", "read.changelog", "branch"}
+)
 _NAMES = sorted({*OWN, *KEYS})
 _OURS = ("scan.", "incremental-", "consumer.", "read.")
 # Names that other table formats use.
@@ -98,6 +111,30 @@ def check_system_options(system: str, given: Mapping[str, str], table: str) -> N
             )
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """A table by its name in a catalog, as an option of reads and writes."""
+
+    settings: CatalogSettings
+    name: str
+
+    def text(self) -> str:
+        """Return the value of the option."""
+        options = dict(self.settings.options)
+        return json.dumps({"warehouse": self.settings.warehouse, "options": options, "name": self.name})
+
+    @classmethod
+    def of(cls, text: str) -> CatalogTable:
+        """Build from the value of the option."""
+        given = json.loads(text)
+        return cls(CatalogSettings.of(given["warehouse"], given["options"]), given["name"])
+
+    def store(self, branch: str | None) -> TableStore:
+        """Open the table, or one of its branches, through its catalog."""
+        name = self.name if branch is None else f"{self.name}$branch_{branch}"
+        return self.settings.open().store(name)
+
+
 AUDIT_LOG = "audit_log"
 BETWEEN = frozenset({INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key})
 
@@ -113,6 +150,7 @@ class TablePlace:
     branch: str | None
     system: str | None
     options: Mapping[str, str]
+    catalog: CatalogTable | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> TablePlace:
@@ -124,7 +162,9 @@ class TablePlace:
         check_options(given)
         folder, slash, name = given["path"].rstrip("/").rpartition("/")
         base, branch, system = parse_name(name)
-        place = cls(f"{folder}{slash}{base}", given.get("branch", branch), system, given)
+        text = given.get(CATALOG_TABLE.key)
+        catalog = None if text is None else CatalogTable.of(text)
+        place = cls(f"{folder}{slash}{base}", given.get("branch", branch), system, given, catalog)
         if system == AUDIT_LOG and given.keys() & BETWEEN:
             return place.as_changes()
         if system not in {None, AUDIT_LOG}:  # an audit log may be read as a stream; whether it is becomes known later
@@ -149,8 +189,19 @@ class TablePlace:
         options = TableOptions(self.options)
         return options[ROW_KIND] or options[READ_CHANGELOG]
 
+    @property
+    def row_changes(self) -> str | None:
+        """Return UPDATE, DELETE or MERGE if the rows of a write are changes: a kind, the old row and the new row."""
+        return TableOptions(self.options)[ROW_CHANGES]
+
+    @property
+    def planned_snapshot(self) -> int | None:
+        """Return the snapshot that a statement reads, if it was planned on one."""
+        return TableOptions(self.options)[PLANNED_SNAPSHOT]
+
     def store(self) -> TableStore:
-        return open_store(self.path, self.options, None if self.branch == "main" else self.branch)
+        branch = None if self.branch == "main" else self.branch
+        return open_store(self.path, self.options, branch) if self.catalog is None else self.catalog.store(branch)
 
 
 class plain_errors:  # noqa: N801  used as a function; contextlib's decorator would put the traceback back

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import pyarrow as pa
@@ -26,6 +26,9 @@ from penstock.table.read.splits import Split
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.system.tables import SystemTable
 from penstock.table.values.arrow_types import arrow_schema
+
+# The second name of a column for UPDATE and MERGE in Spark, whose first name then has the new value.
+OLD = "_old_"
 
 
 class PieceRead(StrEnum):
@@ -61,7 +64,9 @@ class TableRead:
 
     @classmethod
     def of(cls, place: TablePlace, columns: tuple[str, ...] | None = None) -> TableRead:
-        named = None if columns is None else tuple(name for name in columns if name != ROWKIND)
+        named = (
+            None if columns is None else tuple(dict.fromkeys(_own(name, place) for name in columns if name != ROWKIND))
+        )
         return cls(place, named)
 
     @property
@@ -70,7 +75,7 @@ class TableRead:
         store = self.place.store()
         if self.place.system is not None:
             return SystemTable(store, self.place.system).schema
-        scan = self._scan(store)
+        scan = self.scan(store)
         return self.reader(store, _schema_of(store, scan), kinds=self._shows_kinds(scan)).schema
 
     @property
@@ -79,13 +84,13 @@ class TableRead:
         store = self.place.store()
         if self.place.system is not None:
             return SystemTable(store, self.place.system).schema
-        return arrow_schema(self._scan(store).table_schema().fields)
+        return arrow_schema(self.scan(store).table_schema().fields)
 
     def pieces(self) -> list[Piece]:
         store = self.place.store()
         if self.place.system is not None:
             return [Piece(PieceRead.SYSTEM)]
-        scan = self._scan(store)
+        scan = self.scan(store)
         schema = scan.table_schema()
         if scan.between is not None:
             splits = between_splits(store, scan.between, Layout.of(schema))
@@ -100,7 +105,7 @@ class TableRead:
         if piece.way is PieceRead.SYSTEM:
             yield from SystemTable(store, self.place.system or "").scan(where=self.where).to_batches()
             return
-        scan = self._scan(store)
+        scan = self.scan(store)
         kinds = self._shows_kinds(scan) or piece.way in {PieceRead.FILES, PieceRead.OVERWRITTEN}
         yield from read_piece(store, self.reader(store, store.schemas.get(piece.schema_id), kinds=kinds), piece, scan)
 
@@ -117,8 +122,20 @@ class TableRead:
         where = None if self.where is None else RowFilter(self.where, store.name)
         return SplitReader(store, Layout.of(schema), schema.select(names), where, kinds)
 
-    def _scan(self, store: TableStore) -> Scan:
-        return Scan.of(store, where=self.where, options=self.place.table_options)
+    def scan(self, store: TableStore) -> Scan:
+        """Return the scan of the table, at the snapshot that its statement reads."""
+        scan = Scan.of(store, where=self.where, options=self.place.table_options)
+        planned = self.place.planned_snapshot
+        if planned is None or scan.travel.travels or scan.between is not None:
+            return scan
+        snapshot = store.snapshots.find(planned)
+        if snapshot is None:
+            raise SnapshotMissing(
+                f"snapshot {planned}, which the statement reads, has expired",
+                table=store.name,
+                hint="run the statement again, or keep snapshots longer with snapshot.time-retained",
+            )
+        return replace(scan, snapshot=snapshot)
 
     def _shows_kinds(self, scan: Scan) -> bool:
         return self.place.has_kinds or scan.between is not None
@@ -171,7 +188,14 @@ def arrow_target(schema: StructType) -> pa.Schema:
 
 def shaped(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """Return the batch with the columns of `target`. Only times change their values: Spark has no nanoseconds."""
-    return batch.select(target.names).cast(target, safe=False)
+    known = set(batch.schema.names)
+    columns = [batch.column(name if name in known else name.removeprefix(OLD)) for name in target.names]
+    return pa.RecordBatch.from_arrays(columns, names=target.names).cast(target, safe=False)
+
+
+def _own(name: str, place: TablePlace) -> str:
+    """Return the column of the table that a column of a read shows."""
+    return name.removeprefix(OLD) if place.catalog is not None else name
 
 
 def new_rows(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:

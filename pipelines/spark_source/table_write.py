@@ -8,6 +8,7 @@ limited to `write-buffer-size`, but it uses one core: bulk loads of keyed tables
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,14 +17,16 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.table_place import TablePlace
-from penstock.row_kinds import ROWKIND
+from penstock.row_kinds import DELETE, ROWKIND
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.maintenance.upkeep import after_commit
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.overwrite import OverwriteWriter
+from penstock.table.operations.row_changes import RowChanges
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.options.table_options import TableOptions
@@ -76,11 +79,22 @@ class TableWrite:
             if _commits_files_of_tasks(store):
                 writer.commit_messages([message for part in parts for message in part.messages], identifier)
             else:
-                for path in (part.path for part in parts if part.path is not None):
-                    for batch in staged_rows(store, path):
-                        writer.write(*self._with_kinds(batch))
+                paths = [part.path for part in parts if part.path is not None]
+                self._write_staged(store, writer, (batch for path in paths for batch in staged_rows(store, path)))
                 writer.commit(identifier)
         clear_staged(store, job)
+
+    def _write_staged(self, store: TableStore, writer: TableWriter, batches: Iterable[pa.RecordBatch]) -> None:
+        if not self.place.row_changes:
+            for batch in batches:
+                writer.write(*self._with_kinds(batch))
+            return
+        schema = store.schema()
+        changes = RowChanges(schema, store.name, refuses_older=self.place.row_changes == "UPDATE", keys_may_differ=True)
+        for batch in batches:
+            changes.write(writer, batch)
+            if changes.counts[DELETE]:
+                check_deletable(schema, store.name)
 
     def give_up(self, parts: Sequence[TaskRows | None], job: str) -> None:
         """Clean up after a task failed.
@@ -98,7 +112,9 @@ class TableWrite:
     def _writer(self, store: TableStore, user: str | None = None) -> TableWriter:
         options = self.place.table_options
         if not self.overwrite:
-            return TableWriter.open(store, user, options, after_commit(store))
+            planned = self.place.planned_snapshot if self.place.row_changes else None
+            base = None if planned is None else store.snapshots.find(planned)
+            return TableWriter.open(store, user, options, after_commit(store), base=base)
         text = self.place.options.get("overwrite-partition")
         dynamic = self.place.options.get("partitionoverwritemode", "static").lower() == "dynamic"
         # Spark's own mode takes precedence: a mode that is not set means static.
@@ -115,6 +131,9 @@ class TableWrite:
     def _rows(self, store: TableStore, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(store.schema().fields)
         for given in batches:
+            if self.place.row_changes:
+                yield given
+                continue
             batch = given.rename_columns(_as_the_table_spells(given.schema.names, schema.names))
             _refuse_other_times(batch, schema)
             if batch.num_rows:
@@ -135,7 +154,9 @@ def _commits_files_of_tasks(store: TableStore) -> bool:
 
 
 def _partition(text: str | None) -> dict[str, object]:
-    """Parse `dt=2026-01-31,hour=7`; nothing means every partition."""
+    """Parse `dt=2026-01-31,hour=7`, or a JSON object; nothing means every partition."""
+    if text and text.startswith("{"):
+        return dict(json.loads(text))
     pairs = [pair.partition("=") for pair in text.split(",")] if text else []
     if not all(sign for _, sign, _ in pairs):
         raise ConfigError(f"{text!r} is not a partition", option="overwrite-partition", hint="write dt=2026-01-31")

@@ -49,6 +49,7 @@ class TableWriter:
         user: str,
         after_commit: AfterCommit | None = None,
         budget: WriteBudget | None = None,
+        base: Snapshot | None = None,
     ) -> None:
         self.store = store
         self._after_commit = after_commit
@@ -58,7 +59,7 @@ class TableWriter:
         self._options = schema.typed
         self._rules = RowRules.of(schema)
         self._budget = budget or WriteBudget.of(self._options)
-        self._state = TableState(store, store.snapshots.latest())
+        self._state = TableState(store, base or store.snapshots.latest())
         self._buckets: dict[Bucket, BucketWriter] = {}
         self._uncertain = False  # whether a commit failed that may have taken effect
         self._owed: set[Bucket] = set()  # buckets whose compaction was lost: the next commit repeats it
@@ -74,12 +75,15 @@ class TableWriter:
         options: Mapping[str, str] | None = None,
         after_commit: AfterCommit | None = None,
         budget: WriteBudget | None = None,
+        base: Snapshot | None = None,
     ) -> TableWriter:
         """Open a writer for the newest schema of the table.
 
-        `after_commit` is called after each commit that made a snapshot, with whether it had no identifier.
+        `after_commit` is called after each commit that made a snapshot, with whether it had no identifier. `base` is
+        the snapshot that the rows were computed from, if it is not the newest: the commit then finds later commits.
         """
-        return cls(store, cls.schema_with(store, options), user or store.new_commit_user(), after_commit, budget)
+        schema = cls.schema_with(store, options)
+        return cls(store, schema, user or store.new_commit_user(), after_commit, budget, base)
 
     @staticmethod
     def schema_with(store: TableStore, options: Mapping[str, str] | None) -> TableSchema:

@@ -51,7 +51,7 @@ def create_table(context: SqlContext, statement: CreateTable) -> pa.Table:
     options, comment = dict(statement.options), statement.comment
     if statement.like is not None:
         like = context.table(statement.like).definition
-        columns = tuple(_copied(column) for column in like.fields)
+        columns = tuple(copied_column(column) for column in like.fields)
         keys, partitions, comment = like.primary_keys, like.partition_keys, comment or like.comment
         if statement.like_options:
             options = {key: value for key, value in like.options.items() if key != "path"} | options
@@ -67,7 +67,7 @@ def create_table(context: SqlContext, statement: CreateTable) -> pa.Table:
     return done()
 
 
-def _copied(column: Field) -> Field:
+def copied_column(column: Field) -> Field:
     """Return the column without its field ids, and those of its members."""
     return Field(NO_ID, column.name, read_type(written(column.type)), column.description, column.default)
 

@@ -67,18 +67,20 @@ def _tables(context: SqlContext, database: str | None, like: str | None) -> pa.T
 
 def _partitions(table: Table) -> list[str]:
     """Return the partitions in the form `dt=2026-01-31/hh=12`."""
+    fields = Layout.of(table.definition).partition_fields
+    return sorted(
+        "/".join(f"{one.name}={value_text(value, one.type)}" for one, value in zip(fields, values, strict=True))
+        for values in live_partitions(table)
+    )
+
+
+def live_partitions(table: Table) -> list[tuple[object, ...]]:
+    """Return the values of the partitions that have rows."""
     if not table.partition_keys:
         raise ConfigError("the table has no partitions", table=table.name)
     layout, latest = Layout.of(table.definition), table.latest_snapshot
     entries = live_entries(table.store, latest) if latest is not None else []
-    fields = layout.partition_fields
-    return sorted(
-        "/".join(
-            f"{one.name}={value_text(value, one.type)}"
-            for one, value in zip(fields, layout.partition_values(partition), strict=True)
-        )
-        for partition in {entry.partition for entry in entries}
-    )
+    return [tuple(layout.partition_values(partition)) for partition in {entry.partition for entry in entries}]
 
 
 def _properties(table: Table, key: str | None) -> pa.Table:

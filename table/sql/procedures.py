@@ -28,15 +28,25 @@ class Procedure:
 
 def call(context: SqlContext, statement: CallProcedure) -> pa.Table:
     """Run CALL."""
-    procedure = PROCEDURES.get(statement.name)
-    if procedure is None:
-        hint = did_you_mean(statement.name, PROCEDURES, "SHOW PROCEDURES lists them")
-        raise ConfigError(f"there is no procedure {statement.name!r}", hint=hint)
-    arguments = _arguments(context, statement, procedure)
-    found = procedure.run(context.catalog, arguments)
+    procedure = find_procedure(statement.name)
+    results = run_procedure(procedure, context.catalog, _arguments(context, statement, procedure))
+    return done() if results is None else one_column("result", results)
+
+
+def find_procedure(name: str) -> Procedure:
+    """Return the procedure of a name."""
+    if name not in PROCEDURES:
+        hint = did_you_mean(name, PROCEDURES, "SHOW PROCEDURES lists them")
+        raise ConfigError(f"there is no procedure {name!r}", hint=hint)
+    return PROCEDURES[name]
+
+
+def run_procedure(procedure: Procedure, catalog: Catalog, arguments: Arguments) -> list[str] | None:
+    """Run a procedure, and return its results as texts; None if it has none."""
+    found = procedure.run(catalog, arguments)
     if isinstance(found, list):
-        return one_column("result", [str(one) for one in found])
-    return done() if found is None else one_column("result", [str(found)])
+        return [str(one) for one in found]
+    return None if found is None else [str(found)]
 
 
 def _arguments(context: SqlContext, statement: CallProcedure, procedure: Procedure) -> dict[str, str]:

@@ -3,102 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.catalog.base import split_name
 from penstock.table.handle import Table
-from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.operations.delete import check_deletable
+from penstock.table.operations.row_changes import RowChanges
 from penstock.table.operations.write import TableWriter
-from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import cast_text, changed_rows, own_name
 from penstock.table.sql.row_statements import Assignments, Delete, Update
 from penstock.table.sql.text import SqlToken, quoted, tokens_of
 from penstock.table.sql.update_rules import check_newest_rows, check_updatable
 from penstock.table.values.arrow_types import arrow_schema
-
-
-@dataclass(slots=True)
-class RowChanges:
-    """The changes of one statement on their way to the writer.
-
-    A batch has the kind of each change in its first column, then the old values of all columns of the table, then the
-    new ones. Old rows of updates are written to tables whose changelog is their input, so that it is complete.
-    """
-
-    table: Table
-    refuses_older: bool = False
-    counts: dict[int, int] = field(default_factory=lambda: dict.fromkeys((INSERT, UPDATE_AFTER, DELETE), 0))
-
-    def write(self, writer: TableWriter, batch: pa.RecordBatch) -> None:
-        """Write the changes of a batch."""
-        kinds = batch.column(0).to_numpy(zero_copy_only=False)
-        width = len(self.table.definition.fields)
-        names = [one.name for one in self.table.definition.fields]
-        old = pa.RecordBatch.from_arrays(batch.columns[1 : 1 + width], names=names)
-        new = pa.RecordBatch.from_arrays(batch.columns[1 + width :], names=names)
-        changed = kinds == UPDATE_AFTER
-        before, after = old.filter(pa.array(changed)), new.filter(pa.array(changed))
-        self._refuse_nulls(before, after)
-        if self.refuses_older:
-            self._refuse_older(before, after)
-        if changed.any() and self.table.definition.typed[CHANGELOG_PRODUCER].copies_input:
-            self._write(writer, old, changed, UPDATE_BEFORE)
-        for rows, kind in ((old, DELETE), (new, UPDATE_AFTER), (new, INSERT)):
-            self._write(writer, rows, kinds == kind, kind)
-            self.counts[kind] += int((kinds == kind).sum())
-
-    def _write(self, writer: TableWriter, rows: pa.RecordBatch, chosen: np.ndarray, kind: int) -> None:
-        count = int(chosen.sum())
-        if count:
-            writer.write(rows.filter(pa.array(chosen)), np.full(count, kind, np.int8))
-
-    def _refuse_nulls(self, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
-        """Refuse to set values to null where null means that the old value stays."""
-        if not merge_engine(self.table.definition.typed).null_means_unchanged:
-            return
-        for name in old.schema.names:
-            if pc.any(pc.and_(pc.is_null(new.column(name)), pc.is_valid(old.column(name)))).as_py():
-                raise ConfigError(
-                    f"the column {name!r} cannot be set to null: in a partial-update table null keeps the old value",
-                    table=self.table.name,
-                    hint="delete the row and insert it again, if the table allows deletes",
-                )
-
-    def _refuse_older(self, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
-        """Refuse new rows that the table would ignore, because their sequence field is lower than that of the old."""
-        spec = merge_spec(self.table.definition)
-        older, same = np.zeros(old.num_rows, np.bool_), np.ones(old.num_rows, np.bool_)
-        for name in spec.sequence_fields:
-            a, b = old.column(name), new.column(name)
-            lower = pc.greater(b, a) if spec.descending else pc.less(b, a)
-            lost = pc.and_(pc.is_null(b), pc.is_valid(a))
-            older |= same & _mask(pc.or_(pc.fill_null(lower, fill_value=False), lost))
-            same &= _mask(pc.fill_null(pc.equal(a, b), fill_value=False)) | _mask(pc.and_(pc.is_null(a), pc.is_null(b)))
-        if older.any():
-            raise ConfigError(
-                "the update would be ignored: it makes rows older by the sequence field of the table",
-                table=self.table.name,
-                sequence_field=", ".join(spec.sequence_fields),
-                key={name: new.column(name)[int(older.argmax())].as_py() for name in self.table.primary_keys},
-                hint="DELETE the row and INSERT it again, or set a value that is not older",
-            )
-
-    def result(self, snapshot: int | None) -> pa.Table:
-        """Return the result of the statement."""
-        return changed_rows(self.counts[INSERT], self.counts[UPDATE_AFTER], self.counts[DELETE], snapshot)
-
-
-def _mask(values: pa.Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def write_changes(
@@ -108,11 +28,13 @@ def write_changes(
 
     The writer was opened before anything of the query was read, so that its commit finds the rows of other jobs.
     """
-    changes = RowChanges(table, refuses_older)
+    changes = RowChanges(table.definition, table.name, refuses_older=refuses_older)
     for batch in context.session.batches(sql):
         changes.write(writer, batch)
     snapshots = writer.commit() if any(changes.counts.values()) else []
-    return changes.result(snapshots[0].id if snapshots else None)
+    counts = changes.counts
+    snapshot = snapshots[0].id if snapshots else None
+    return changed_rows(counts[INSERT], counts[UPDATE_AFTER], counts[DELETE], snapshot)
 
 
 def target_text(context: SqlContext, names: Sequence[str]) -> str:

@@ -74,6 +74,7 @@ FLOORS = {
         {"driver", "spark"},
         {"job"},
         {"spark_source"},
+        {"spark_catalog"},
         {"monitor"},
         {"api"},
         {"commands"},

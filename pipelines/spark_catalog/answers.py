@@ -1,0 +1,111 @@
+"""Answers the questions of the Spark catalog by calls of the catalog protocol, as SQL without Spark does.
+
+A request is JSON with a verb, the options of the catalog and arguments. So is an answer, with a value, or with the text
+of an error, which Spark then shows without a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.pipelines.spark_catalog import row_statements, table_statements
+from penstock.pipelines.spark_catalog.descriptions import describe
+from penstock.pipelines.spark_catalog.request import Request
+from penstock.pipelines.spark_source.table_place import READ_OPTIONS
+from penstock.table.sql.procedures import PROCEDURES, find_procedure, run_procedure
+
+
+def answer(text: str) -> str:
+    """Answer a request."""
+    given = json.loads(text)
+    try:
+        return json.dumps({"value": _VERBS[given["verb"]](Request.of(given))})
+    except PenstockError as error:
+        return json.dumps({"error": str(error)})
+
+
+def _database(request: Request) -> dict[str, str] | None:
+    name = request.database
+    return request.catalog.database_properties(name) if request.catalog.backend.has_database(name) else None
+
+
+def _create_database(request: Request) -> None:
+    # Spark adds the owner, which no kind of catalog keeps.
+    properties = {name: text for name, text in request.texts("properties").items() if name != "owner"}
+    if "location" in properties:
+        raise ConfigError("a database cannot choose its location", hint="remove LOCATION: the warehouse contains it")
+    request.catalog.create_database(request.database, properties=properties)
+
+
+def _alter_database(request: Request) -> None:
+    raise ConfigError(
+        "the properties of a database cannot be changed",
+        database=request.database,
+        hint="set them with CREATE DATABASE ... WITH DBPROPERTIES, in a catalog that keeps them",
+    )
+
+
+def _drop_database(request: Request) -> bool:
+    request.catalog.drop_database(request.database, cascade=bool(request.given["cascade"]))
+    return True
+
+
+def _procedure(request: Request) -> dict[str, object]:
+    if request.database != "sys":
+        raise ConfigError(
+            f"there is no procedure {request.database}.{request.given['table']}",
+            hint=f"procedures are in the namespace sys: CALL sys.{request.given['table']}(...)",
+        )
+    name = str(request.given["table"])
+    procedure = find_procedure(name)
+    usage = f"CALL sys.{name}({', '.join(procedure.parameters)})"
+    return {"parameters": procedure.parameters, "required": procedure.required, "description": usage}
+
+
+def _call(request: Request) -> list[str]:
+    procedure = find_procedure(str(request.given["procedure"]))
+    values = zip(procedure.parameters, request.given["values"], strict=True)
+    arguments = {name: str(value) for name, value in values if value is not None}
+    if "table" in arguments:
+        arguments["table"] = _full_name(arguments["table"])
+    results = run_procedure(procedure, request.catalog, arguments)
+    return ["OK"] if results is None else results
+
+
+def _full_name(table: str) -> str:
+    names = table.replace("`", "").split(".")
+    if len(names) not in {2, 3}:
+        raise ConfigError(f"{table!r} is not a table's full name", hint="write it as 'database.table'")
+    return ".".join(names[-2:])
+
+
+_VERBS: Mapping[str, Callable[[Request], Any]] = {
+    "databases": lambda request: request.catalog.databases(),
+    "database": _database,
+    "create_database": _create_database,
+    "alter_database": _alter_database,
+    "drop_database": _drop_database,
+    "state_options": lambda _: READ_OPTIONS,
+    "describe": describe,
+    "tables": lambda request: request.catalog.tables(request.database),
+    "table_exists": lambda request: request.catalog.table_exists(request.base_name),
+    "create_table": table_statements.create_table,
+    "create_table_like": table_statements.create_table_like,
+    "replace_table": table_statements.replace_table,
+    "alter_table": table_statements.alter_table,
+    "drop_table": table_statements.drop_table,
+    "rename_table": table_statements.rename_table,
+    "truncate": lambda request: request.table().truncate(),
+    "partitions": table_statements.partitions,
+    "drop_partition": table_statements.drop_partition,
+    "check_row_changes": row_statements.check_row_changes,
+    "can_delete": row_statements.can_delete,
+    "delete": row_statements.delete,
+    "refuse_delete": row_statements.refuse_delete,
+    "procedures": lambda request: sorted(PROCEDURES) if request.database in {"", "sys"} else [],
+    "procedure": _procedure,
+    "call": _call,
+}

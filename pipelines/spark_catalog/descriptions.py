@@ -1,0 +1,67 @@
+"""What Spark has to know about a table to plan a statement, as one answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.pipelines.spark_catalog.column_types import described_columns
+from penstock.pipelines.spark_catalog.request import Request
+from penstock.pipelines.spark_source.table_place import CATALOG_TABLE, PLANNED_SNAPSHOT, CatalogTable, TablePlace
+from penstock.pipelines.spark_source.table_read import TableRead, spark_schema
+from penstock.row_kinds import ROWKIND
+from penstock.table.catalog.base import parse_name
+from penstock.table.handle import Table
+from penstock.table.meta.store import TableMissing
+
+
+def describe(request: Request) -> dict[str, Any] | None:
+    """Return the description of a table, branch or system table; None if it does not exist."""
+    base, branch, system = parse_name(request.name)
+    if not request.catalog.table_exists(base):
+        return None
+    try:
+        table = request.catalog.table(base if branch is None else f"{base}$branch_{branch}")
+    except TableMissing:
+        return None
+    path = table.path + "".join(f"${part}" for part in (branch and f"branch_{branch}", system) if part)
+    read = {CATALOG_TABLE.key: CatalogTable(request.settings, base).text(), **request.texts("read"), "path": path}
+    if system is not None:
+        return _system_table(read)
+    place = TablePlace.of(read)
+    if place.branch not in {branch, None}:
+        table = request.catalog.table(f"{base}$branch_{place.branch}" if place.branch != "main" else base)
+    return _table(table, read, place)
+
+
+def _system_table(read: dict[str, str]) -> dict[str, Any]:
+    schema = spark_schema(TableRead.of(TablePlace.of(read)).schema)
+    return {"kind": "system", "read": read, "schema": schema.json(), "rows": None, "properties": {}}
+
+
+def _table(table: Table, read: dict[str, str], place: TablePlace) -> dict[str, Any]:
+    whole = TableRead.of(place)
+    scan = whole.scan(table.store)
+    latest = table.latest_snapshot
+    if latest is not None and not scan.travel.travels and scan.between is None:
+        # The statement reads this snapshot wherever it mentions the table, and its commit finds later ones.
+        read |= {PLANNED_SNAPSHOT.key: str(latest.id)}
+    schema = scan.table_schema()
+    columns = described_columns(schema.fields)
+    if whole.schema.names[0] == ROWKIND and ROWKIND not in schema.names:
+        columns = spark_schema(whole.schema)
+    return {
+        "kind": "keyed" if schema.primary_keys else "append",
+        "read": read,
+        "schema": columns.json(),
+        "keys": schema.primary_keys,
+        "partitions": schema.partition_keys,
+        "properties": _properties(table),
+        "rows": None if latest is None else latest.total_record_count,
+    }
+
+
+def _properties(table: Table) -> dict[str, str]:
+    properties = {**table.options, "provider": "penstock"}
+    if table.comment:
+        properties["comment"] = table.comment
+    return {name: text for name, text in properties.items() if name != "path"}

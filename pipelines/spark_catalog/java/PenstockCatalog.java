@@ -1,0 +1,229 @@
+package penstock.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableContext;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.TimeTravel;
+import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Names for Spark. It knows nothing about tables: Python answers each question, and Spark reads and writes by Python. */
+public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+    static final String PUSH_DOWN = "spark.sql.python.filterPushdown.enabled";
+    String name;
+    private Map options;
+    private volatile Set stateOptions;
+
+    public void initialize(String name, CaseInsensitiveStringMap options) {
+        this.name = name;
+        this.options = new HashMap(options.asCaseSensitiveMap());
+        SQLConf settings = SQLConf.get();
+        if (!settings.contains(PUSH_DOWN)) settings.setConfString(PUSH_DOWN, "true");
+    }
+
+    public String name() { return name; }
+
+    public String[] defaultNamespace() { return new String[] {"default"}; }
+
+    Request request(String verb) { return new Request(verb, options); }
+
+    // databases
+
+    public String[][] listNamespaces() {
+        String[] found = Request.texts(request("databases").answer());
+        String[][] names = new String[found.length][];
+        for (int i = 0; i < names.length; i++) names[i] = new String[] {found[i]};
+        return names;
+    }
+
+    public String[][] listNamespaces(String[] namespace) {
+        return namespace.length == 0 ? listNamespaces() : new String[0][];
+    }
+
+    public boolean namespaceExists(String[] namespace) {
+        return namespace.length == 0 || !request("database").database(namespace).answer().isNull();
+    }
+
+    public Map loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+        JsonNode found = request("database").database(namespace).answer();
+        if (found.isNull()) throw new NoSuchNamespaceException(namespace);
+        return Request.strings(found);
+    }
+
+    public void createNamespace(String[] namespace, Map metadata) {
+        request("create_database").database(namespace).with("properties", metadata).answer();
+    }
+
+    public void alterNamespace(String[] namespace, NamespaceChange... changes) {
+        request("alter_database").database(namespace).answer();
+    }
+
+    public boolean dropNamespace(String[] namespace, boolean cascade) {
+        Request request = request("drop_database").database(namespace);
+        request.asked.put("cascade", cascade);
+        return request.answer().asBoolean();
+    }
+
+    // tables
+
+    public Identifier[] listTables(String[] namespace) {
+        String[] found = Request.texts(request("tables").database(namespace).answer());
+        Identifier[] names = new Identifier[found.length];
+        for (int i = 0; i < names.length; i++) names[i] = Identifier.of(namespace, found[i]);
+        return names;
+    }
+
+    public Set capabilities() {
+        return new HashSet(Arrays.asList(new Object[] {
+            TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT, TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE}));
+    }
+
+    PenstockTable load(Identifier identifier, Map given) throws NoSuchTableException {
+        JsonNode described = request("describe").table(identifier).with("read", given).answer();
+        if (described.isNull()) throw new NoSuchTableException(identifier);
+        return PenstockTable.of(this, identifier, described);
+    }
+
+    public Table loadTable(Identifier identifier) throws NoSuchTableException {
+        return load(identifier, new HashMap());
+    }
+
+    public Table loadTable(Identifier identifier, String version) throws NoSuchTableException {
+        Map given = new HashMap();
+        given.put("scan.version", version);
+        return load(identifier, given);
+    }
+
+    public Table loadTable(Identifier identifier, long micros) throws NoSuchTableException {
+        Map given = new HashMap();
+        given.put("scan.timestamp-millis", String.valueOf(Math.floorDiv(micros, 1000L)));
+        return load(identifier, given);
+    }
+
+    public Table loadTable(Identifier identifier, TableContext context, CaseInsensitiveStringMap options)
+            throws NoSuchTableException {
+        Map given = new HashMap(options.asCaseSensitiveMap());
+        if (context.timeTravel().isPresent()) {
+            TimeTravel travel = (TimeTravel) context.timeTravel().get();
+            if (travel instanceof TimeTravel.AsOfVersion) {
+                given.put("scan.version", ((TimeTravel.AsOfVersion) travel).version());
+            } else {
+                long micros = ((TimeTravel.AsOfTimestamp) travel).micros();
+                given.put("scan.timestamp-millis", String.valueOf(Math.floorDiv(micros, 1000L)));
+            }
+        }
+        return load(identifier, given);
+    }
+
+    /** The options of a read that change the columns or the snapshot of a table: Spark loads it with them. */
+    public Set tableStateOptionKeys() {
+        if (stateOptions == null) {
+            stateOptions = new HashSet(Arrays.asList(Request.texts(request("state_options").answer())));
+        }
+        return stateOptions;
+    }
+
+    public boolean tableExists(Identifier identifier) {
+        return request("table_exists").table(identifier).answer().asBoolean();
+    }
+
+    private PenstockTable loadNow(Identifier identifier) {
+        try {
+            return load(identifier, new HashMap());
+        } catch (NoSuchTableException gone) {
+            throw new IllegalStateException(gone);
+        }
+    }
+
+    public Table createTable(Identifier identifier, TableInfo info) {
+        Request request = request("create_table").table(identifier).with("schema", info.schema().json());
+        ArrayNode partitions = request.asked.putArray("partitions");
+        for (int i = 0; i < info.partitions().length; i++) partitions.add(info.partitions()[i].describe());
+        ArrayNode keys = request.asked.putArray("keys");
+        for (int i = 0; i < info.constraints().length; i++) {
+            if (info.constraints()[i] instanceof PrimaryKey) {
+                PrimaryKey key = (PrimaryKey) info.constraints()[i];
+                for (int j = 0; j < key.columns().length; j++) keys.add(String.join(".", key.columns()[j].fieldNames()));
+            } else {
+                Request.fail("only PRIMARY KEY is supported as a constraint, not "
+                    + info.constraints()[i].toDDL() + "\n  to repair: remove it, or check rows before they are written", null);
+            }
+        }
+        request.with("properties", info.properties()).answer();
+        return loadNow(identifier);
+    }
+
+    public Table createTableLike(Identifier identifier, TableInfo info, Table from) {
+        if (!(from instanceof PenstockTable)) return createTable(identifier, info);
+        if (!((PenstockTable) from).catalog.name.equals(name)) return createTable(identifier, info);
+        Request request = request("create_table_like").table(identifier).with("properties", info.properties());
+        Identifier like = ((PenstockTable) from).identifier;
+        request.with("like", String.join(".", like.namespace()) + "." + like.name()).answer();
+        return loadNow(identifier);
+    }
+
+    public Table alterTable(Identifier identifier, TableChange... changes) {
+        Request request = request("alter_table").table(identifier);
+        ArrayNode list = request.asked.putArray("changes");
+        for (int i = 0; i < changes.length; i++) list.add(TableChanges.described(changes[i]));
+        request.answer();
+        return loadNow(identifier);
+    }
+
+    public boolean dropTable(Identifier identifier) {
+        return request("drop_table").table(identifier).answer().asBoolean();
+    }
+
+    public void renameTable(Identifier from, Identifier to) {
+        request("rename_table").table(from).with("to", String.join(".", to.namespace()) + "." + to.name()).answer();
+    }
+
+    // CREATE TABLE AS: the table exists while rows are written, and is dropped if that fails
+
+    public StagedTable stageCreate(Identifier identifier, TableInfo info) {
+        return (StagedTable) createTable(identifier, info);
+    }
+
+    public StagedTable stageReplace(Identifier identifier, TableInfo info) {
+        request("replace_table").table(identifier).answer();
+        return stageCreate(identifier, info);
+    }
+
+    public StagedTable stageCreateOrReplace(Identifier identifier, TableInfo info) {
+        return tableExists(identifier) ? stageReplace(identifier, info) : stageCreate(identifier, info);
+    }
+
+    // procedures
+
+    public Identifier[] listProcedures(String[] namespace) {
+        String[] found = Request.texts(request("procedures").database(namespace).answer());
+        Identifier[] names = new Identifier[found.length];
+        for (int i = 0; i < names.length; i++) names[i] = Identifier.of(new String[] {"sys"}, found[i]);
+        return names;
+    }
+
+    public UnboundProcedure loadProcedure(Identifier identifier) {
+        JsonNode described = request("procedure").table(identifier).answer();
+        return new PenstockProcedure(this, identifier.name(), described);
+    }
+}

@@ -1,0 +1,73 @@
+package penstock.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import java.util.Collections;
+import java.util.Iterator;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
+import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.read.LocalScan;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** A procedure of CALL: its parameters and its rows are texts. */
+class PenstockProcedure implements UnboundProcedure, BoundProcedure {
+    private final PenstockCatalog catalog;
+    private final String name;
+    private final JsonNode described;
+
+    PenstockProcedure(PenstockCatalog catalog, String name, JsonNode described) {
+        this.catalog = catalog;
+        this.name = name;
+        this.described = described;
+    }
+
+    public String name() { return name; }
+
+    public String description() { return Request.at(described, "description").asText(); }
+
+    public BoundProcedure bind(StructType input) { return this; }
+
+    public boolean isDeterministic() { return false; }
+
+    public ProcedureParameter[] parameters() {
+        String[] names = Request.texts(Request.at(described, "parameters"));
+        int required = Request.at(described, "required").asInt();
+        ProcedureParameter[] made = new ProcedureParameter[names.length];
+        for (int i = 0; i < made.length; i++) {
+            ProcedureParameter.Builder builder = ProcedureParameter.in(names[i], DataTypes.StringType);
+            made[i] = i < required ? builder.build() : builder.defaultValue("NULL").build();
+        }
+        return made;
+    }
+
+    public Iterator call(InternalRow input) {
+        Request request = catalog.request("call").with("procedure", name);
+        ArrayNode values = request.asked.putArray("values");
+        for (int i = 0; i < input.numFields(); i++) {
+            if (input.isNullAt(i)) values.addNull();
+            else values.add(input.getUTF8String(i).toString());
+        }
+        return Collections.singletonList(new ProcedureRows(Request.texts(request.answer()))).iterator();
+    }
+}
+
+class ProcedureRows implements LocalScan {
+    private final String[] texts;
+
+    ProcedureRows(String[] texts) { this.texts = texts; }
+
+    public InternalRow[] rows() {
+        InternalRow[] rows = new InternalRow[texts.length];
+        for (int i = 0; i < rows.length; i++) {
+            rows[i] = new GenericInternalRow(new Object[] {UTF8String.fromString(texts[i])});
+        }
+        return rows;
+    }
+
+    public StructType readSchema() { return new StructType().add("result", DataTypes.StringType); }
+}

@@ -1,0 +1,261 @@
+package penstock.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.SupportsDelete;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
+import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** A table of a Python data source that has a name; in this class, a system table, which can only be read. */
+class PenstockTable extends PythonTable {
+    final PenstockCatalog catalog;
+    final Identifier identifier;
+    final JsonNode described;
+    final StructType columns;
+    final Map read;
+
+    PenstockTable(PenstockCatalog catalog, Identifier identifier, JsonNode described, StructType columns) {
+        super(Request.source(), Request.SOURCE, columns);
+        this.catalog = catalog;
+        this.identifier = identifier;
+        this.described = described;
+        this.columns = columns;
+        this.read = Request.strings(Request.at(described, "read"));
+    }
+
+    static PenstockTable of(PenstockCatalog catalog, Identifier identifier, JsonNode described) {
+        StructType columns = (StructType) DataType.fromJson(Request.at(described, "schema").asText());
+        String kind = Request.at(described, "kind").asText();
+        if (kind.equals("system")) return new PenstockTable(catalog, identifier, described, columns);
+        if (kind.equals("append")) return new AppendTable(catalog, identifier, described, columns);
+        return new StoredTable(catalog, identifier, described, columns);
+    }
+
+    public String name() {
+        return catalog.name + "." + String.join(".", identifier.namespace()) + "." + identifier.name();
+    }
+
+    public Map properties() { return Request.strings(Request.at(described, "properties")); }
+
+    public Set capabilities() {
+        return new HashSet(Arrays.asList(new Object[] {TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ}));
+    }
+
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+        return new PrunedScanBuilder(columns, with(options), Request.at(described, "rows"));
+    }
+
+    CaseInsensitiveStringMap with(CaseInsensitiveStringMap options) {
+        Map all = new HashMap(read);
+        all.putAll(options.asCaseSensitiveMap());
+        return new CaseInsensitiveStringMap(all);
+    }
+}
+
+/** A table that can be written, or one of its branches. */
+class StoredTable extends PenstockTable implements
+        TruncatableTable, SupportsPartitionManagement, SupportsRowLevelOperations, SupportsMetadataColumns, StagedTable {
+    static final String OLD = "_old_";
+
+    StoredTable(PenstockCatalog catalog, Identifier identifier, JsonNode described, StructType columns) {
+        super(catalog, identifier, described, columns);
+    }
+
+    String[] keys() { return Request.texts(Request.at(described, "keys")); }
+
+    public Constraint[] constraints() {
+        String[] keys = keys();
+        if (keys.length == 0) return new Constraint[0];
+        NamedReference[] named = new NamedReference[keys.length];
+        for (int i = 0; i < keys.length; i++) named[i] = Expressions.column(keys[i]);
+        PrimaryKey.Builder builder = (PrimaryKey.Builder) Constraint.primaryKey("pk", named).enforced(false);
+        return new Constraint[] {builder.build()};
+    }
+
+    public Transform[] partitioning() {
+        String[] names = Request.texts(Request.at(described, "partitions"));
+        Transform[] made = new Transform[names.length];
+        for (int i = 0; i < made.length; i++) made[i] = Expressions.identity(names[i]);
+        return made;
+    }
+
+    public Set capabilities() {
+        Set all = new HashSet(super.capabilities());
+        all.addAll(Arrays.asList(new Object[] {
+            TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE, TableCapability.TRUNCATE,
+            TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC}));
+        return all;
+    }
+
+    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+        return new TableWriteBuilder(new WriteInfo(info, info.schema(), with(info.options())));
+    }
+
+    public boolean truncateTable() {
+        catalog.request("truncate").table(identifier).answer();
+        return true;
+    }
+
+    // Each column once more, as it was before an UPDATE or MERGE, where the columns themselves have their new values.
+    public MetadataColumn[] metadataColumns() {
+        MetadataColumn[] made = new MetadataColumn[columns.fields().length];
+        for (int i = 0; i < made.length; i++) made[i] = new OldColumn(columns.fields()[i]);
+        return made;
+    }
+
+    public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+        catalog.request("check_row_changes").table(identifier).with("command", info.command().name()).answer();
+        if (keys().length == 0) return new DeleteOperation(this);
+        return new RowChangeOperation(this, info.command());
+    }
+
+    // partitions
+
+    public StructType partitionSchema() {
+        String[] names = Request.texts(Request.at(described, "partitions"));
+        StructType made = new StructType();
+        for (int i = 0; i < names.length; i++) made = made.add(columns.apply(names[i]));
+        return made;
+    }
+
+    public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow ident) {
+        StructType types = partitionSchema();
+        JsonNode found = catalog.request("partitions").table(identifier)
+            .with("where", partition(names, ident)).answer();
+        InternalRow[] rows = new InternalRow[found.size()];
+        for (int i = 0; i < rows.length; i++) {
+            Object[] values = new Object[types.fields().length];
+            for (int j = 0; j < values.length; j++) {
+                values[j] = value(Request.at(Request.at(found, i), j), types.fields()[j].dataType());
+            }
+            rows[i] = new GenericInternalRow(values);
+        }
+        return rows;
+    }
+
+    static Object value(JsonNode node, DataType type) {
+        if (node.isNull()) return null;
+        if (type.equals(DataTypes.StringType)) return UTF8String.fromString(node.asText());
+        if (type.equals(DataTypes.BooleanType)) return Boolean.valueOf(node.asBoolean());
+        if (type.equals(DataTypes.ByteType)) return Byte.valueOf((byte) node.asInt());
+        if (type.equals(DataTypes.ShortType)) return Short.valueOf((short) node.asInt());
+        if (type.equals(DataTypes.IntegerType) || type.equals(DataTypes.DateType)) return Integer.valueOf(node.asInt());
+        if (type instanceof DecimalType) {
+            return Decimal.apply(new java.math.BigDecimal(node.asText()), ((DecimalType) type).precision(), ((DecimalType) type).scale());
+        }
+        if (type.equals(DataTypes.FloatType)) return Float.valueOf((float) node.asDouble());
+        if (type.equals(DataTypes.DoubleType)) return Double.valueOf(node.asDouble());
+        return Long.valueOf(node.asLong());
+    }
+
+    private Map partition(String[] names, InternalRow ident) {
+        Map made = new HashMap();
+        StructType types = partitionSchema();
+        for (int i = 0; i < names.length; i++) {
+            DataType type = types.apply(names[i]).dataType();
+            Object value = ident.isNullAt(i) ? null : ident.get(i, type);
+            made.put(names[i], value == null ? null : value.toString());
+        }
+        return made;
+    }
+
+    public boolean dropPartition(InternalRow ident) {
+        catalog.request("drop_partition").table(identifier)
+            .with("where", partition(partitionSchema().fieldNames(), ident)).answer();
+        return true;
+    }
+
+    public boolean truncatePartition(InternalRow ident) { return dropPartition(ident); }
+
+    public void createPartition(InternalRow ident, Map properties) {
+        Request.fail("a partition is created by the first row that is written to it\n"
+            + "  to repair: remove ADD PARTITION", null);
+    }
+
+    public void replacePartitionMetadata(InternalRow ident, Map properties) {
+        Request.fail("partitions have no properties", null);
+    }
+
+    public Map loadPartitionMetadata(InternalRow ident) { return Collections.emptyMap(); }
+
+    // CREATE TABLE AS
+
+    public void commitStagedChanges() { }
+
+    public CustomTaskMetric[] reportDriverMetrics() { return new CustomTaskMetric[0]; }
+
+    public void abortStagedChanges() { catalog.dropTable(identifier); }
+}
+
+/** A table without a primary key: its rows are deleted by a condition on its columns. */
+class AppendTable extends StoredTable implements SupportsDelete {
+    AppendTable(PenstockCatalog catalog, Identifier identifier, JsonNode described, StructType columns) {
+        super(catalog, identifier, described, columns);
+    }
+
+    private Request conditions(String verb, Filter[] filters) {
+        Request request = catalog.request(verb).table(identifier);
+        ArrayNode list = request.asked.putArray("filters");
+        for (int i = 0; i < filters.length; i++) {
+            ObjectNode node = Filters.described(filters[i]);
+            if (node == null) return null;
+            list.add(node);
+        }
+        return request;
+    }
+
+    public boolean canDeleteWhere(Filter[] filters) {
+        Request request = conditions("can_delete", filters);
+        return request != null && request.answer().asBoolean();
+    }
+
+    public void deleteWhere(Filter[] filters) { conditions("delete", filters).answer(); }
+}
+
+class OldColumn implements MetadataColumn {
+    private final StructField field;
+
+    OldColumn(StructField field) { this.field = field; }
+
+    public String name() { return StoredTable.OLD + field.name(); }
+
+    public DataType dataType() { return field.dataType(); }
+
+    public boolean isNullable() { return true; }
+}

@@ -1,0 +1,102 @@
+package penstock.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.OptionalLong;
+import java.util.Set;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonScanBuilder;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A read of the columns that a query needs. Spark's own code lets Python choose the filters. */
+class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, SupportsPushDownRequiredColumns {
+    private final StructType all;
+    private final CaseInsensitiveStringMap options;
+    private final JsonNode rows;
+    private StructType columns;
+    private PythonScanBuilder filtered;
+
+    PrunedScanBuilder(StructType all, CaseInsensitiveStringMap options, JsonNode rows) {
+        this.all = all;
+        this.columns = all;
+        this.options = options;
+        this.rows = rows;
+    }
+
+    public Filter[] pushFilters(Filter[] filters) {
+        if (filters.length == 0) return filters;
+        filtered = new PythonScanBuilder(Request.source(), Request.SOURCE, all, options);
+        try {
+            return filtered.pushFilters(filters);
+        } catch (Throwable error) {
+            Request.failPlainly(error);
+            return filters;
+        }
+    }
+
+    public Filter[] pushedFilters() { return filtered == null ? new Filter[0] : filtered.pushedFilters(); }
+
+    // Filters are pushed first, and refer to columns that are read: they stay, and Spark projects them away.
+    public void pruneColumns(StructType required) {
+        Set needed = new HashSet(Arrays.asList(required.fieldNames()));
+        Filter[] taken = pushedFilters();
+        for (int i = 0; i < taken.length; i++) needed.addAll(Arrays.asList(taken[i].references()));
+        if (needed.isEmpty()) needed.add(all.fields()[0].name());
+        StructType kept = new StructType();
+        StructField[] fields = all.fields();
+        for (int i = 0; i < fields.length; i++) if (needed.contains(fields[i].name())) kept = kept.add(fields[i]);
+        for (int i = 0; i < fields.length; i++) {
+            String old = StoredTable.OLD + fields[i].name();
+            if (needed.contains(old)) kept = kept.add(old, fields[i].dataType(), true);
+        }
+        columns = kept;
+    }
+
+    public Scan build() {
+        PythonDataSourceV2 source = Request.source();
+        Filter[] taken = pushedFilters();
+        if (taken.length > 0) new PythonScanBuilder(source, Request.SOURCE, columns, options).pushFilters(taken);
+        return new CountedScan(source, columns, options, taken, rows);
+    }
+}
+
+/** A read whose size is known, so that Spark broadcasts small tables. */
+class CountedScan extends PythonScan implements SupportsReportStatistics {
+    private final StructType columns;
+    private final JsonNode rows;
+
+    CountedScan(PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options, Filter[] filters, JsonNode rows) {
+        super(source, Request.SOURCE, columns, options, filters);
+        this.columns = columns;
+        this.rows = rows;
+    }
+
+    public Statistics estimateStatistics() {
+        return rows.isNull() ? new RowCount(-1, 0) : new RowCount(rows.asLong(), columns.defaultSize());
+    }
+}
+
+class RowCount implements Statistics {
+    private final long rows;
+    private final int width;
+
+    RowCount(long rows, int width) {
+        this.rows = rows;
+        this.width = width;
+    }
+
+    public OptionalLong sizeInBytes() { return rows < 0 ? OptionalLong.empty() : OptionalLong.of(Math.max(1, rows * width)); }
+
+    public OptionalLong numRows() { return rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows); }
+}

@@ -1,0 +1,118 @@
+package penstock.spark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
+import org.apache.spark.sql.connector.write.SupportsOverwrite;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWrite;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWriteBuilder;
+import org.apache.spark.sql.sources.AlwaysTrue;
+import org.apache.spark.sql.sources.EqualNullSafe;
+import org.apache.spark.sql.sources.EqualTo;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** INSERT and INSERT OVERWRITE: what is overwritten goes to Python as options. */
+class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDynamicOverwrite, Write {
+    private WriteInfo info;
+    private boolean overwrites;
+
+    TableWriteBuilder(WriteInfo info) { this.info = info; }
+
+    public WriteBuilder truncate() {
+        overwrites = true;
+        return this;
+    }
+
+    /** Only partitions by their values: dt = 'a' AND hh = 1. */
+    public boolean canOverwrite(Filter[] filters) {
+        for (int i = 0; i < filters.length; i++) {
+            boolean equal = filters[i] instanceof EqualTo || filters[i] instanceof EqualNullSafe;
+            if (!equal && !(filters[i] instanceof AlwaysTrue)) return false;
+        }
+        return true;
+    }
+
+    public WriteBuilder overwrite(Filter[] filters) {
+        ObjectNode partition = Request.JSON.createObjectNode();
+        for (int i = 0; i < filters.length; i++) {
+            if (filters[i] instanceof EqualTo) {
+                put(partition, ((EqualTo) filters[i]).attribute(), ((EqualTo) filters[i]).value());
+            } else if (filters[i] instanceof EqualNullSafe) {
+                put(partition, ((EqualNullSafe) filters[i]).attribute(), ((EqualNullSafe) filters[i]).value());
+            }
+        }
+        if (partition.size() > 0) info = info.with("overwrite-partition", partition.toString());
+        return truncate();
+    }
+
+    private static void put(ObjectNode partition, String column, Object value) {
+        partition.put(column, value == null ? null : value.toString());
+    }
+
+    public WriteBuilder overwriteDynamicPartitions() {
+        info = info.with("partitionoverwritemode", "dynamic");
+        return truncate();
+    }
+
+    public Write build() { return this; }
+
+    public BatchWrite toBatch() { return new TableBatchWrite(info, overwrites); }
+
+    public StreamingWrite toStreaming() {
+        PythonWriteBuilder builder = new PythonWriteBuilder(Request.source(), Request.SOURCE, info);
+        if (overwrites) builder.truncate();
+        return builder.build().toStreaming();
+    }
+}
+
+class TableBatchWrite extends PythonBatchWrite {
+    TableBatchWrite(LogicalWriteInfo info, boolean overwrites) {
+        super(Request.source(), Request.SOURCE, info, overwrites);
+    }
+
+    public void commit(WriterCommitMessage[] messages) {
+        try {
+            super.commit(messages);
+        } catch (Throwable error) {
+            Request.failPlainly(error);
+        }
+    }
+}
+
+class WriteInfo implements LogicalWriteInfo {
+    private final LogicalWriteInfo info;
+    private final StructType schema;
+    private final CaseInsensitiveStringMap options;
+
+    WriteInfo(LogicalWriteInfo info, StructType schema, CaseInsensitiveStringMap options) {
+        this.info = info;
+        this.schema = schema;
+        this.options = options;
+    }
+
+    WriteInfo with(String name, String value) {
+        Map all = new HashMap(options.asCaseSensitiveMap());
+        all.put(name, value);
+        return new WriteInfo(info, schema, new CaseInsensitiveStringMap(all));
+    }
+
+    public CaseInsensitiveStringMap options() { return options; }
+
+    public String queryId() { return info.queryId(); }
+
+    public StructType schema() { return schema; }
+
+    public Optional rowIdSchema() { return info.rowIdSchema(); }
+
+    public Optional metadataSchema() { return info.metadataSchema(); }
+}

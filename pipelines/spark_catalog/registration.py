@@ -1,0 +1,73 @@
+"""Registers the format, and a catalog of tables by name, with a session. Spark is imported only by its user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.references import masked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(
+    session: SparkSession,
+    catalog: str | None = None,
+    warehouse: str | PathLike[str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Let `session` read and write tables with `format("penstock")`, with filter pushdown.
+
+    With `catalog` and `warehouse`, the tables of the warehouse also have names in SQL, such as `lake.db.t`. `options`
+    are those of the catalog (`metastore`, ...) and of its store; secrets must be references such as `${NAME}`. Called
+    twice it changes nothing.
+    """
+    from penstock.pipelines.spark_catalog.source import CatalogDataSource
+
+    session.dataSource.register(CatalogDataSource)
+    session.conf.set(PUSH_DOWN, "true")
+    if catalog is None:
+        if warehouse is not None or options:
+            raise ConfigError("a warehouse needs the name of its catalog", hint='register(spark, catalog="lake", ...)')
+        return
+    if warehouse is None:
+        raise ConfigError(f"the catalog {catalog!r} has no warehouse", hint="warehouse='/path or URL'")
+    _register_catalog(session, catalog, {"warehouse": str(warehouse), **(options or {})})
+
+
+def _register_catalog(session: SparkSession, catalog: str, options: Mapping[str, str]) -> None:
+    from penstock.pipelines.spark_catalog.catalog_jar import CLASS_NAME
+
+    if not catalog.isidentifier() or catalog == "spark_catalog":
+        raise ConfigError(f"{catalog!r} cannot be the name of a catalog", hint="letters, digits and _, such as lake")
+    for name, value in options.items():
+        if masked(name, value) == "***":
+            raise ConfigError(
+                "settings of a session are visible to all its users, and this one is a secret",
+                option=name,
+                hint=f"set an environment variable, and pass {name}='${{NAME}}'",
+            )
+    prefix = f"spark.sql.catalog.{catalog}"
+    wanted = {prefix: CLASS_NAME, **{f"{prefix}.{name}": value for name, value in options.items()}}
+    if all(session.conf.get(key, None) == value for key, value in wanted.items()):
+        return
+    _add_jar(session)
+    for key, value in wanted.items():
+        session.conf.set(key, value)
+
+
+def _add_jar(session: SparkSession) -> None:
+    from pyspark.sql.utils import is_remote
+
+    from penstock.pipelines.spark_catalog.catalog_jar import catalog_jar, jar_without_session
+
+    jvm = None if is_remote() else getattr(session, "_jvm", None)
+    if jvm is None:
+        session.addArtifact(str(jar_without_session()))
+    else:
+        session.sql(f"ADD JAR '{catalog_jar(jvm, session.version)}'")

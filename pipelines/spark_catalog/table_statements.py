@@ -1,0 +1,220 @@
+"""CREATE, ALTER and DROP TABLE of Spark, with what Spark's parser made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.types import DataType, StructType, _parse_datatype_json_string
+
+from penstock.errors import ConfigError
+from penstock.pipelines.spark_catalog.column_types import (
+    RESERVED,
+    catalyst_value,
+    default_text,
+    new_column,
+    table_options,
+    type_text,
+)
+from penstock.pipelines.spark_catalog.request import Request
+from penstock.table.catalog.base import parse_name
+from penstock.table.options.definition import PRIMARY_KEY
+from penstock.table.schema.changes import (
+    AddColumn,
+    DropColumn,
+    Name,
+    RenameColumn,
+    ResetOption,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnPosition,
+    UpdateColumnType,
+    UpdateComment,
+)
+from penstock.table.sql.definitions import copied_column
+from penstock.table.sql.listings import live_partitions
+from penstock.table.values.internal import from_internal
+
+_PROVIDERS = {"penstock", "paimon"}
+
+
+def create_table(request: Request) -> None:
+    """Run CREATE TABLE, and the first part of CREATE TABLE AS."""
+    properties = request.texts("properties")
+    _check_new(properties)
+    options = table_options(properties)
+    keys = tuple(request.given["keys"])
+    named = tuple(one.strip() for one in options.get(PRIMARY_KEY.key, "").split(",") if one.strip())
+    if keys and named:
+        if set(keys) != set(named):
+            raise ConfigError("PRIMARY KEY and the property primary-key differ", hint="remove one of the two")
+        del options[PRIMARY_KEY.key]
+    schema = StructType.fromJson(json.loads(request.given["schema"]))
+    request.catalog.create_table(
+        request.whole_table(),
+        [new_column(field) for field in schema.fields],
+        keys,
+        [_partition_column(text) for text in request.given["partitions"]],
+        options,
+        properties.get("comment"),
+    )
+
+
+def _check_new(properties: Mapping[str, str]) -> None:
+    provider = properties.get("provider", "penstock").lower()
+    if provider not in _PROVIDERS:
+        raise ConfigError(
+            f"the catalog contains only Paimon tables, not USING {provider}",
+            hint="remove USING; for other formats use spark_catalog",
+        )
+    if "location" in properties:
+        raise ConfigError(
+            "a table of the catalog cannot choose its location",
+            location=properties["location"],
+            hint="remove LOCATION; or penstock.create_table(path, ...), and read it by its path",
+        )
+
+
+def _partition_column(text: str) -> str:
+    """Return the column of an identity transform as Spark describes it."""
+    if "(" in text:
+        raise ConfigError(
+            f"tables are not partitioned by {text}", hint="partition by a column, computed when rows are written"
+        )
+    return text.strip("`")
+
+
+def create_table_like(request: Request) -> None:
+    """Run CREATE TABLE LIKE another table of the catalog."""
+    like = request.catalog.table(str(request.given["like"])).definition
+    properties = request.texts("properties")
+    _check_new({name: text for name, text in properties.items() if name != "provider"})
+    options = {key: value for key, value in like.options.items() if key != "path"} | table_options(properties)
+    request.catalog.create_table(
+        request.whole_table(),
+        [copied_column(column) for column in like.fields],
+        like.primary_keys,
+        like.partition_keys,
+        options,
+        properties.get("comment") or like.comment,
+    )
+
+
+def replace_table(request: Request) -> None:
+    """Refuse REPLACE TABLE: Spark would drop the table before the query that may read it."""
+    raise ConfigError(
+        f"{request.name} exists, and a table is not replaced by another one",
+        hint="INSERT OVERWRITE replaces its rows and ALTER TABLE its columns; or DROP TABLE first",
+    )
+
+
+def drop_table(request: Request) -> bool:
+    """Run DROP TABLE; return whether the table existed."""
+    name = request.whole_table()
+    if not request.catalog.table_exists(name):
+        return False
+    request.catalog.drop_table(name)
+    return True
+
+
+def rename_table(request: Request) -> None:
+    """Run ALTER TABLE ... RENAME TO."""
+    request.catalog.rename_table(request.whole_table(), str(request.given["to"]))
+
+
+def alter_table(request: Request) -> None:
+    """Run ALTER TABLE, as one new version of the schema."""
+    request.table()  # refuses system tables
+    base, branch, _ = parse_name(request.name)
+    name = base if branch is None else f"{base}$branch_{branch}"
+    changes = [change for given in request.given["changes"] for change in _changes(given)]
+    request.catalog.alter_table(name, changes)
+
+
+def _changes(given: Mapping[str, Any]) -> Iterator[SchemaChange]:
+    match given:
+        case {"kind": "SetProperty", "key": "comment", "value": text}:
+            yield UpdateComment(text)
+        case {"kind": "RemoveProperty", "key": "comment"}:
+            yield UpdateComment(None)
+        case {"kind": "SetProperty" | "RemoveProperty", "key": key} if key in RESERVED:
+            raise ConfigError(f"the {key} of a table cannot be changed", hint="create another table")
+        case {"kind": "SetProperty", "key": key, "value": text}:
+            yield SetOption(key, text)
+        case {"kind": "RemoveProperty", "key": key}:
+            yield ResetOption(key)
+        case {"name": [*parts]}:
+            yield from _column_changes(given, parts[0] if len(parts) == 1 else parts)
+        case _:
+            raise ConfigError(
+                f"{given['kind']} is not supported by Paimon tables",
+                hint="keys are set when a table is created; sort rows with CALL sys.compact(order_strategy => ...)",
+            )
+
+
+def _column_changes(given: Mapping[str, Any], name: Name) -> Iterator[SchemaChange]:
+    match given:
+        case {"kind": "AddColumn", "type": text, "nullable": nullable, "comment": comment}:
+            type_ = type_text(_type(text), nullable=nullable)
+            yield AddColumn(name, type_, comment, given.get("first", False), given.get("after"))
+            if given.get("default") is not None:
+                yield UpdateColumnDefault(name, default_text(given["default"]))
+        case {"kind": "DeleteColumn"}:
+            yield DropColumn(name)
+        case {"kind": "RenameColumn", "to": new}:
+            yield RenameColumn(name, new)
+        case {"kind": "UpdateColumnType", "type": text}:
+            yield UpdateColumnType(name, type_text(_type(text)), keep_nullability=True)
+        case {"kind": "UpdateColumnNullability", "nullable": nullable}:
+            yield UpdateColumnNullability(name, nullable)
+        case {"kind": "UpdateColumnComment", "comment": comment}:
+            yield UpdateColumnComment(name, comment)
+        case {"kind": "UpdateColumnPosition"} if isinstance(name, str):
+            yield UpdateColumnPosition(name, first=given.get("first", False), after=given.get("after"))
+        case {"kind": "UpdateColumnDefaultValue"}:
+            yield UpdateColumnDefault(name, default_text(given.get("default") or None))
+        case _:
+            raise ConfigError(f"{given['kind']} of {name!r} is not supported by Paimon tables")
+
+
+def _type(text: str) -> DataType:
+    return _parse_datatype_json_string(text)
+
+
+def partitions(request: Request) -> list[Sequence[object]]:
+    """Return the partitions that have the given values, in the order of their values."""
+    table, where = request.table(), request.given["where"]
+    types = {one.name: one.type for one in table.definition.fields}
+    found = []
+    for values in live_partitions(table):
+        own = [
+            catalyst_value(from_internal([value], types[name])[0].as_py())
+            for name, value in zip(table.partition_keys, values, strict=True)
+        ]
+        shown = dict(zip(table.partition_keys, own, strict=True))
+        if all(_text(shown[name]) == text for name, text in where.items()):
+            found.append(own)
+    return sorted(found, key=lambda values: [(value is None, value) for value in values])
+
+
+def _text(value: object) -> str | None:
+    """Return a value as Java writes it."""
+    if value is None:
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def drop_partition(request: Request) -> None:
+    """Run ALTER TABLE ... DROP PARTITION, or TRUNCATE TABLE ... PARTITION."""
+    table = request.table()
+    types = {one.name: one.type for one in table.definition.fields}
+    wanted = request.given["where"]
+    for values in live_partitions(table):
+        own = dict(zip(table.partition_keys, values, strict=True))
+        plain = {name: from_internal([value], types[name])[0].as_py() for name, value in own.items()}
+        if all(_text(catalyst_value(plain[name])) == text for name, text in wanted.items()):
+            table.drop_partitions([plain])

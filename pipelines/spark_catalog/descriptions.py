@@ -1,4 +1,4 @@
-"""What Spark has to know about a table to plan a statement, as one answer."""
+"""The description of a table, with all that Spark needs to plan a statement on it."""
 
 from __future__ import annotations
 

@@ -71,6 +71,9 @@ class PenstockTable extends PythonTable {
         return catalog.name + "." + String.join(".", identifier.namespace()) + "." + identifier.name();
     }
 
+    /** The snapshot that a statement reads. Spark loads tables again that have another one when a query is run. */
+    public String version() { return (String) read.get("planned-snapshot"); }
+
     public Map properties() { return Request.strings(Request.at(described, "properties")); }
 
     public Set capabilities() {

@@ -5,6 +5,9 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.OptionalLong;
 import java.util.Set;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
@@ -82,9 +85,28 @@ class CountedScan extends PythonScan implements SupportsReportStatistics {
         this.rows = rows;
     }
 
+    public Batch toBatch() { return new TableBatch(super.toBatch()); }
+
     public Statistics estimateStatistics() {
         return rows.isNull() ? new RowCount(-1, 0) : new RowCount(rows.asLong(), columns.defaultSize());
     }
+}
+
+class TableBatch implements Batch {
+    private final Batch inner;
+
+    TableBatch(Batch inner) { this.inner = inner; }
+
+    public InputPartition[] planInputPartitions() {
+        try {
+            return inner.planInputPartitions();
+        } catch (Throwable error) {
+            Request.failPlainly(error);
+            return null;
+        }
+    }
+
+    public PartitionReaderFactory createReaderFactory() { return inner.createReaderFactory(); }
 }
 
 class RowCount implements Statistics {

@@ -90,6 +90,7 @@ MESSAGE_BUDGET = {
     "pipelines/mapping": 0,
     "pipelines/monitor": 0,
     "pipelines/spark": 0,
+    "pipelines/spark_catalog": 0,
     "pipelines/spark_source": 0,
     "pipelines/tasks": 0,
     "pipelines/__init__.py": 0,

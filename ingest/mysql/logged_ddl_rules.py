@@ -162,7 +162,7 @@ class LoggedDdlRules:
                 log.warning("event=rows_moved_unlogged table=%s how=%s", ".".join(seen.change.name), seen.change.detail)
             elif seen.change.kind == "left-out" and self._takes(seen.change.name):
                 self._leave_out(seen)
-        ignored = list(not_followed(plan.ddl, self._takes))
+        ignored = list(not_followed([seen for seen in plan.ddl if not self._is_left_out(seen)], self._takes))
         tell_of_ignored(ignored)
         barriers = tuple(barriers_of(plan.barrier, self._takes, drops=self.settings.barriers.drop))
         batch = BatchContent((), plan.ranges, tuple(defined), barriers, ignored=tuple(one.kind for one in ignored))
@@ -197,6 +197,12 @@ class LoggedDdlRules:
             case "rows-moved":
                 return change.brings_rows
         return False
+
+    def _is_left_out(self, seen: LoggedDdl) -> bool:
+        """Return whether the change is of a table that has no key, and therefore no target table."""
+        name = seen.change.old_name or seen.change.name
+        before = self.history.definition_at(name, seen.file, seen.pos - 1)
+        return before is not None and not before.primary_key and not self.settings.keyless
 
     def _was_keyless(self, seen: LoggedDdl) -> bool:
         """Return whether the table's rows were left out until now because it had no key."""

@@ -378,10 +378,14 @@ def test_ignored_ddl_is_logged_and_counted(
 ) -> None:
     for name in ("emptied", "dropped", "moved", "named"):
         server.run(f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT)", f"INSERT INTO {name} VALUES (1, 1)")
+    server.run("CREATE TABLE keyless (a INT)", "CREATE TABLE keyless_too (a INT)", "INSERT INTO keyless VALUES (1)")
     sync = Sync(server, tmp_path)
     sync.run()
     server.run(
         "TRUNCATE emptied",
+        "TRUNCATE keyless",
+        "RENAME TABLE keyless TO without",
+        "DROP TABLE keyless_too",
         "DROP TABLE dropped",
         "RENAME TABLE moved TO elsewhere",
         "ALTER TABLE named RENAME COLUMN a TO b",
@@ -402,6 +406,7 @@ def test_ignored_ddl_is_logged_and_counted(
         f"event=rename_not_followed table={DATABASE}.named columns=a->b",
     ):
         assert line in caplog.text
+    assert not [message for message in caplog.messages if "not_followed" in message and "keyless" in message]
     sync.flags = ["--on-truncate", "delete-all", "--on-drop", "delete-all", "--on-rename-column", "rename"]
     caplog.clear()
     server.run("TRUNCATE emptied")

@@ -33,6 +33,7 @@ from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import PIPELINE, Snapshot
 from penstock.table.meta.store import TableMissing
+from penstock.table.schema.validation import UnusableName
 from penstock.table.values.arrow_types import arrow_schema
 
 
@@ -105,7 +106,7 @@ class Verification:
             return TableVerdict(target, "", None, 0, 0, not_compared=f"the table is parked: {self.parked[target]}")
         try:
             return self._verdict(target, sources)
-        except (NotComparable, SourceAltered, TableMissing) as why:
+        except (NotComparable, SourceAltered, TableMissing, UnusableName) as why:
             if must:
                 raise
             early = isinstance(why, SourceAltered)

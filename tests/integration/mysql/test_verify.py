@@ -121,6 +121,7 @@ def test_tables_are_compared_beside_one_that_cannot_be(
     mysql.start_over()
     mysql.run("CREATE TABLE one (id INT PRIMARY KEY)", "CREATE TABLE total (id INT PRIMARY KEY)")
     mysql.run("INSERT INTO one VALUES (1)", "INSERT INTO total VALUES (2)")
+    mysql.run("CREATE TABLE `no$table` (id INT PRIMARY KEY)", "INSERT INTO `no$table` VALUES (3)")
     sync = Sync(mysql, tmp_path)
     catalog = Catalog(f"{tmp_path}/warehouse")
     catalog.create_database("ods", ignore_if_exists=True)
@@ -132,6 +133,7 @@ def test_tables_are_compared_beside_one_that_cannot_be(
     told = capsys.readouterr().out
     assert "equal    ods.one: 1 rows" in told
     assert "skipped  ods.total: rows of this table do not correspond to rows of its source" in told
+    assert "skipped  ods.no$table: 'no$table' cannot be the name of a table" in told
     assert main([*words, "--tables", "total"]) == 2
     assert "cannot be compared" in capsys.readouterr().err
 

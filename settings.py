@@ -43,7 +43,7 @@ class Wrong(ValueError):
 
 
 @contextmanager
-def told_in_place() -> Iterator[None]:
+def errors_in_place() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:

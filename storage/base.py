@@ -109,12 +109,12 @@ def put_if_absent(storage: Storage, path: str, data: bytes) -> bool:
             return True
         return storage.read(path) == data
     except OSError:
-        if _holds(storage, path, data):
+        if _has_content(storage, path, data):
             return True
         raise
 
 
-def _holds(storage: Storage, path: str, data: bytes) -> bool:
+def _has_content(storage: Storage, path: str, data: bytes) -> bool:
     try:
         return storage.read(path) == data
     except OSError:

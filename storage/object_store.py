@@ -49,17 +49,17 @@ class ObjectStorage:
         return f"ObjectStorage({self.kind}://{self.bucket}{settings})"
 
     def read(self, path: str) -> bytes:
-        with self._asked("read", path):
+        with self._request("read", path):
             return bytes(obstore.get(_client(self), _key(path)).bytes())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         if length == 0:
             return b""
-        with self._asked("read", path):
+        with self._request("read", path):
             return bytes(obstore.get_range(_client(self), _key(path), start=offset, length=length))
 
     def size(self, path: str) -> int:
-        with self._asked("look up", path):
+        with self._request("look up", path):
             return int(obstore.head(_client(self), _key(path))["size"])
 
     def exists(self, path: str) -> bool:
@@ -67,12 +67,12 @@ class ObjectStorage:
         try:
             self.size(path)
         except FileNotFoundError:
-            with self._asked("look up", path):
+            with self._request("look up", path):
                 return any(obstore.list(_client(self), _key(path), chunk_size=1))
         return True
 
     def create(self, path: str, data: bytes) -> bool:
-        with self._asked("create", path):
+        with self._request("create", path):
             try:
                 obstore.put(_client(self), _key(path), data, mode="create", use_multipart=False)
             except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
@@ -80,12 +80,12 @@ class ObjectStorage:
         return True
 
     def write(self, path: str, data: bytes) -> None:
-        with self._asked("write", path):
+        with self._request("write", path):
             obstore.put(_client(self), _key(path), data, use_multipart=False)
 
     def list(self, path: str) -> list[Entry]:
         prefix = _key(path)
-        with self._asked("list", path):
+        with self._request("list", path):
             found = obstore.list_with_delimiter(_client(self), prefix or None)
         start = len(prefix) + 1 if prefix else 0
         folders = [Entry(name[start:].rstrip("/"), 0, is_dir=True) for name in found["common_prefixes"]]
@@ -98,7 +98,7 @@ class ObjectStorage:
     def walk(self, path: str) -> Iterator[Entry]:
         prefix = _key(path)
         start = len(prefix) + 1 if prefix else 0
-        with self._asked("list", path):
+        with self._request("list", path):
             for chunk in obstore.list(_client(self), prefix or None, chunk_size=_DELETES):
                 for meta in chunk:
                     name = meta["path"][start:]
@@ -107,11 +107,11 @@ class ObjectStorage:
 
     def delete(self, path: str) -> None:
         key = _key(path)
-        with self._asked("delete", path), contextlib.suppress(FileNotFoundError):
+        with self._request("delete", path), contextlib.suppress(FileNotFoundError):
             obstore.delete(_client(self), [key, f"{key}/{FOLDER_MARK}"])
 
     def delete_tree(self, path: str) -> None:
-        with self._asked("delete", path):
+        with self._request("delete", path):
             for keys in self._keys(path):
                 obstore.delete(_client(self), keys)
 
@@ -119,14 +119,14 @@ class ObjectStorage:
         if self.exists(target):
             raise FileExistsError(f"{target} exists")
         old, new = _key(source), _key(target)
-        with self._asked("rename", source):
+        with self._request("rename", source):
             for keys in self._keys(source):
                 for key in keys:
                     obstore.copy(_client(self), key, new + key[len(old) :])
         self.delete_tree(source)
 
     @contextlib.contextmanager
-    def _asked(self, operation: str, path: str) -> Iterator[None]:
+    def _request(self, operation: str, path: str) -> Iterator[None]:
         """Raise the store's refusals as the OSErrors that every storage raises."""
         try:
             yield
@@ -152,9 +152,9 @@ class ObjectStorage:
 
     def open_output(self, path: str) -> Any:
         # The writer makes a multipart upload: the object appears only when it is closed, and complete.
-        with self._asked("write", path):
+        with self._request("write", path):
             upload = obstore.open_writer(_client(self), _key(path))
-        return pa.PythonFile(Output(upload, lambda: self._asked("write", path)), "w")
+        return pa.PythonFile(Output(upload, lambda: self._request("write", path)), "w")
 
 
 def _key(path: str) -> str:

@@ -21,7 +21,7 @@ from penstock.ingest.connector import (
     TableName,
 )
 from penstock.ingest.database.settings import Address, DatabaseSettings
-from penstock.settings import Names, Seconds, Strict, told_in_place
+from penstock.settings import Names, Seconds, Strict, errors_in_place
 from penstock.table_pattern import TablePattern
 
 
@@ -35,7 +35,7 @@ def _expression(pattern: str) -> str:
 
 def _patterns(given: tuple[str, ...]) -> tuple[str, ...]:
     for pattern in given:
-        with told_in_place():
+        with errors_in_place():
             TablePattern.of(pattern)
     return given
 

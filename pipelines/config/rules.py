@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.masks import Mask
-from penstock.settings import Names, Strict, Text, told_in_place
+from penstock.settings import Names, Strict, Text, errors_in_place
 from penstock.table_pattern import TablePattern
 
 EventType = Literal[
@@ -46,7 +46,7 @@ class TransformConfig(Strict):
     @field_validator("source_table", "projection", "filter", "mask")
     @classmethod
     def _can_be_read(cls, given: Any, about: ValidationInfo) -> Any:
-        with told_in_place():
+        with errors_in_place():
             match about.field_name, given:
                 case "source_table", str():
                     TablePattern.of(given)
@@ -80,6 +80,6 @@ class RouteConfig(Strict):
     @field_validator("source_table")
     @classmethod
     def _is_a_pattern(cls, given: str) -> str:
-        with told_in_place():
+        with errors_in_place():
             TablePattern.of(given)
         return given

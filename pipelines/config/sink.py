@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from penstock.errors import ConfigError
 from penstock.pipelines.config.rules import EventType
-from penstock.settings import Names, Seconds, Strict, Text, told_in_place
+from penstock.settings import Names, Seconds, Strict, Text, errors_in_place
 from penstock.storage.catalog_options import is_catalog_option
 from penstock.table.catalog.registry import DEFAULT, LOWER_CASE, NAMED_WAREHOUSE, metastores
 
@@ -40,7 +40,7 @@ class CatalogConfig(Strict):
     @classmethod
     def _is_known(cls, given: object) -> object:
         if given not in metastores():
-            with told_in_place():
+            with errors_in_place():
                 raise ConfigError(
                     f"metastore: {given} is not supported",
                     hint=f"choices are {', '.join(metastores())}. With filesystem, the warehouse is the folder of the "
@@ -56,7 +56,7 @@ class CatalogConfig(Strict):
             return given
         written = next((key for key in ("case-sensitive", "case_sensitive") if key in given), None)
         if written and str(given[written]).strip().lower() != "false":
-            with told_in_place():
+            with errors_in_place():
                 raise ConfigError(
                     f"{written}: {given[written]} is not supported by metastore: {given['metastore']}",
                     hint="its names are lower case: remove the option, or set it to false",

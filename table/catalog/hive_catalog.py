@@ -249,14 +249,14 @@ def open_hive(warehouse: str, options: Mapping[str, str], environment: Environme
     if not given.get("uri"):
         hint = "for example thrift://host:9083; hive-site.xml is not read"
         raise ConfigError("a Hive catalog needs a uri", option="uri", hint=hint)
-    said = {name: default for name, default in _ACTING.items() if default} | given
+    settings = {name: default for name, default in _ACTING.items() if default} | given
     for name, only in _ONLY.items():
-        if said[name].strip().lower() != only:
+        if settings[name].strip().lower() != only:
             raise ConfigError(
-                f"{name} = {said[name]} is not supported by a Hive catalog", option=name, hint=f"use {only}"
+                f"{name} = {settings[name]} is not supported by a Hive catalog", option=name, hint=f"use {only}"
             )
-    metastore = HiveMetastore.of(said["uri"])
-    acquire, sleep = parse_duration(said["lock-acquire-timeout"]), parse_duration(said["lock-check-max-sleep"])
-    locked = parse_boolean(said.get("lock.enabled", str(is_object_store(warehouse))))
+    metastore = HiveMetastore.of(settings["uri"])
+    acquire, sleep = parse_duration(settings["lock-acquire-timeout"]), parse_duration(settings["lock-check-max-sleep"])
+    locked = parse_boolean(settings.get("lock.enabled", str(is_object_store(warehouse))))
     locks = HiveLocks(metastore, acquire, sleep) if locked else None
     return HiveCatalog(warehouse, store, environment, metastore, locks)

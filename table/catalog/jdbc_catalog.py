@@ -237,24 +237,24 @@ def open_jdbc(warehouse: str, options: Mapping[str, str], ambient: Environment) 
         raise ConfigError(
             "a JDBC catalog needs a uri", option="uri", hint="for example jdbc:sqlite:/path/to/names.sqlite"
         )
-    said = {name: default for name, default in _ACTING.items() if default} | given
+    settings = {name: default for name, default in _ACTING.items() if default} | given
     for name, only in (("case-sensitive", "false"), ("lock.type", "jdbc")):
-        if said[name].strip().lower() != only:
+        if settings[name].strip().lower() != only:
             raise ConfigError(
-                f"{name} = {said[name]} is not supported by a JDBC catalog", option=name, hint=f"use {only}"
+                f"{name} = {settings[name]} is not supported by a JDBC catalog", option=name, hint=f"use {only}"
             )
     storage, root = open_storage(warehouse, store)
     properties = {name.removeprefix(_PREFIX): text for name, text in given.items() if name.startswith(_PREFIX)}
     database = JdbcDatabase.of(uri, properties)
     locks = JdbcLocks(
         database,
-        said["catalog-key"],
-        parse_duration(said["lock-acquire-timeout"]),
-        parse_duration(said["lock-check-max-sleep"]),
-        parse_integer(said["lock-key-max-length"]),
+        settings["catalog-key"],
+        parse_duration(settings["lock-acquire-timeout"]),
+        parse_duration(settings["lock-check-max-sleep"]),
+        parse_integer(settings["lock-key-max-length"]),
     )
-    locked = parse_boolean(said.get("lock.enabled", str(is_object_store(warehouse))))
+    locked = parse_boolean(settings.get("lock.enabled", str(is_object_store(warehouse))))
     used = locks if locked else None
     return JdbcCatalog(
-        storage, root, ambient, database=database, key=said["catalog-key"], locks=used, warehouse=warehouse
+        storage, root, ambient, database=database, key=settings["catalog-key"], locks=used, warehouse=warehouse
     )

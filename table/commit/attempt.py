@@ -79,8 +79,8 @@ def commit_snapshot(
 class _Commit:
     """The attempts of one commit.
 
-    `doubts` are the snapshots whose put got no clear reply, and `failure` the last error of the store: each of them may
-    be in the table, or may still appear as long as its id is free.
+    `uncertain` are the snapshots whose put got no clear reply, and `failure` the last error of the store: each of them
+    may be in the table, or may still appear as long as its id is free.
     """
 
     store: TableStore
@@ -89,7 +89,7 @@ class _Commit:
     check: Check
     only_once: OnlyOnce | None
     lists: ManifestListWriter = field(init=False)
-    doubts: list[Snapshot] = field(default_factory=list)
+    uncertain: list[Snapshot] = field(default_factory=list)
     failure: OSError | None = None
 
     def __post_init__(self) -> None:
@@ -100,17 +100,17 @@ class _Commit:
         ambient = self.store.ambient
         started = ambient.now_millis()
         for attempt in range(self.retries.most + 1):
-            landed = self._attempt(first=attempt == 0)
-            if landed is not None:
-                return landed
+            confirmed = self._attempt(first=attempt == 0)
+            if confirmed is not None:
+                return confirmed
             waited = ambient.now_millis() - started
             if self.retries.timeout is not None and waited > self.retries.timeout * 1000:
                 break
             ambient.sleep(self.retries.wait(attempt, ambient.jitter()))
-        landed = self._landed(self.store.snapshots.latest())
-        if landed is not None:
-            return landed
-        self._refuse_doubts()
+        confirmed = self._confirmed(self.store.snapshots.latest())
+        if confirmed is not None:
+            return confirmed
+        self._refuse_uncertain()
         self.lists.discard_all()
         raise CommitConflict(
             f"other writers committed first {self.retries.most + 1} times",
@@ -121,9 +121,9 @@ class _Commit:
     def _attempt(self, *, first: bool) -> Snapshot | None:
         """Make one attempt; return the committed snapshot, or None to try again."""
         latest = self.store.snapshots.latest()
-        landed = self._landed(latest)
-        if landed is not None:
-            return landed
+        confirmed = self._confirmed(latest)
+        if confirmed is not None:
+            return confirmed
         try:
             if self.only_once is not None:
                 self.only_once.check(self.store, self.identity.user, latest)
@@ -133,7 +133,7 @@ class _Commit:
             if isinstance(error, ManifestMissing) and self._is_outdated(latest):
                 self.lists.discard_attempt()
                 return None
-            self._refuse_doubts()
+            self._refuse_uncertain()
             self.lists.discard_all()
             raise
         return self._put(snapshot, changes)
@@ -148,44 +148,44 @@ class _Commit:
             if self.store.commits.commit_snapshot(self.store, snapshot, changes.entries):
                 return snapshot
         except CommitConflict:  # for example, no lock was obtained: this snapshot will never be in the table
-            self._refuse_doubts()
+            self._refuse_uncertain()
             self.lists.discard_all()
             raise
         except OSError as reason:
             log.warning("commit uncertain table=%s snapshot=%d reason=%s", self.store.name, snapshot.id, reason)
-            self.doubts.append(snapshot)
+            self.uncertain.append(snapshot)
             self.failure = reason
             self.lists.keep_attempt()
         else:
             self.lists.discard_attempt()
         return None
 
-    def _landed(self, latest: Snapshot | None) -> Snapshot | None:
+    def _confirmed(self, latest: Snapshot | None) -> Snapshot | None:
         """Return the uncertain snapshot that is in the table.
 
         An uncertain snapshot is settled once another one has its id.
         """
-        for number in sorted({doubt.id for doubt in self.doubts}):
+        for number in sorted({snapshot.id for snapshot in self.uncertain}):
             found = self.store.snapshots.find(number)
             if found is None:
                 if latest is not None and latest.id >= number:
-                    self._refuse_doubts()  # it existed and has expired, so its author cannot be determined
+                    self._refuse_uncertain()  # it existed and has expired, so its author cannot be determined
                 continue
-            for doubt in self.doubts:
+            for snapshot in self.uncertain:
                 # Base manifest list names are unique per attempt.
-                if doubt.id == number and doubt.base_manifest_list == found.base_manifest_list:
+                if snapshot.id == number and snapshot.base_manifest_list == found.base_manifest_list:
                     return found
-            self.doubts = [doubt for doubt in self.doubts if doubt.id != number]
+            self.uncertain = [snapshot for snapshot in self.uncertain if snapshot.id != number]
         return None
 
-    def _refuse_doubts(self) -> None:
+    def _refuse_uncertain(self) -> None:
         """Raise StoreError while it is uncertain whether a snapshot of this commit is, or will be, in the table."""
-        if not self.doubts:
+        if not self.uncertain:
             return
         raise StoreError(
             "the store failed during a commit, and it is not known whether the commit took effect",
             table=self.store.name,
-            snapshot=self.doubts[-1].id,
+            snapshot=self.uncertain[-1].id,
             reason=str(self.failure),
             hint="run it again when the store is available; a commit with an identifier is not repeated, but one"
             " without"

@@ -38,7 +38,7 @@ class CommittedFiles:
         return self.compaction or self.rows
 
 
-def fate_of(store: TableStore, user: str, messages: Sequence[CommitMessage]) -> CommittedFiles:
+def find_committed(store: TableStore, user: str, messages: Sequence[CommitMessage]) -> CommittedFiles:
     """Search the user's snapshots since the messages were begun for their files."""
     begun = min((message.base_snapshot for message in messages), default=0)
     written = {file.name for message in messages for file in (*message.new_files, *message.deleted_files)}
@@ -106,17 +106,17 @@ class Completion:
         rows are visible only after compaction.
         """
         store = self.committer.store
-        fate = fate_of(store, self.committer.user, messages)
-        if fate.compaction is not None:
+        committed = find_committed(store, self.committer.user, messages)
+        if committed.compaction is not None:
             return CompletionResult()
-        if fate.rows is not None:
+        if committed.rows is not None:
             done = self.committer.compact(messages, already)
             if done.lost_compaction is None:
                 return CompletionResult(done.snapshots)
             # The conflict may be with this very commit: a put that had timed out may have taken effect just now.
-            if fate_of(store, self.committer.user, messages).compaction is None:
+            if find_committed(store, self.committer.user, messages).compaction is None:
                 discard(store, self.layout, [only_compaction(message) for message in messages])
-        elif fate.is_uncommitted:
+        elif committed.is_uncommitted:
             discard(store, self.layout, messages)
         else:
             log.warning("files left for the removal of orphan files table=%s: snapshots have expired", store.name)

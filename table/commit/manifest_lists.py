@@ -56,7 +56,7 @@ class ManifestListWriter:
         self._kept: tuple[CommitChanges, WrittenManifest, WrittenManifest | None] | None = None
         self._of_attempt: list[str] = []
         self._of_changes: list[str] = []
-        self._of_doubts: list[str] = []
+        self._of_uncertain: list[str] = []
 
     def write(self, latest: Snapshot | None, changes: CommitChanges, schema: TableSchema) -> SnapshotLists:
         """Write the lists of one attempt, reusing those of earlier attempts that are still valid."""
@@ -76,13 +76,13 @@ class ManifestListWriter:
 
     def keep_attempt(self) -> None:
         """Keep the files of this attempt for now: its snapshot may be in the table, or appear later."""
-        self._of_doubts += self._of_attempt
+        self._of_uncertain += self._of_attempt
         self._of_attempt.clear()
 
     def discard_all(self) -> None:
         """Delete the files of all attempts: none of their snapshots is or will be in the table."""
         self._delete(self._of_attempt)
-        self._delete(self._of_doubts)
+        self._delete(self._of_uncertain)
         self._delete(self._of_changes)
         self._kept = None
 

@@ -94,7 +94,7 @@ class Lookup:
         if len(wanted) == 0:
             return
         name = keyed.file.name
-        for which, positions, rows in self._in_file(keyed.file, _taken(probes, wanted), with_rows):
+        for which, positions, rows in self._in_file(keyed.file, _selected(probes, wanted), with_rows):
             kept = ~np.isin(positions, vectors[name]) if name in vectors else np.ones(len(positions), np.bool_)
             if kept.any():
                 rows = rows.filter(pa.array(kept)) if rows is not None and not kept.all() else rows
@@ -110,14 +110,14 @@ class Lookup:
             return
         which, positions = stored.find(probes)
         if len(positions):
-            yield which, positions, stored.rows(positions, _taken(probes, which)) if with_rows else None
+            yield which, positions, stored.rows(positions, _selected(probes, which)) if with_rows else None
 
     def _stored(self, file: DataFile, *, few: bool) -> StoredFile | None:
         if self.store is None:
             return None
         name = f"{file.name}-{self.variant}"
         stored = self.store.get(name)
-        if stored is not None or (few and not self.store.asked_before(name)):
+        if stored is not None or (few and not self.store.was_requested(name)):
             return stored
         return self.store.put(name, self.reader.read(file), self.spec.keys, self.spec.key_types())
 
@@ -163,7 +163,7 @@ class _Some(Sequence[KeyValue]):
         return self._keys[int(self._numbers[place])]
 
 
-def _taken(probes: Sequence[pa.Array], wanted: Ints) -> list[pa.Array]:
+def _selected(probes: Sequence[pa.Array], wanted: Ints) -> list[pa.Array]:
     if len(wanted) and wanted[-1] - wanted[0] + 1 == len(wanted):
         return [column.slice(int(wanted[0]), len(wanted)) for column in probes]
     return [column.take(pa.array(wanted)) for column in probes]

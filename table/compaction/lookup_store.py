@@ -83,7 +83,7 @@ class LookupStore:
         self._evict(name)
         return self._opened(name, stored)
 
-    def asked_before(self, name: str) -> bool:
+    def was_requested(self, name: str) -> bool:
         """Return whether this was called before with the name.
 
         Recorded in the folder, since writers are short-lived.

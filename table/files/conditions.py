@@ -52,7 +52,7 @@ class ColumnCondition:
         if self.operator not in OPERATORS:
             raise ValueError(f"{self.operator!r} is not an operator; choices are {', '.join(OPERATORS)}")
 
-    def may_hold(self, bounds: Bounds) -> bool:
+    def may_contain(self, bounds: Bounds) -> bool:
         """Return whether some row within the bounds may satisfy the condition."""
         if self.operator == "is null":
             return bounds.nulls is None or bounds.nulls > 0
@@ -66,8 +66,8 @@ class ColumnCondition:
             return True
 
 
-def all_may_hold(conditions: Iterable[ColumnCondition], bounds: Mapping[str, Bounds]) -> bool:
+def all_may_contain(conditions: Iterable[ColumnCondition], bounds: Mapping[str, Bounds]) -> bool:
     """Return whether some row may satisfy all conditions; columns without bounds rule nothing out."""
     return all(
-        condition.column not in bounds or condition.may_hold(bounds[condition.column]) for condition in conditions
+        condition.column not in bounds or condition.may_contain(bounds[condition.column]) for condition in conditions
     )

@@ -79,8 +79,8 @@ class RollingWriter:
         self._target = default if target_size is None else target_size
         self._sequence = first_sequence
         self._rows = pa.schema([pa.field(field.name, to_arrow(field.type)) for field in row_fields(schema)])
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = self._held_bytes = 0
+        self._buffered: list[pa.RecordBatch] = []
+        self._buffered_rows = self._buffered_bytes = 0
         self._open: OpenFile | None = None
         self._made: list[str] = []
         self._files: list[DataFile] = []
@@ -89,18 +89,18 @@ class RollingWriter:
         """Add rows, and write every row group that is full."""
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
             if batch.num_rows:
-                held = self._public(batch)
-                self._held.append(held)
-                self._held_rows += held.num_rows
-                self._held_bytes += held.nbytes
+                public = self._public(batch)
+                self._buffered.append(public)
+                self._buffered_rows += public.num_rows
+                self._buffered_bytes += public.nbytes
         # A remainder of less than a tenth of a row group is written with the group before it.
-        while self._held_rows >= (size := self._group_rows()) + size // 10:
+        while self._buffered_rows >= (size := self._group_rows()) + size // 10:
             self._write_group(size)
 
     def finish(self) -> list[DataFile]:
         """Write the remaining rows and return the files."""
-        if self._held_rows:
-            self._write_group(self._held_rows)
+        if self._buffered_rows:
+            self._write_group(self._buffered_rows)
         self._close()
         return self._files
 
@@ -124,14 +124,14 @@ class RollingWriter:
     def _group_rows(self) -> int:
         """Return the number of rows of a row group: fewer when rows are long or the target size is small."""
         room = min(_GROUP_BYTES, self._target // 4)
-        by_bytes = self._held_rows * room // max(self._held_bytes, 1)
+        by_bytes = self._buffered_rows * room // max(self._buffered_bytes, 1)
         return max(_LEAST_GROUP_ROWS, min(GROUP_ROWS, by_bytes))
 
     def _write_group(self, size: int) -> None:
-        table = pa.Table.from_batches(self._held)
+        table = pa.Table.from_batches(self._buffered)
         group, rest = table.slice(0, size), table.slice(size)
-        self._held = rest.to_batches()
-        self._held_rows, self._held_bytes = len(rest), rest.nbytes
+        self._buffered = rest.to_batches()
+        self._buffered_rows, self._buffered_bytes = len(rest), rest.nbytes
         if self._open is None:
             self._open = self._start(group)
         self._open.write(group)

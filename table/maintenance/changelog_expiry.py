@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
 from penstock.table.maintenance.file_deletion import ExpiryResult, SweepResult, UnusedFiles, sweep
-from penstock.table.maintenance.reachable import ReferencedFiles, has_delta_as_changelog, tags_around, taken_away
+from penstock.table.maintenance.reachable import ReferencedFiles, has_delta_as_changelog, removed_entries, tags_around
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.live import changelog_entries
 from penstock.table.meta.snapshot import Snapshot
@@ -148,7 +148,7 @@ def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequen
     following = store.snapshots.find_changelog(left[0]) if left else earliest
     garbage = _changelog_garbage(store, [*gone, following] if following is not None else gone)
     for snapshot in gone:
-        garbage.held.add_remaining_lists(store, snapshot)
+        garbage.metadata.add_remaining_lists(store, snapshot)
     if left and following is not None:
         folder.write_earliest(following.id)
         kept.add_long_lived(store, following)  # the next changelog may use some of the same manifests
@@ -156,7 +156,7 @@ def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequen
         store.storage.delete(folder.path(snapshot.id))
     if not left:
         folder.delete_hints()
-    garbage.held = garbage.held.without(kept)
+    garbage.metadata = garbage.metadata.without(kept)
     return sweep(
         store,
         garbage,
@@ -176,7 +176,7 @@ def _changelog_garbage(store: TableStore, snapshots: Sequence[Snapshot]) -> Unus
         if not last and _is_there(store, snapshot.changelog_manifest_list):
             garbage.changelog += changelog_entries(store, snapshot)
         if has_delta_as_changelog(store, snapshot) and _is_there(store, snapshot.delta_manifest_list):
-            garbage.files += [(snapshot.id, entry) for entry in taken_away(store, snapshot)]
+            garbage.files += [(snapshot.id, entry) for entry in removed_entries(store, snapshot)]
     return garbage
 
 

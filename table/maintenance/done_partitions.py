@@ -210,10 +210,10 @@ def _report(store: TableStore, layout: Layout, partition: bytes) -> None:
     timeout = options.get(PARTITION_MARK_DONE_ACTION_HTTP_TIMEOUT, _TIMEOUT) / 1000
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
-            said = json.loads(answer.read())
+            reply = json.loads(answer.read())
     except (urllib.error.URLError, TimeoutError, ValueError) as reason:
         raise SourceError(f"a done partition could not be reported: {reason}", url=url, retryable=True) from reason
-    if str(said.get("result", "")).upper() != "SUCCESS":
+    if str(reply.get("result", "")).upper() != "SUCCESS":
         raise SourceError(
-            f"the server answered the report of a done partition with {said!r:.200}", url=url, retryable=True
+            f"the server answered the report of a done partition with {reply!r:.200}", url=url, retryable=True
         )

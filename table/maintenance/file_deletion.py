@@ -31,7 +31,7 @@ class UnusedFiles:
 
     files: list[tuple[int, ManifestEntry]] = field(default_factory=list)
     changelog: list[ManifestEntry] = field(default_factory=list)
-    held: ReferencedFiles = field(default_factory=ReferencedFiles)
+    metadata: ReferencedFiles = field(default_factory=ReferencedFiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +82,22 @@ def sweep(
         keep.add_state(store, snapshot)
     for tag in tags:
         keep.add_state(store, tag)
-        live = live_among(store, tag, [entry for taken_by, entry in files if taken_by > tag.id])
-        files = [(taken_by, entry) for taken_by, entry in files if taken_by <= tag.id or entry.file.name not in live]
+        live = live_among(store, tag, [entry for removed_by, entry in files if removed_by > tag.id])
+        files = [
+            (removed_by, entry) for removed_by, entry in files if removed_by <= tag.id or entry.file.name not in live
+        ]
     for state in unrelated:
         keep.add_state(store, state)
         live = live_among(store, state, [entry for _, entry in files])
-        files = [(taken_by, entry) for taken_by, entry in files if entry.file.name not in live]
-    doomed, entries = garbage.held.without(keep), [*(entry for _, entry in files), *garbage.changelog]
+        files = [(removed_by, entry) for removed_by, entry in files if entry.file.name not in live]
+    doomed, entries = garbage.metadata.without(keep), [*(entry for _, entry in files), *garbage.changelog]
     for line in other_lines(store):
         elsewhere = holdings_of(line)
-        doomed = doomed.without(elsewhere.held)
+        doomed = doomed.without(elsewhere.metadata)
         entries = [
             entry for entry in entries if (entry.partition, entry.bucket, entry.file.name) not in elsewhere.files
         ]
-    return _delete_files(store, entries, clean_folders) + _delete_held(store, doomed)
+    return _delete_files(store, entries, clean_folders) + _delete_metadata(store, doomed)
 
 
 def _delete_files(store: TableStore, entries: Iterable[ManifestEntry], clean_folders: bool) -> SweepResult:
@@ -131,15 +133,15 @@ def _delete_empty(store: TableStore, folder: str) -> None:
         folder = folder.rpartition("/")[0]
 
 
-def _delete_held(store: TableStore, held: ReferencedFiles) -> SweepResult:
+def _delete_metadata(store: TableStore, metadata: ReferencedFiles) -> SweepResult:
     layout, paths = Layout.of(store.schema()), store.paths
     indexes = [
         external(entry.external_path)
         or paths.index_file(entry.name, layout.partition_dir(entry.partition), entry.bucket)
-        for entry in held.indexes.values()
+        for entry in metadata.indexes.values()
     ]
-    statistics = [paths.statistics(name) for name in sorted(held.statistics)]
-    manifests = [paths.manifest(name) for name in (*sorted(held.manifests), *sorted(held.lists))]
+    statistics = [paths.statistics(name) for name in sorted(metadata.statistics)]
+    manifests = [paths.manifest(name) for name in (*sorted(metadata.manifests), *sorted(metadata.lists))]
     return delete_all(store, [*sorted(indexes), *statistics, *manifests])
 
 

@@ -89,9 +89,9 @@ def _used(store: TableStore) -> set[str]:
     used: set[str] = set()
     for line in lines(store):
         holdings, layout = holdings_of(line), Layout.of(line.schema())
-        used.update(map(line.paths.manifest, (*holdings.held.lists, *holdings.held.manifests)))
-        used.update(map(line.paths.statistics, holdings.held.statistics))
-        for index in holdings.held.indexes.values():
+        used.update(map(line.paths.manifest, (*holdings.metadata.lists, *holdings.metadata.manifests)))
+        used.update(map(line.paths.statistics, holdings.metadata.statistics))
+        for index in holdings.metadata.indexes.values():
             folder = layout.partition_dir(index.partition)
             used.add(external(index.external_path) or line.paths.index_file(index.name, folder, index.bucket))
         for entry, folder in with_folders(line, holdings.files.values()):

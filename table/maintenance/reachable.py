@@ -156,7 +156,7 @@ class Holdings:
     These are its files outside the buckets, and an entry for each of its data and changelog files.
     """
 
-    held: ReferencedFiles
+    metadata: ReferencedFiles
     files: dict[tuple[bytes, int, str], ManifestEntry]
 
 
@@ -178,16 +178,16 @@ def holdings_of(store: TableStore) -> Holdings:
 def _holdings_of(store: TableStore) -> Holdings:
     holdings, snapshots, tags = Holdings(ReferencedFiles(), {}), list(snapshots_of(store)), tagged(store)
     for root in (*snapshots, *tags):
-        holdings.held.add_state(store, root)
+        holdings.metadata.add_state(store, root)
     for root in (*snapshots[:1], *tags):
         _add_files(holdings, live_entries(store, root))
     for snapshot in snapshots:
-        changelog = holdings.held.add_changelog(store, snapshot)
+        changelog = holdings.metadata.add_changelog(store, snapshot)
         _add_files(holdings, (*delta_entries(store, snapshot), *changelog))
     for long_lived in changelogs_of(store):
         left = ReferencedFiles()
         left.add_long_lived(store, long_lived)
-        holdings.held.add(left)
+        holdings.metadata.add(left)
         _add_files(holdings, _changes_of(store, long_lived, left))
     return holdings
 
@@ -204,17 +204,17 @@ def _add_files(holdings: Holdings, entries: Iterable[ManifestEntry]) -> None:
             holdings.files[entry.partition, entry.bucket, entry.file.name] = entry
 
 
-def held_by_changelogs(store: TableStore) -> ReferencedFiles:
+def used_by_changelogs(store: TableStore) -> ReferencedFiles:
     """Return the deltas that long-lived changelogs are read from.
 
     Changelogs with lists share no manifest with a snapshot.
     """
     first = store.snapshots.find_changelog(store.snapshots.changelogs.earliest() or 0)
-    held = ReferencedFiles()
+    used = ReferencedFiles()
     if first is not None and has_delta_as_changelog(store, first):
         for changelog in changelogs_of(store):
-            held.add_long_lived(store, changelog)
-    return held
+            used.add_long_lived(store, changelog)
+    return used
 
 
 def has_delta_as_changelog(store: TableStore, snapshot: Snapshot) -> bool:
@@ -233,7 +233,7 @@ def live_among(store: TableStore, snapshot: Snapshot, files: Collection[Manifest
     return {entry.file.name for entry in live_entries(store, snapshot, buckets=buckets)} & names
 
 
-def taken_away(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
+def removed_entries(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
     """Return the files the snapshot removed. An upgrade deletes and adds the same file, so it removes nothing."""
     entries = delta_entries(store, snapshot)
     added = {(entry.partition, entry.bucket, entry.file.name) for entry in entries if entry.kind is FileKind.ADD}

@@ -20,10 +20,10 @@ from penstock.table.maintenance.changelog_expiry import (
 from penstock.table.maintenance.file_deletion import ExpiryResult, UnusedFiles, sweep
 from penstock.table.maintenance.reachable import (
     has_delta_as_changelog,
-    held_by_changelogs,
+    removed_entries,
     tagged,
     tags_around,
-    taken_away,
+    used_by_changelogs,
 )
 from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
@@ -162,18 +162,18 @@ def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, rete
     """
     garbage = UnusedFiles()
     for snapshot in (*expired[1:], end):
-        taken = taken_away(store, snapshot)
+        removed = removed_entries(store, snapshot)
         if retention.decoupled and has_delta_as_changelog(store, snapshot):
             # The files of APPEND snapshots serve as changelog.
-            taken = [entry for entry in taken if entry.file.source == FileSource.COMPACT]
-        garbage.files += [(snapshot.id, entry) for entry in taken]
+            removed = [entry for entry in removed if entry.file.source == FileSource.COMPACT]
+        garbage.files += [(snapshot.id, entry) for entry in removed]
     for snapshot in expired:
         if retention.decoupled and has_delta_as_changelog(store, snapshot):
-            garbage.held.add_index(store, snapshot)
+            garbage.metadata.add_index(store, snapshot)
         else:
-            garbage.held.add_state(store, snapshot)
+            garbage.metadata.add_state(store, snapshot)
         if not retention.decoupled:
-            garbage.changelog += garbage.held.add_changelog(store, snapshot)
-    if garbage.held.manifests:
-        garbage.held = garbage.held.without(held_by_changelogs(store))
+            garbage.changelog += garbage.metadata.add_changelog(store, snapshot)
+    if garbage.metadata.manifests:
+        garbage.metadata = garbage.metadata.without(used_by_changelogs(store))
     return garbage

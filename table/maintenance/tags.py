@@ -8,7 +8,7 @@ from penstock.errors import ConfigError
 from penstock.table.errors import SnapshotMissing
 from penstock.table.maintenance.done_partitions import write_success
 from penstock.table.maintenance.file_deletion import NEVER, SweepResult, UnusedFiles, sweep
-from penstock.table.maintenance.reachable import held_by_changelogs, nearest_before, tagged
+from penstock.table.maintenance.reachable import nearest_before, tagged, used_by_changelogs
 from penstock.table.meta.entries import FileKind
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
@@ -55,8 +55,8 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
 def snapshot_or_tagged(store: TableStore, snapshot_id: int) -> Snapshot:
     """Return a snapshot by id, from its tag when it has expired. SnapshotMissing when there is neither."""
     found = store.snapshots.find(snapshot_id)
-    held = (one for one in tagged(store) if one.id == snapshot_id) if found is None else ()
-    return found or next(iter(held), None) or store.snapshots.get(snapshot_id)
+    of_tags = (snapshot for snapshot in tagged(store) if snapshot.id == snapshot_id) if found is None else ()
+    return found or next(iter(of_tags), None) or store.snapshots.get(snapshot_id)
 
 
 def _writes_success_file(store: TableStore) -> bool:
@@ -72,7 +72,7 @@ def delete_tag(store: TableStore, name: str) -> SweepResult:
     files = tag_files(store)
     snapshot = files.get(name).snapshot
     alone = not store.snapshots.exists(snapshot.id) and not _other_tags(store, name, snapshot)
-    garbage = _held_alone(store, snapshot) if alone else UnusedFiles()
+    garbage = _unused_without(store, snapshot) if alone else UnusedFiles()
     files.delete(name)
     if _writes_success_file(store):
         store.storage.delete(_success_path(store, name))
@@ -82,12 +82,12 @@ def delete_tag(store: TableStore, name: str) -> SweepResult:
     return sweep(store, garbage, snapshots=[], tags=_neighbours(store, snapshot, tagged(store)))
 
 
-def _held_alone(store: TableStore, snapshot: Snapshot) -> UnusedFiles:
+def _unused_without(store: TableStore, snapshot: Snapshot) -> UnusedFiles:
     """Return the files of a snapshot that exists only as a tag, without those that long-lived changelogs need."""
-    garbage, kept = UnusedFiles(), held_by_changelogs(store)
+    garbage, kept = UnusedFiles(), used_by_changelogs(store)
     added = {entry.file.name for entry in kept.entries(store) if entry.kind is FileKind.ADD}
-    garbage.held.add_state(store, snapshot)
-    garbage.held = garbage.held.without(kept)
+    garbage.metadata.add_state(store, snapshot)
+    garbage.metadata = garbage.metadata.without(kept)
     garbage.files = [(NEVER, entry) for entry in live_entries(store, snapshot) if entry.file.name not in added]
     return garbage
 

@@ -161,7 +161,7 @@ def partition_stats(partitions: Iterable[bytes], types: Sequence[DataType]) -> C
     return ColumnStats(encode_row(least, types), encode_row(greatest, types), tuple(nulls))
 
 
-def may_hold(stats: ColumnStats, partitions: Iterable[bytes], types: Sequence[DataType]) -> bool:
+def may_contain(stats: ColumnStats, partitions: Iterable[bytes], types: Sequence[DataType]) -> bool:
     """Return whether any of the partitions is within the statistics; True if the statistics are incomplete."""
     if not types or len(stats.null_counts) != len(types):
         return True

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from penstock.errors import TableCorrupt
 from penstock.table.meta.entries import Bucket, FileKind, ManifestEntry, ManifestFile
-from penstock.table.meta.manifest import may_hold
+from penstock.table.meta.manifest import may_contain
 from penstock.table.options.commits import (
     MANIFEST_FULL_COMPACTION_THRESHOLD_SIZE,
     MANIFEST_MERGE_MIN_COUNT,
@@ -154,4 +154,4 @@ class _Deletes:
         partitions = {
             partition for partition, bucket in self.buckets if low is None or high is None or low <= bucket <= high
         }
-        return bool(partitions) and may_hold(manifest.partition_stats, partitions, types)
+        return bool(partitions) and may_contain(manifest.partition_stats, partitions, types)

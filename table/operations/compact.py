@@ -82,11 +82,11 @@ def _committed(
     committer = Committer(store, user or store.new_commit_user())
     made = []
     if Layout.of(store.schema()).mode is BucketMode.POSTPONE:
-        made += _landed(committer, lambda: _distributed(store, only, options, committer.user))
-    return made + _landed(committer, lambda: _messages(store, only, options, compaction))
+        made += _committed_in_rounds(committer, lambda: _distributed(store, only, options, committer.user))
+    return made + _committed_in_rounds(committer, lambda: _messages(store, only, options, compaction))
 
 
-def _landed(committer: Committer, work: Callable[[], Iterable[CommitMessage]]) -> list[Snapshot]:
+def _committed_in_rounds(committer: Committer, work: Callable[[], Iterable[CommitMessage]]) -> list[Snapshot]:
     store = committer.store
     lost: PenstockError | None = None
     for _ in range(_TRIES):

@@ -77,8 +77,8 @@ class OverwriteWriter(TableWriter):
         # The next commit may overwrite another partition, so no compaction can be left to it.
         return True
 
-    def _go_on(self, newest: Snapshot | None) -> None:
-        super()._go_on(newest)
+    def _rebase(self, newest: Snapshot | None) -> None:
+        super()._rebase(newest)
         self._prepared = False
 
     def _known_state(self) -> TableState:

@@ -15,7 +15,7 @@ from penstock.table.commit.completion import (
     CompletionResult,
     compacted_buckets,
     discard,
-    fate_of,
+    find_committed,
     only_compaction,
 )
 from penstock.table.meta.entries import Bucket, CommitMessage
@@ -73,14 +73,14 @@ class PreparedCommits:
         """Return the snapshot that contains these messages, if a commit that failed took effect after all."""
         if not self.uncertain:
             return None
-        fate = fate_of(self.store, self.user, messages)
-        if not fate.is_known:
+        committed = find_committed(self.store, self.user, messages)
+        if not committed.is_known:
             raise CommitConflict(
                 "the store failed during a commit, and the snapshots that show whether it took effect have expired",
                 table=self.store.name,
                 hint="check the rows of the table before you write them again",
             )
-        return fate.newest
+        return committed.newest
 
     def _discard(self, messages: Sequence[CommitMessage]) -> None:
         """Delete the files of messages that were not committed."""

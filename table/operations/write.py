@@ -219,7 +219,7 @@ class TableWriter:
         self._uncertain = False
         self._owed |= done.owed
         self.abort()
-        self._go_on(done.snapshots[-1] if done.snapshots else None)
+        self._rebase(done.snapshots[-1] if done.snapshots else None)
         if self._after_commit is not None and done.snapshots:
             self._after_commit(done.snapshots[-1], identifier is None)
         return list(done.snapshots)
@@ -236,7 +236,7 @@ class TableWriter:
             messages, lambda current: committer.commit(current, number, watermark=watermark, properties=properties)
         )
 
-    def _go_on(self, newest: Snapshot | None) -> None:
+    def _rebase(self, newest: Snapshot | None) -> None:
         """Base later writes on the table as of this commit."""
         self._buckets.clear()
         self._state = TableState(self.store, newest or self.store.snapshots.latest())

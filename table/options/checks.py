@@ -62,8 +62,8 @@ def report(what: str, options: Mapping[str, str]) -> None:
         if known in _reported:
             return
         _reported.add(known)
-    said = "; ".join(f"{key} ({note})" for key, note in notes.items())
-    log.warning('event=options_without_effect of="%s" options="%s"', what, said)
+    listed = "; ".join(f"{key} ({note})" for key, note in notes.items())
+    log.warning('event=options_without_effect of="%s" options="%s"', what, listed)
 
 
 _lock = threading.Lock()

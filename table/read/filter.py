@@ -88,16 +88,16 @@ class RowFilter:
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """Return true for the rows that match, false for those that do not or for which the condition is null."""
         if isinstance(self.given, str):
-            return self._asked(batch, self.given.replace("`", '"'))
+            return self._evaluated(batch, self.given.replace("`", '"'))
         import pyarrow.dataset as ds  # imports pandas, which costs as much as a small scan
 
-        held = pc.coalesce(self.given, pc.scalar(value=False))
+        is_true = pc.coalesce(self.given, pc.scalar(value=False))
         try:
-            return ds.InMemoryDataset(batch).to_table(columns={"held": held})["held"].combine_chunks()
+            return ds.InMemoryDataset(batch).to_table(columns={"is_true": is_true})["is_true"].combine_chunks()
         except (pa.ArrowException, TypeError) as reason:
             raise self._refused(reason, batch.schema) from reason
 
-    def _asked(self, batch: pa.RecordBatch, text: str) -> pa.Array:
+    def _evaluated(self, batch: pa.RecordBatch, text: str) -> pa.Array:
         duckdb = duckdb_module()
         if self._connection is None:
             connection = duckdb.connect(config={"threads": 1})
@@ -105,13 +105,13 @@ class RowFilter:
             object.__setattr__(self, "_connection", connection)
         try:
             self._connection.register("rows", pa.Table.from_batches([batch]))
-            asked = self._connection.sql(f"SELECT coalesce(({text}), false) AS held FROM rows")
-            held = asked.to_arrow_table()["held"].combine_chunks()
+            asked = self._connection.sql(f"SELECT coalesce(({text}), false) AS is_true FROM rows")
+            is_true = asked.to_arrow_table()["is_true"].combine_chunks()
         except duckdb.Error as reason:
             raise ConfigError(f"the condition cannot be parsed: {reason}", condition=text, table=self.table) from reason
-        if not pa.types.is_boolean(held.type):
+        if not pa.types.is_boolean(is_true.type):
             raise ConfigError("the condition is not a boolean expression", condition=text, table=self.table)
-        return held
+        return is_true
 
     @property
     def _written(self) -> str:

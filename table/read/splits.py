@@ -100,16 +100,16 @@ def _packed(
 
     A section is never divided, and raw and merged files are never mixed.
     """
-    held: list[DataFile] = []
-    weight, held_raw = 0, True
+    packed: list[DataFile] = []
+    weight, packed_raw = 0, True
     for files, raw in units:
         more = sum(max(file.size, opening) for file in files)
-        if held and (raw != held_raw or weight + more > target):
-            yield held, held_raw
-            held, weight = [], 0
-        held, weight, held_raw = held + files, weight + more, raw
-    if held:
-        yield held, held_raw
+        if packed and (raw != packed_raw or weight + more > target):
+            yield packed, packed_raw
+            packed, weight = [], 0
+        packed, weight, packed_raw = packed + files, weight + more, raw
+    if packed:
+        yield packed, packed_raw
 
 
 def only(split: Split, files: Sequence[DataFile]) -> Split:

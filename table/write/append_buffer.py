@@ -31,19 +31,19 @@ class AppendBuffer:
     new_files: list[DataFile] = field(default_factory=list)
     changelog_files: list[DataFile] = field(default_factory=list)
     _batches: list[pa.RecordBatch] = field(default_factory=list)
-    _held: int = 0
+    _buffered: int = 0
     _open: RollingWriter | None = None
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Return the bytes of the buffered rows."""
-        return self._held
+        return self._buffered
 
     def add(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:
         """Buffer rows, and report their size to the budget."""
         rows = _with_kinds(batch, kinds) if self.with_kinds else batch
         self._batches.append(rows)
-        self._held += rows.nbytes
+        self._buffered += rows.nbytes
         self.budget.grew(self, rows.nbytes)
 
     def release(self) -> None:
@@ -90,8 +90,8 @@ class AppendBuffer:
         self._open = None
 
     def _let_go(self) -> None:
-        held, self._held = self._held, 0
-        self.budget.shrank(self, held)
+        buffered, self._buffered = self._buffered, 0
+        self.budget.shrank(self, buffered)
 
 
 def _with_kinds(batch: pa.RecordBatch, kinds: RowKinds) -> pa.RecordBatch:

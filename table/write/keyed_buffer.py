@@ -89,19 +89,19 @@ class KeyedBuffer:
     new_files: list[DataFile] = field(default_factory=list)
     changelog_files: list[DataFile] = field(default_factory=list)
     _batches: list[tuple[pa.RecordBatch, RowKinds]] = field(default_factory=list)
-    _held: int = 0
+    _buffered: int = 0
     _runs: list[SpilledRun] = field(default_factory=list)
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Return the bytes of the rows in memory."""
-        return self._held
+        return self._buffered
 
     def add(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:
         """Buffer rows, and report their size to the budget."""
         self._batches.append((batch, kinds))
         size = batch.nbytes + _BATCH_BYTES + _COLUMN_BYTES * batch.num_columns
-        self._held += size
+        self._buffered += size
         self.budget.grew(self, size)
 
     def release(self) -> None:
@@ -109,7 +109,7 @@ class KeyedBuffer:
 
         Writes files of the table instead if spilling is disabled or the disk budget is spent.
         """
-        if self._options[WRITE_BUFFER_SPILLABLE] and self.budget.may_spill(self._held):
+        if self._options[WRITE_BUFFER_SPILLABLE] and self.budget.may_spill(self._buffered):
             self._spill()
         else:
             self.flush()
@@ -166,9 +166,11 @@ class KeyedBuffer:
         yield from _pieces(self.merge, rows)
 
     def _from_disk(self) -> Iterator[KeyGroups]:
-        held = [_ordered(piece).combine_chunks().to_batches() for piece in self._from_memory()] if self._batches else []
+        buffered = (
+            [_ordered(piece).combine_chunks().to_batches() for piece in self._from_memory()] if self._batches else []
+        )
         runs = [SortedRun(0, run.batches(), repeats=True) for run in self._runs]
-        runs.append(SortedRun(0, [batch for piece in held for batch in piece], repeats=True))
+        runs.append(SortedRun(0, [batch for piece in buffered for batch in piece], repeats=True))
         for step in steps(self.merge, runs):
             yield group_rows(self.merge, concat_parts(self.merge, step.parts))
 
@@ -184,8 +186,8 @@ class KeyedBuffer:
         )
 
     def _let_go(self) -> None:
-        held, self._held = self._held, 0
-        self.budget.shrank(self, held)
+        buffered, self._buffered = self._buffered, 0
+        self.budget.shrank(self, buffered)
 
     def _write(self, pieces: Iterator[KeyGroups]) -> None:
         data = self.files.open()

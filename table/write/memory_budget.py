@@ -14,26 +14,26 @@ from penstock.table.options.writers import WRITE_BUFFER_SIZE, WRITE_BUFFER_SPILL
 _OPEN_STREAMS = 2
 
 
-class Holder(Protocol):
+class Buffer(Protocol):
     """The rows of a bucket in memory."""
 
     @property
-    def held_bytes(self) -> int: ...
+    def buffered_bytes(self) -> int: ...
 
     def release(self) -> None:
         """Write the rows to disk: to files of the table, or to local disk."""
 
 
 class WriteBudget:
-    """A budget of `most` bytes: once it is exceeded, the largest holders are released until a quarter is free.
+    """A budget of `most` bytes: once it is exceeded, the largest buffers are released until a quarter is free.
 
     Writers of several tables share one budget object. `disk` limits the bytes spilled to local disk.
     """
 
     def __init__(self, most: int = 256 << 20, disk: int | None = None) -> None:
         self.most, self._disk = most, disk
-        self._holders: dict[int, Holder] = {}
-        self._held = self._spilled = self._streams = 0
+        self._buffers: dict[int, Buffer] = {}
+        self._buffered = self._spilled = self._streams = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
@@ -46,24 +46,24 @@ class WriteBudget:
         sized = WriteBudget.of(options)
         self.most, self._disk = sized.most, sized._disk
 
-    def grew(self, holder: Holder, by: int) -> None:
-        """Record that a holder has more rows, and release holders if the budget is exceeded."""
-        self._holders[id(holder)] = holder
-        self._held += by
-        if self._held > self.most:
+    def grew(self, buffer: Buffer, by: int) -> None:
+        """Record that a buffer has more rows, and release buffers if the budget is exceeded."""
+        self._buffers[id(buffer)] = buffer
+        self._buffered += by
+        if self._buffered > self.most:
             self._make_room()
 
-    def shrank(self, holder: Holder, by: int) -> None:
-        """Record that rows of a holder were written to a file, or discarded."""
-        self._held -= by
-        if holder.held_bytes == 0:
-            self._holders.pop(id(holder), None)
+    def shrank(self, buffer: Buffer, by: int) -> None:
+        """Record that rows of a buffer were written to a file, or discarded."""
+        self._buffered -= by
+        if buffer.buffered_bytes == 0:
+            self._buffers.pop(id(buffer), None)
 
     def _make_room(self) -> None:
-        for holder in sorted(self._holders.values(), key=lambda one: one.held_bytes, reverse=True):
-            if self._held <= self.most // 4 * 3:
+        for buffer in sorted(self._buffers.values(), key=lambda one: one.buffered_bytes, reverse=True):
+            if self._buffered <= self.most // 4 * 3:
                 return
-            holder.release()
+            buffer.release()
 
     # Spilled files on local disk
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import TableCorrupt
 from penstock.table.files.columns import fitting_rows, has_nanoseconds, stored_rows, stored_schema
-from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_hold
+from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_contain
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
 from penstock.table.files.parquet.thrift import I32, Struct, ThriftReader, struct_bytes
@@ -163,7 +163,7 @@ def _groups_to_read(metadata: Any, conditions: Sequence[ColumnCondition]) -> lis
     groups, first_row = [], 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        if not conditions or all_may_hold(conditions, _bounds(group, wanted)):
+        if not conditions or all_may_contain(conditions, _bounds(group, wanted)):
             groups.append((first_row, number))
         first_row += group.num_rows
     return groups

@@ -29,14 +29,14 @@ def collect(inputs: Inputs) -> pa.Array:
     """Return the array of all elements of each key's rows, without duplicates if the option `distinct` is set."""
     elements = _Elements.of(inputs, np.arange(inputs.work.size))
     distinct = inputs.aggregate.distinct
-    taken_back = inputs.any_of(elements.retracting)
-    ids = identities(elements.items, _element_type(inputs.type)) if distinct or taken_back.any() else None
-    chosen = elements.bulk(taken_back)
+    retracted = inputs.any_of(elements.retracting)
+    ids = identities(elements.items, _element_type(inputs.type)) if distinct or retracted.any() else None
+    chosen = elements.bulk(retracted)
     if ids is not None and distinct:
         chosen = _firsts(chosen, elements.key, ids)
     made: dict[int, list[int] | None] = {}
     if ids is not None:
-        made = {key: _collect_one(elements, key, ids, distinct) for key in np.flatnonzero(taken_back).tolist()}
+        made = {key: _collect_one(elements, key, ids, distinct) for key in np.flatnonzero(retracted).tolist()}
     return elements.lists(chosen, made)
 
 
@@ -76,10 +76,10 @@ def _take_out(gone: list[int], id_: int) -> bool:
 def merge_map(inputs: Inputs) -> pa.Array:
     """Return the union of each key's maps. Later entries replace earlier entries of the same map key."""
     elements = _Elements.of(inputs, inputs.in_merge_order())
-    taken_back = inputs.any_of(elements.retracting)
+    retracted = inputs.any_of(elements.retracting)
     ids = identities(elements.items.field(0), _map_key_type(inputs.type))
-    chosen = _lasts(elements.bulk(taken_back), elements.key, ids)
-    made = {key: _merge_map_one(elements, key, ids) for key in np.flatnonzero(taken_back).tolist()}
+    chosen = _lasts(elements.bulk(retracted), elements.key, ids)
+    made = {key: _merge_map_one(elements, key, ids) for key in np.flatnonzero(retracted).tolist()}
     return elements.lists(chosen, made)
 
 
@@ -101,8 +101,8 @@ def nested_update(inputs: Inputs) -> pa.Array:
     """
     elements = _Elements.of(inputs, inputs.in_merge_order())
     aggregate = inputs.aggregate
-    taken_back = inputs.any_of(elements.retracting)
-    slow = inputs.any_of(elements.adding) if aggregate.count_limit is not None else taken_back
+    retracted = inputs.any_of(elements.retracting)
+    slow = inputs.any_of(elements.adding) if aggregate.count_limit is not None else retracted
     present = valid_rows(elements.items)
     ids = _nested_ids(elements.items, _element_type(inputs.type), aggregate.nested_key)
     chosen = elements.bulk(slow)

@@ -157,18 +157,18 @@ def product(inputs: Inputs) -> pa.Array:
     else:
         products = np.ones(len(starts), numbers.dtype)
         np.multiply.at(products, _key_of_row(inputs), factors)
-    taken_back = inputs.retracts & valid
-    for key in np.flatnonzero(inputs.any_of(taken_back)):
+    retracted = inputs.retracts & valid
+    for key in np.flatnonzero(inputs.any_of(retracted)):
         rows = np.arange(starts[key], inputs.work.ends[key])
-        products[key] = _divided(numbers, rows, counted, taken_back, inputs.name)
+        products[key] = _divided(numbers, rows, counted, retracted, inputs.name)
     return pa.array(products, values.type, mask=~inputs.any_of(counted))
 
 
-def _divided(numbers: Numbers, rows: Ints, counted: Flags, taken_back: Flags, column: str) -> Any:
+def _divided(numbers: Numbers, rows: Ints, counted: Flags, retracted: Flags, column: str) -> Any:
     """Return the product of a key with retracted rows: the order matters, and integers divide toward zero."""
     result = None
     for row in rows:
-        if not (counted[row] or taken_back[row]):
+        if not (counted[row] or retracted[row]):
             continue
         if result is None:
             result = numbers[row] if counted[row] else None  # nothing to retract from

@@ -23,13 +23,13 @@ def last_non_null_value(inputs: Inputs) -> Ints:
     A late row counts only if no row in order has a value since the last retraction.
     """
     work, late, valid = inputs.work, inputs.late_rows(), inputs.valid()
-    taken_back = work.last(inputs.retracts & valid)
+    retracted = work.last(inputs.retracts & valid)
     in_time = work.last(inputs.adds & valid & ~late)
     if not late.any():
-        return np.where(in_time > taken_back, in_time, -1)
+        return np.where(in_time > retracted, in_time, -1)
     # No row in order has a value since then: use the first late value.
-    after = np.arange(work.size) > work.per_row(taken_back)
-    return np.where(in_time > taken_back, in_time, work.first(inputs.adds & valid & late & after))
+    after = np.arange(work.size) > work.per_row(retracted)
+    return np.where(in_time > retracted, in_time, work.first(inputs.adds & valid & late & after))
 
 
 def first_value(inputs: Inputs) -> Ints:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.errors import TableCorrupt
 from penstock.table.meta.data_file import EMPTY_ROW, EMPTY_STATS, ColumnStats, DataFile
 from penstock.table.meta.entries import FileKind, ManifestEntry, ManifestFile
-from penstock.table.meta.manifest import may_hold, partition_stats, read_manifest, read_manifest_list
+from penstock.table.meta.manifest import may_contain, partition_stats, read_manifest, read_manifest_list
 from penstock.table.meta.manifest_merge import live_files, merge_entries, merge_manifests
 from penstock.table.meta.snapshot import parse_snapshot
 from penstock.table.options.table_options import TableOptions
@@ -184,7 +184,7 @@ def test_partition_stats_without_partitions_are_empty() -> None:
 def test_stats_show_which_partitions_may_be_in_a_manifest() -> None:
     nulls = partition_stats([part(None)], [INT])
     some = partition_stats([part(2), part(5)], [INT])
-    assert [may_hold(some, [part(value)], [INT]) for value in (1, 2, 3, 5, 6, None)] == [
+    assert [may_contain(some, [part(value)], [INT]) for value in (1, 2, 3, 5, 6, None)] == [
         False,
         True,
         True,
@@ -192,8 +192,8 @@ def test_stats_show_which_partitions_may_be_in_a_manifest() -> None:
         False,
         False,
     ]
-    assert [may_hold(nulls, [part(value)], [INT]) for value in (1, None)] == [False, True]
-    assert may_hold(EMPTY_STATS, [part(1)], [INT])
+    assert [may_contain(nulls, [part(value)], [INT]) for value in (1, None)] == [False, True]
+    assert may_contain(EMPTY_STATS, [part(1)], [INT])
 
 
 def test_stats_order_floats_as_java_does() -> None:

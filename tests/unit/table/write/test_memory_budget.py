@@ -122,27 +122,27 @@ class Holding:
     """A bucket that tells when it was asked to let go."""
 
     def __init__(self, budget: WriteBudget) -> None:
-        self.budget, self.held_bytes, self.released = budget, 0, 0
+        self.budget, self.buffered_bytes, self.released = budget, 0, 0
 
     def add(self, size: int) -> None:
-        self.held_bytes += size
+        self.buffered_bytes += size
         self.budget.grew(self, size)
 
     def release(self) -> None:
         self.released += 1
-        held, self.held_bytes = self.held_bytes, 0
-        self.budget.shrank(self, held)
+        buffered, self.buffered_bytes = self.buffered_bytes, 0
+        self.budget.shrank(self, buffered)
 
 
 def test_the_largest_buffer_of_any_writer_is_flushed_first() -> None:
     budget = WriteBudget(100)
-    holders = [Holding(budget) for _ in range(4)]
-    for holder, size in zip(holders, (10, 60, 20, 11), strict=True):
-        holder.add(size)
-    assert [holder.released for holder in holders] == [0, 1, 0, 0]
-    for holder in holders:
-        holder.add(20)
-    assert [holder.released for holder in holders] == [0, 1, 1, 0]
+    buffers = [Holding(budget) for _ in range(4)]
+    for buffer, size in zip(buffers, (10, 60, 20, 11), strict=True):
+        buffer.add(size)
+    assert [buffer.released for buffer in buffers] == [0, 1, 0, 0]
+    for buffer in buffers:
+        buffer.add(20)
+    assert [buffer.released for buffer in buffers] == [0, 1, 1, 0]
 
 
 def test_writers_of_several_tables_share_a_budget(tmp_path: Path, temporary: Path) -> None:

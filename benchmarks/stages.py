@@ -51,7 +51,7 @@ def second_batch(folder: Path, events: int) -> tuple[BatchDriver, list[TaskInput
     log = Log.at(Path(job.checkpoint) / "log.json")
     driver = driver_of(job, log, 4, WRITERS, None)
     start = log.ends[-1]
-    return driver, driver.reader.inputs(start, driver.reader.latest_offsets(start, job.limit, None))
+    return driver, driver.reader.inputs(start, driver.reader.latest_offsets(start, job.trigger.limit, None))
 
 
 def decoded(driver: BatchDriver, inputs: list[TaskInput]) -> int:

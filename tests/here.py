@@ -50,13 +50,13 @@ def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBat
     log = Log.at(Path(job.checkpoint) / "log.json")
     log.save()
     driver = driver_of(job, log, tasks, writers, on_batch)
-    if job.retry_parked:
+    if job.recovery.retry_parked:
         driver.catch_up()
     until = job.source.available()
     while True:
         start = log.ends[log.done - 1] if log.done else driver.reader.initial_offsets()
         if len(log.ends) == log.done:
-            end = driver.reader.latest_offsets(start, job.limit, until)
+            end = driver.reader.latest_offsets(start, job.trigger.limit, until)
             if end == start:
                 return [driver]
             log.ends.append(end)

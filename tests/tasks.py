@@ -48,7 +48,7 @@ def stages(spec: PipelineSpec, folder: Path, tasks: int) -> tuple[Stage, Stage]:
     reader = job.driver(Path(job.checkpoint), tasks, tasks, run_tasks).reader
     began = time.monotonic()
     start = reader.initial_offsets()
-    inputs = reader.inputs(start, reader.latest_offsets(start, job.limit, job.source.available()))
+    inputs = reader.inputs(start, reader.latest_offsets(start, job.trigger.limit, job.source.available()))
     planned = time.monotonic() - began
     folder.mkdir()
     (folder / "plan").write_bytes(pickle.dumps((reader, inputs)))

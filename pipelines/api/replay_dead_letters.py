@@ -168,8 +168,8 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
         job,
         name=f"{job.name}{SUFFIX}",
         source=DecodedSource(LetterSource(letters, snapshot.id), value_format),
-        on_bad=OnBad("skip", spec.pipeline.name, most=len(letters), share=1.0),
-        accept_replay=True,
+        errors=replace(job.errors, on_bad=OnBad("skip", spec.pipeline.name, most=len(letters), share=1.0)),
+        delivery=replace(job.delivery, accept_replay=True),
     )
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         driver = again.driver(Path(folder), 1, 1, run_tasks, note)

@@ -123,7 +123,7 @@ class Batch:
                 continue
             # Values that do not fit a drifted table are known only after its replay, so all dead letters are written
             # again with it.
-            replayed = frozenset(drifted) | self.run.reader.on_bad.letters
+            replayed = frozenset(drifted) | self.run.reader.errors.on_bad.letters
             self._discard(self.result, replayed)
             self.result.replace(self._reread(replayed), drifted)
         raise SchemaConflict(
@@ -165,7 +165,7 @@ class Batch:
 
     def _rewrite_dead_letters(self) -> None:
         """Write the dead letters again without those of parked tables, which are written when their rows are."""
-        letters = self.run.reader.on_bad.letters
+        letters = self.run.reader.errors.on_bad.letters
         if self.policy.parked and self._letters_stale and letters:
             self._discard(self.result, letters)
             self.result.messages.update(self._reread(letters).messages)
@@ -229,7 +229,7 @@ class Batch:
         replays are accepted because a letter that exists twice is read as one.
         """
         commits = replace(self.run.commits, accept_replay=True)
-        tables = self.run.reader.on_bad.letters & self.result.messages.keys()
+        tables = self.run.reader.errors.on_bad.letters & self.result.messages.keys()
         letters = {name: self.result.messages.pop(name) for name in tables}
         commits.commit(replace(identity, pipeline=f"{self.run.pipeline}.late.{table}"), letters, {})
 

@@ -71,8 +71,8 @@ class FailurePolicy:
         other tables, since anybody at the source can choose a column name.
         """
         # the dead-letter table is needed for the bad records of all tables
-        may_be_parked = table not in self.reader.on_bad.letters
-        unusable = isinstance(error, UnusableName) and self.reader.leaves_out and table in self.targets.schemas
+        may_be_parked = table not in self.reader.errors.on_bad.letters
+        unusable = isinstance(error, UnusableName) and self.reader.errors.leaves_out and table in self.targets.schemas
         if not ((self.isolates or unusable) and may_be_parked and is_of_its_table(error)):
             return False
         log.error("event=table_parked table=%s batch=%d reason=%s", table, self.number, error.message)

@@ -91,7 +91,7 @@ class BatchDriver:
     _incomplete: set[str] = field(default_factory=set)  # tables for which incomplete row images were logged
 
     def __post_init__(self) -> None:
-        self.limit = BadRecordLimit(self.reader.on_bad)
+        self.limit = BadRecordLimit(self.reader.errors.on_bad)
         self.compact = compacted_here(self.reader.warehouse)
 
     def take(self, number: int, result: BatchResult) -> None:
@@ -131,7 +131,7 @@ class BatchDriver:
 
         Return False if that fails again. Called again with a batch that the table has, it changes nothing.
         """
-        number, only = missed.number, self.reader.on_bad.letters | {table}
+        number, only = missed.number, self.reader.errors.on_bad.letters | {table}
         policy = FailurePolicy(self.parking, self.reader, self.targets, number, isolates=True)
         with self.targets.only(only):
             schemas, left_out = self.targets.schemas, frozenset(self.targets.left_out)

@@ -62,9 +62,9 @@ class FirstLook:
             seen = self._look_on(reader, targets)
             if self.table is None or self.table in targets.schemas or stopped():
                 return
-            if seen.bad_count and reader.on_bad.action == "fail":
+            if seen.bad_count and reader.errors.on_bad.action == "fail":
                 # The available records cannot be read, and waiting does not change that.
-                raise reader.on_bad.error(*seen.first_bad)
+                raise reader.errors.on_bad.error(*seen.first_bad)
             if pause is not None:
                 self.sleep(pause)
         raise SourceError(
@@ -86,7 +86,7 @@ class FirstLook:
         while True:
             ranges = self.ranges(records)
             seen = self._look(reader, targets, ranges)
-            unreadable = seen.bad_count and reader.on_bad.action == "fail"
+            unreadable = seen.bad_count and reader.errors.on_bad.action == "fail"
             all_ = sum(one.weight for one in ranges) < records
             if self.table is None or self.table in targets.schemas or unreadable or all_:
                 return seen
@@ -94,12 +94,12 @@ class FirstLook:
 
     def _look(self, reader: BatchReader, targets: Targets, ranges: Sequence[Range]) -> BatchReport:
         # Unreadable records are skipped here; the batches decide whether they stop the job.
-        looking = replace(reader, on_bad=OnBad("skip"))
+        looking = replace(reader, errors=replace(reader.errors, on_bad=OnBad("skip")))
         task = TaskInput(tuple(ranges), {}, reader.warehouse.now_millis())
         report = BatchReport(list(_reports(looking, task)))
         new = {table: seen for table, seen in report.drifts.items() if table not in targets.schemas}
         # A table that cannot be created fails again in its first batch, and is parked there.
-        TableEvolution(reader, targets, lambda table, conflict: reader.isolates).evolve(new)
+        TableEvolution(reader, targets, lambda table, conflict: reader.errors.isolates).evolve(new)
         return report
 
 

@@ -59,10 +59,12 @@ class TableEvolution:
         self.targets.put(schemas)
         # The only table is not left out: the settings may ask for something that no table can have, which the user must
         # see.
-        leaves_out = self.reader.leaves_out and bool(self.targets.schemas.keys() - self.reader.on_bad.letters)
+        leaves_out = self.reader.errors.leaves_out and bool(
+            self.targets.schemas.keys() - self.reader.errors.on_bad.letters
+        )
         refused: dict[str, PenstockError] = {}
         for table, why in unmade.items():
-            odd = isinstance(why, UnusableName) or (isinstance(why, ConfigError) and not self.reader.isolates)
+            odd = isinstance(why, UnusableName) or (isinstance(why, ConfigError) and not self.reader.errors.isolates)
             if isinstance(why, KeylessTable) or (leaves_out and odd):
                 self._leave_out(table, drifts[table], why)
             else:
@@ -85,7 +87,7 @@ class TableEvolution:
         """Continue without the table, or raise. A table that received rows in this run is never left out midway."""
         if self.parks(table, error):
             return
-        ignored = self.reader.ignore_incompatible and isinstance(error, SchemaConflict)
+        ignored = self.reader.errors.ignore_incompatible and isinstance(error, SchemaConflict)
         if not ignored or table in self.targets.taken:
             raise error
         self._leave_out(table, found, error)

@@ -13,7 +13,7 @@ from penstock.ingest.connectors import only_types
 from penstock.ingest.source import Limit
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
-from penstock.pipelines.job.job import Job
+from penstock.pipelines.job.job import BackgroundWork, Delivery, Job, Recovery, RetryPolicy, TablesAtStart, Trigger
 from penstock.pipelines.job.source_request import connector, open_source, prepare_tables, request_of
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
@@ -23,7 +23,7 @@ from penstock.pipelines.mapping.new_tables import KeyRules, NewTables
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.routes import TableRules
 from penstock.pipelines.mapping.target_tables import settings_of
-from penstock.pipelines.tasks.bad_records import DEFAULT_NAME, LETTERS_DATABASE, OnBad
+from penstock.pipelines.tasks.bad_records import DEFAULT_NAME, LETTERS_DATABASE, ErrorPolicy, OnBad
 from penstock.schema_evolution.computed_columns import ComputedColumn, in_order
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.policy import SchemaPolicy
@@ -40,40 +40,29 @@ log = logging.getLogger(__name__)
 
 def job(spec: PipelineSpec) -> Job:
     _check_capabilities(spec)
-    pipeline, catalog = spec.pipeline, spec.sink.catalog
-    warehouse = settings_of(catalog)
-    limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
+    pipeline, sink = spec.pipeline, spec.sink
+    warehouse = settings_of(sink.catalog)
     mapping = shape(spec, warehouse)
-    report(f"pipeline {spec.pipeline.name}", spec.sink.options)
+    report(f"pipeline {pipeline.name}", sink.options)
+    on_error, compaction, batch = pipeline.on_error, sink.compaction, pipeline.max_batch
     return Job(
         name=pipeline.name,
         source=open_source(spec),
         mapping=mapping,
         warehouse=warehouse,
         checkpoint=spec.checkpoint,
-        tables=known_tables(spec, warehouse),
-        trigger_seconds=pipeline.trigger,
-        table_options=spec.sink.options,
-        until_caught_up=pipeline.until == "caught-up",
-        limit=limit,
-        on_bad=_on_bad(spec),
-        accept_replay=pipeline.accept_replay,
-        resume_from_tables=pipeline.resume_from_tables,
-        ignore_incompatible=spec.sink.ignore_incompatible,
-        eager_init=spec.sink.eager_init,
-        compacts_in_background=spec.sink.compaction.mode == "background",
-        compaction_tasks=spec.sink.compaction.max_parallel,
+        tables=TablesAtStart(known_tables(spec, warehouse)),
+        table_options=sink.options,
+        trigger=Trigger(pipeline.trigger, Limit(batch.rows, batch.bytes), pipeline.until == "caught-up"),
+        delivery=Delivery(pipeline.accept_replay, pipeline.resume_from_tables, sink.eager_init),
+        errors=_error_policy(spec),
+        retry=RetryPolicy(on_error.retries, on_error.backoff, on_error.longest_backoff),
+        recovery=Recovery(pipeline.retry_parked, pipeline.resnapshot, pipeline.reset),
+        background=BackgroundWork(
+            compaction.mode == "background", compaction.max_parallel, compaction.maintenance_interval
+        ),
         readers=connector(spec).readers(spec.source),
-        maintenance_seconds=spec.sink.compaction.maintenance_interval,
         first_look=_first_look(spec),
-        retries=pipeline.on_error.retries,
-        backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
-        # with a single table there would be nothing to continue with
-        isolates=spec.errors.isolate and spec.sink.table is None,
-        leaves_out=spec.sink.table is None,
-        retry_parked=pipeline.retry_parked,
-        forget_parked=pipeline.resnapshot,
-        reset=pipeline.reset,
     )
 
 
@@ -105,6 +94,11 @@ def _check_capabilities(spec: PipelineSpec) -> None:
             f"only the checkpoint records how far a source of type {spec.source.type} was read, not the tables",
             hint="--accept-replay  reads everything again",
         )
+
+
+def _error_policy(spec: PipelineSpec) -> ErrorPolicy:
+    several = spec.sink.table is None  # with a single table there would be nothing to continue with
+    return ErrorPolicy(_on_bad(spec), spec.errors.isolate and several, several, spec.sink.ignore_incompatible)
 
 
 def _on_bad(spec: PipelineSpec) -> OnBad:
@@ -153,14 +147,14 @@ def ready(spec: PipelineSpec) -> Job:
     mapping, filled = shape(spec, made.warehouse), filled_tables(spec, made.warehouse)
     if connector(spec).capabilities.describes_tables:
         found = prepare_tables(spec, mapping, made.warehouse, filled)
-        made = replace(made, source=found.source, reset=found.reset, goes_to=found.goes_to, left_out=found.left_out)
-        made = replace(made, tables=known_tables(spec, made.warehouse))
-    else:
-        lacking_messages(mapping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)
-        warn_of_adoption(filled)
-        opened = connector(spec).prepare(spec.source, request_of(spec), Preparation(made.is_new))
-        made = replace(made, source=opened, goes_to=where_sources_go(filled, mapping))
-    return replace(made, filled=filled)
+        recovery = replace(made.recovery, reread=found.reset)
+        tables = TablesAtStart(known_tables(spec, made.warehouse), found.left_out, found.goes_to, filled)
+        return replace(made, source=found.source, recovery=recovery, tables=tables)
+    lacking_messages(mapping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)
+    warn_of_adoption(filled)
+    opened = connector(spec).prepare(spec.source, request_of(spec), Preparation(made.is_new))
+    tables = replace(made.tables, goes_to=where_sources_go(filled, mapping), filled=filled)
+    return replace(made, source=opened, tables=tables)
 
 
 def filled_tables(spec: PipelineSpec, warehouse: CatalogSettings) -> FilledTables:

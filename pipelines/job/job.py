@@ -18,46 +18,97 @@ from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks import bad_records
-from penstock.pipelines.tasks.bad_records import FAIL, OnBad
+from penstock.pipelines.tasks.bad_records import STRICT, ErrorPolicy
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.table.catalog.settings import CatalogSettings
 
 
 @dataclass(frozen=True, slots=True)
+class Trigger:
+    """When batches start, how large one may be, and whether the run ends."""
+
+    seconds: float = 30.0  # between the starts of two batches
+    limit: Limit = NO_LIMIT
+    until_caught_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How batches become commits: the rules for a new checkpoint over tables that the pipeline wrote before.
+
+    With `eager`, each batch makes a snapshot of every table that the pipeline writes, with or without rows.
+    """
+
+    accept_replay: bool = False
+    resume_from_tables: bool = False
+    eager: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a run is repeated after an error that may pass, and the pauses before it."""
+
+    times: int = 0
+    first_seconds: float = 1.0
+    longest_seconds: float = 300.0
+
+    def pause(self, failures: int) -> float:
+        """Return the seconds to wait after this many failures: twice as long each time."""
+        return min(self.longest_seconds, self.first_seconds * 2.0 ** (failures - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The tables that catch up or begin again when a run starts."""
+
+    retry_parked: bool = False  # parked tables first apply the batches they missed
+    reread_all: bool = False
+    reread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundWork:
+    """The work beside the batches: compaction, if they do not do it themselves, and maintenance."""
+
+    compacts: bool = False
+    compaction_tasks: int | None = None  # None: a quarter of the slots
+    maintenance_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TablesAtStart:
+    """The tables as they are known when a run starts.
+
+    `existing` are target tables that the pipeline may write. `left_out` maps tables that cannot be created to the
+    reason, `goes_to` source tables to their target tables, or to None if they are not captured. `filled` is the
+    checkpoint's record of the tables that the pipeline filled.
+    """
+
+    existing: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    goes_to: Mapping[SourceName, str | None] = field(default_factory=dict)
+    filled: FilledTables | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
-    """A pipeline ready to run. `tables` are existing tables that it may write; others are created when first needed."""
+    """A pipeline ready to run. Target tables that do not exist are created when they are first needed."""
 
     name: str
     source: ChangeSource
     mapping: TableMapping
     warehouse: CatalogSettings
     checkpoint: str
-    tables: tuple[str, ...] = ()
-    trigger_seconds: float = 30.0
-    until_caught_up: bool = False
-    limit: Limit = NO_LIMIT
-    on_bad: OnBad = FAIL
-    accept_replay: bool = False
-    resume_from_tables: bool = False
-    ignore_incompatible: bool = False
-    eager_init: bool = False
-    compacts_in_background: bool = False
-    readers: int | None = None  # tasks reading at once, to limit the load on the source
-    compaction_tasks: int | None = None  # of a compaction in the background; None: a quarter of the slots
-    maintenance_seconds: float = 60.0
-    first_look: FirstLook | None = None
-    retries: int = 0
-    backoff_seconds: tuple[float, float] = (1.0, 300.0)
-    isolates: bool = False  # a table that fails is parked, and the others continue
-    retry_parked: bool = False
-    forget_parked: bool = False  # all tables are read again
-    reset: tuple[str, ...] = ()  # these tables are read again
+    tables: TablesAtStart = TablesAtStart()
     table_options: Mapping[str, str] = field(default_factory=dict)  # of new tables
-    leaves_out: bool = False  # new tables that cannot be created are left out
-    left_out: Mapping[str, str] = field(default_factory=dict)  # tables known at the start to be left out, and why
-    filled: FilledTables | None = None  # the checkpoint's record of the tables that were filled
-    # target tables of the source tables known at the start
-    goes_to: Mapping[SourceName, str | None] = field(default_factory=dict)
+    trigger: Trigger = Trigger()
+    delivery: Delivery = Delivery()
+    errors: ErrorPolicy = STRICT
+    retry: RetryPolicy = RetryPolicy()
+    recovery: Recovery = Recovery()
+    background: BackgroundWork = BackgroundWork()
+    readers: int | None = None  # tasks reading at once, to limit the load on the source
+    first_look: FirstLook | None = None
 
     def driver(
         self,
@@ -73,16 +124,18 @@ class Job:
         Creates what must exist before the first batch. `reread_fn` runs the tasks of a replay.
         """
         targets = Targets(self.warehouse, folder, options=self.table_options)
-        self.mapping.adopt(self.tables)
-        if self.on_bad.table is not None:
-            bad_records.ensure(self.warehouse, self.on_bad.table)
-        targets.load({*self.tables, *self.on_bad.letters})
+        self.mapping.adopt(self.tables.existing)
+        on_bad = self.errors.on_bad
+        if on_bad.table is not None:
+            bad_records.ensure(self.warehouse, on_bad.table)
+        targets.load({*self.tables.existing, *on_bad.letters})
         parking = self.parking()
-        released = parking.tables if self.forget_parked else parking.tables.keys() & set(self.reset)
+        reread = self.recovery
+        released = parking.tables if reread.reread_all else parking.tables.keys() & set(reread.reread)
         if released:
             parking.release(*released)
         targets.leave_out(parking.tables)
-        targets.reasons |= self.left_out
+        targets.reasons |= self.tables.left_out
         follows, resumes = self._lineage(targets)
         reader = BatchReader(
             self.source,
@@ -91,28 +144,26 @@ class Job:
             str(folder),
             min(tasks, self.readers or tasks),
             writers,
-            limit=self.limit,
-            on_bad=self.on_bad,
+            limit=self.trigger.limit,
+            errors=self.errors,
             resumes=resumes,
-            ignore_incompatible=self.ignore_incompatible,
-            compacts_in_background=self.compacts_in_background,
-            isolates=self.isolates,
-            leaves_out=self.leaves_out,
+            compacts_in_background=self.background.compacts,
         )
         if self.first_look is not None and resumes is None and self._own_checkpoint.is_new:
             self.first_look.make_tables(reader, targets, stopped)
-        commits = Commits(self.warehouse, self.accept_replay, follows, self.isolates)
-        own = Lineage.of(self.warehouse, targets.schemas, self.name).newest if self.eager_init else {}
-        eager = set(own) if self.eager_init else None
-        if self.filled is not None:
-            self.filled.begin(self.goes_to)
+        commits = Commits(self.warehouse, self.delivery.accept_replay, follows, self.errors.isolates)
+        own = Lineage.of(self.warehouse, targets.schemas, self.name).newest if self.delivery.eager else {}
+        eager = set(own) if self.delivery.eager else None
+        filled = self.tables.filled
+        if filled is not None:
+            filled.begin(self.tables.goes_to)
         return BatchDriver(
-            self.name, reader, targets, commits, parking, reread_fn, on_batch, eager=eager, filled=self.filled
+            self.name, reader, targets, commits, parking, reread_fn, on_batch, eager=eager, filled=filled
         )
 
     def parking(self) -> ParkedTables:
         """Return the tables that are parked now."""
-        return ParkedTables.of(self._own_checkpoint, isolates=self.isolates)
+        return ParkedTables.of(self._own_checkpoint, isolates=self.errors.isolates)
 
     @property
     def is_new(self) -> bool:
@@ -127,10 +178,10 @@ class Job:
         """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins."""
         checkpoint = self._own_checkpoint
         new = checkpoint.is_new
-        if not (new or self.accept_replay):
+        if not (new or self.delivery.accept_replay):
             return checkpoint.follows(), None
         lineage = Lineage.of(self.warehouse, targets.schemas, self.name)
-        resumes = lineage.last() if self.resume_from_tables and new else None
-        if resumes is None and not self.accept_replay:
+        resumes = lineage.last() if self.delivery.resume_from_tables and new else None
+        if resumes is None and not self.delivery.accept_replay:
             lineage.refuse()
         return checkpoint.follow(lineage.users), resumes

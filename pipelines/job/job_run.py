@@ -93,12 +93,12 @@ class JobRun:
         return jvm_ended(error, stopping=self._stopped)
 
     def _may_retry(self, error: PenstockError, failures: int) -> bool:
-        retries = max(self.job.retries, LATE_STARTS) if isinstance(error, WorkerLate) else self.job.retries
+        configured = self.job.retry.times
+        retries = max(configured, LATE_STARTS) if isinstance(error, WorkerLate) else configured
         return error.retryable and failures <= retries and not self._stopped
 
     def _pause(self, failures: int, reason: str) -> None:
-        first, longest = self.job.backoff_seconds
-        pause = min(longest, first * 2 ** (failures - 1))
+        pause = self.job.retry.pause(failures)
         log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, reason)
         self.sleep(pause)
 
@@ -147,7 +147,7 @@ class JobRun:
 
     def _retry_parked(self, sink: BatchSink) -> None:
         parking = sink.driver.parking
-        if self.job.retry_parked and parking.tables:
+        if self.job.recovery.retry_parked and parking.tables:
             try:
                 sink.driver.catch_up(lambda: self._stopped)
             except PySparkException as error:
@@ -157,8 +157,8 @@ class JobRun:
 
     def _maintenance(self, driver: BatchDriver) -> Maintenance:
         job = self.job
-        by_spark = compacted_by_spark(self.session, job.warehouse, driver.reader.mark, job.compaction_tasks)
-        compact = by_spark if job.compacts_in_background else None
+        by_spark = compacted_by_spark(self.session, job.warehouse, driver.reader.mark, job.background.compaction_tasks)
+        compact = by_spark if job.background.compacts else None
         driver.compact = by_spark
         before = Lineage.of(job.warehouse, driver.targets.schemas, job.name, LOOKED_AT).newest
         return Maintenance(
@@ -166,7 +166,7 @@ class JobRun:
             lambda: sorted({*before, *driver.targets.taken}),
             lambda: f"{job.name}-{driver.checkpoint}",
             compact,
-            job.maintenance_seconds,
+            job.background.maintenance_seconds,
         )
 
     def _wait(self, query: StreamingQuery, sink: BatchSink) -> bool:
@@ -189,7 +189,7 @@ class JobRun:
 
     def _started(self, sink: BatchSink) -> StreamingQuery:
         reader = sink.driver.reader
-        source = changes_source(self._source, blobs.COLUMNS, reader, reader.mark, self.job.trigger_seconds)
+        source = changes_source(self._source, blobs.COLUMNS, reader, reader.mark, self.job.trigger.seconds)
         self.session.dataSource.register(source)
         stream = self.session.readStream.format(self._source).load()
         writer = stream.writeStream.queryName(self.job.name).option(
@@ -198,7 +198,7 @@ class JobRun:
         return writer.trigger(**self._trigger()).foreachBatch(sink).start()
 
     def _trigger(self) -> dict[str, Any]:
-        if self.job.until_caught_up:
+        if self.job.trigger.until_caught_up:
             return {"availableNow": True}
         return {"processingTime": "0 seconds"}  # the source keeps the interval, see ChangesReader
 

@@ -66,6 +66,23 @@ class OnBad:
 FAIL = OnBad()
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """The policy of a pipeline for records and tables that fail.
+
+    `isolates`: a table that fails is parked, and the others continue. `leaves_out`: a new table that cannot be created
+    is left out. `ignore_incompatible`: so is a table that cannot store the types of its source.
+    """
+
+    on_bad: OnBad = FAIL
+    isolates: bool = False
+    leaves_out: bool = False
+    ignore_incompatible: bool = False
+
+
+STRICT = ErrorPolicy()  # the first error ends the run
+
+
 @dataclass(slots=True)
 class BadRecordLimit:
     """Checks each batch before it is committed."""

@@ -110,7 +110,7 @@ class BadRecordCollector:
         """Record messages that cannot be read, or with `table`, that do not fit this table."""
         if not records:
             return
-        on_bad = self.context.on_bad
+        on_bad = self.context.errors.on_bad
         if on_bad.action == "fail":
             raise on_bad.error(records[0], self.range.place, table)
         (self.report.bad if table is None else self.report.table(table).bad).add(records)
@@ -124,7 +124,7 @@ class BadRecordCollector:
         task, count = self.context.task, len(records)
         rows = bad_records.rows(
             records,
-            pipeline=self.context.on_bad.pipeline,
+            pipeline=self.context.errors.on_bad.pipeline,
             place=self.range.place,
             fetched=fetched,
             table=table,

@@ -99,7 +99,7 @@ class RangeReader:
 
     def _fail(self, table: str, error: PenstockError) -> None:
         """Stop sending rows of the table. If tables are not isolated, the error ends the range."""
-        if not self._context.isolates or not is_of_its_table(error):
+        if not self._context.errors.isolates or not is_of_its_table(error):
             raise error
         self._report.table(table).error = error
         self._blobs.forget(table)
@@ -172,7 +172,7 @@ class RangeReader:
         The rows are then reported as bad records. Bad records must not change a schema.
         """
         layout, mapping = self._context.layout(table), self._context.mapping
-        if layout is None or self._context.on_bad.action == "fail" or not len(change):
+        if layout is None or self._context.errors.on_bad.action == "fail" or not len(change):
             return False
         foreseen = mapping.foreseen(table, layout.schema, change.schema)
         fitted = foreseen and mapping.fit(change, foreseen, fetched, self._task.now_millis)

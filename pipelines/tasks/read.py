@@ -13,7 +13,7 @@ from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, grouped
 from penstock.pipelines.ledger.batch_identity import NOW, LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Schemas, Versions, known_tables, versions_now
-from penstock.pipelines.tasks.bad_records import FAIL, OnBad
+from penstock.pipelines.tasks.bad_records import STRICT, ErrorPolicy
 from penstock.pipelines.tasks.range_reader import RangeReader
 from penstock.pipelines.tasks.task_input import TaskContext, TaskInput
 from penstock.table.catalog.settings import CatalogSettings
@@ -34,13 +34,10 @@ class BatchReader:
     tasks: int
     writers: int
     limit: Limit = NO_LIMIT
-    on_bad: OnBad = FAIL
+    errors: ErrorPolicy = STRICT
     resumes: LastBatch | None = None
-    ignore_incompatible: bool = False
     compacts_in_background: bool = False
-    isolates: bool = False  # a table's failure is reported, and the other tables are read on
     mark: ErrorMark = field(default_factory=ErrorMark)  # marks errors that return from tasks
-    leaves_out: bool = False  # a new table that cannot be created is left out, and the other tables are read on
 
     def initial_offsets(self) -> Offsets:
         return self.resumes.start if self.resumes else self.source.initial_offsets()
@@ -102,7 +99,7 @@ class BatchReader:
         late: bool,
     ) -> list[TaskInput]:
         """Return the ranges of a batch for some of its tables, at their current versions."""
-        everything = bool(only & self.on_bad.letters)
+        everything = bool(only & self.errors.on_bad.letters)
         wanted = {table: schema for table, schema in schemas.items() if everything or table in only}
         versions = versions_now(self.warehouse, wanted)
         now = int(span[1].get(NOW, 0)) if span else 0
@@ -111,9 +108,7 @@ class BatchReader:
 
     def read(self, task: TaskInput) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # one task uses one core; set here for workers that the daemon did not prepare
-        context = TaskContext(
-            task, self.source, self.mapping, self.warehouse, self.writers, self.on_bad, isolates=self.isolates
-        )
+        context = TaskContext(task, self.source, self.mapping, self.warehouse, self.writers, self.errors)
         options = self.mapping.decode_options(context.schemas)
         for number, range_ in enumerate(task.ranges):
             yield from RangeReader(context, range_, None if number else task.span).blobs(options)

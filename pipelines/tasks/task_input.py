@@ -9,7 +9,7 @@ from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Versions
-from penstock.pipelines.tasks.bad_records import OnBad
+from penstock.pipelines.tasks.bad_records import ErrorPolicy
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.schema.table_schema import TableSchema
@@ -36,7 +36,7 @@ class TaskInput:
 class TaskContext:
     """A read task's input, together with what it needs to turn its ranges into rows of the target tables.
 
-    `isolates`: a table's failure is reported, and the other tables are read on.
+    If the errors' policy isolates tables, a table's failure is reported, and the other tables are read on.
     """
 
     task: TaskInput
@@ -44,8 +44,7 @@ class TaskContext:
     mapping: TableMapping
     warehouse: CatalogSettings
     writers: int
-    on_bad: OnBad
-    isolates: bool
+    errors: ErrorPolicy
 
     @property
     def schemas(self) -> Mapping[str, TableSchema]:
@@ -68,4 +67,5 @@ class TaskContext:
 
         It then writes those of all tables, whichever tables it reads for.
         """
-        return self.on_bad.table is not None and self.reads(self.on_bad.table)
+        letters = self.errors.on_bad.table
+        return letters is not None and self.reads(letters)

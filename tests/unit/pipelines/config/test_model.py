@@ -116,8 +116,8 @@ def followed(spec: PipelineSpec) -> FollowSettings:
 def test_a_mysql_file_with_all_keys_is_a_pipeline() -> None:
     spec = read(MYSQL)
     job, settings = build.job(spec), followed(spec)
-    assert (spec.pipeline.parallelism, job.readers, job.compaction_tasks) == (None, 4, 2)
-    assert job.backoff_seconds == (1, 300)
+    assert (spec.pipeline.parallelism, job.readers, job.background.compaction_tasks) == (None, 4, 2)
+    assert (job.retry.first_seconds, job.retry.longest_seconds) == (1, 300)
     assert settings.rereads_when_lost
     assert settings.keyless
     assert not settings.new_tables

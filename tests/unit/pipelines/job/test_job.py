@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from penstock.errors import SourceError, StoreError, TableCorrupt
+from penstock.pipelines.job.job import RetryPolicy
 from penstock.pipelines.job.job_run import JobRun
 
 
 def running(monkeypatch: pytest.MonkeyPatch, retries: int, *outcomes: BaseException) -> tuple[JobRun, list[float]]:
     """A pipeline whose runs end so, one after the other, and then well; with its pauses."""
     pauses: list[float] = []
-    job: Any = SimpleNamespace(retries=retries, backoff_seconds=(1.0, 60.0))
+    job: Any = SimpleNamespace(retry=RetryPolicy(retries, 1.0, 60.0))
     session: Any = None
     left = list(outcomes)
 

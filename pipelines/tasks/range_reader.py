@@ -32,6 +32,7 @@ class RangeReader:
         self._report = RangeReport(range_, span)
         self._bad = BadRecordCollector(context, range_, self._report, self._blobs)
         self._drifted: set[str] = set()
+        self._empty: dict[str, bool] = {}  # whether a table has no snapshot yet
         self._omitted: dict[tuple[str, SourceSchema], tuple[str, ...]] = {}  # columns that updates lack
 
     def blobs(self, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
@@ -83,8 +84,8 @@ class RangeReader:
             return
         if not (self._context.reads(table) or self._context.keeps_letters):
             return
-        source, layout = (change.schema.database or "", change.schema.table or ""), self._context.layout(table)
-        if self._context.mapping.leaves_out(change.schema, layout.schema if layout else None):
+        source = change.schema.database or "", change.schema.table or ""
+        if self._leaves_out(table, change.schema):
             self._report.filtered += len(change)
             self._report.keyless.add((table, source))
             return
@@ -96,6 +97,21 @@ class RangeReader:
             self._fit(table, change, unread, fetched)
         except PenstockError as error:
             self._fail(table, error)
+
+    def _leaves_out(self, table: str, source: SourceSchema) -> bool:
+        """Return whether rows of this source are left out because it has no key."""
+        layout = self._context.layout(table)
+        known = layout.schema if layout else None
+        # A keyed table without a snapshot has been created for later messages of the same source: those before them
+        # may lack the new key column, which is no incomplete row image then.
+        if source.states_no_key and known is not None and known.primary_keys and self._is_empty(table):
+            known = None
+        return self._context.mapping.leaves_out(source, known)
+
+    def _is_empty(self, table: str) -> bool:
+        if table not in self._empty:
+            self._empty[table] = self._context.warehouse.store(table).snapshots.latest_id() is None
+        return self._empty[table]
 
     def _fail(self, table: str, error: PenstockError) -> None:
         """Stop sending rows of the table. If tables are not isolated, the error ends the range."""

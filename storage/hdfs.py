@@ -80,6 +80,7 @@ class HdfsStorage:
     def create(self, path: str, data: bytes) -> bool:
         with self._aside(path, data) as temporary:
             try:
+                # A file appears with all its bytes or not at all, unlike one that is created and then written.
                 _client(self).rename(temporary, path, overwrite=False)
             except FileExistsError:
                 return False

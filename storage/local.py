@@ -64,6 +64,7 @@ class LocalStorage:
         except FileExistsError:
             return False
         except OSError as reason:
+            # Some file systems, such as FAT, have no hard links.
             if reason.errno not in _NO_LINKS:
                 raise
             return self._create_exclusively(target, data)
@@ -115,6 +116,7 @@ class LocalStorage:
             shutil.rmtree(path)
 
     def rename_tree(self, source: str, target: str) -> None:
+        # rename(2) replaces an empty folder.
         if Path(target).exists():
             raise FileExistsError(errno.EEXIST, "the target exists", target)
         self._make_folders(Path(target).parent)

@@ -74,6 +74,7 @@ class ObjectStorage:
     def create(self, path: str, data: bytes) -> bool:
         with self._request("create", path):
             try:
+                # One put, because multipart uploads of the client accept no condition.
                 obstore.put(_client(self), _key(path), data, mode="create", use_multipart=False)
             except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
                 return False
@@ -108,6 +109,7 @@ class ObjectStorage:
     def delete(self, path: str) -> None:
         key = _key(path)
         with self._request("delete", path), contextlib.suppress(FileNotFoundError):
+            # The path may be an empty folder, which consists of its mark.
             obstore.delete(_client(self), [key, f"{key}/{FOLDER_MARK}"])
 
     def delete_tree(self, path: str) -> None:
@@ -123,6 +125,7 @@ class ObjectStorage:
             for keys in self._keys(source):
                 for key in keys:
                     obstore.copy(_client(self), key, new + key[len(old) :])
+        # Last, so that a crash while objects are copied loses none.
         self.delete_tree(source)
 
     @contextlib.contextmanager

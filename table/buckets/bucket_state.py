@@ -54,6 +54,7 @@ class TableState:
             return
         for entry in live_entries(self._store, self.snapshot, partitions=missing):
             self._buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+            # Dynamic and postponed buckets record -1 and -2, which fix no number for the partition.
             if entry.total_buckets > 0:
                 self._partitions[entry.partition] = entry.total_buckets
 

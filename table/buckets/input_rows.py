@@ -91,6 +91,7 @@ class RowRules:
             if kept is not None:
                 fitted, numbers = fitted.filter(pa.array(kept)), numbers[kept]
             check_retracts(self.merge, numbers)
+        # After the ignored rows are gone: a delete that is ignored may lack values.
         self._refuse_nulls(fitted)
         return fitted, numbers
 
@@ -105,6 +106,7 @@ class RowRules:
                 column = _cast(column, target, field)
         if target == pa.timestamp("s") and column.null_count < len(column):
             _refuse_far_seconds(column, field)
+        # As in Java, defaults apply when rows are written, never when they are read.
         if field.default is not None and column.null_count:
             default = cast_array(pa.array([field.default], pa.string()), STRING, field.type)[0]
             column = pc.fill_null(column, default)

@@ -61,6 +61,7 @@ class Layout:
         """Return the layout of a schema; ConfigError when its options are not supported or contradict each other."""
         check_readable(schema.options)
         options = schema.typed
+        # In schemas of the first releases, a missing option meant one bucket.
         count = options.get(BUCKET, 1) if schema.version <= 1 else options[BUCKET]
         keys = options[BUCKET_KEY] or schema.trimmed_primary_keys
         return cls(schema, _mode_of(schema, count, keys), count, keys, options[BUCKET_FUNCTION_TYPE])

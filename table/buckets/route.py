@@ -42,6 +42,7 @@ def partitions_of(layout: Layout, batch: pa.RecordBatch) -> tuple[list[bytes], n
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     distinct = encode_rows([column.take(pa.array(first)) for column in columns], layout.partition_types)
+    # A stored BinaryRow begins with its number of columns.
     prefix = struct.pack(">i", len(columns))
     return [prefix + distinct[i] for i in range(len(first))], inverse.astype(np.int64, copy=False)
 

@@ -107,6 +107,7 @@ class _Commit:
             if self.retries.timeout is not None and waited > self.retries.timeout * 1000:
                 break
             ambient.sleep(self.retries.wait(attempt, ambient.jitter()))
+        # A put that failed in the last attempt may have taken effect since.
         confirmed = self._confirmed(self.store.snapshots.latest())
         if confirmed is not None:
             return confirmed
@@ -121,6 +122,7 @@ class _Commit:
     def _attempt(self, *, first: bool) -> Snapshot | None:
         """Make one attempt; return the committed snapshot, or None to try again."""
         latest = self.store.snapshots.latest()
+        # An earlier attempt may have taken effect although its reply was lost: it must not be committed twice.
         confirmed = self._confirmed(latest)
         if confirmed is not None:
             return confirmed
@@ -130,6 +132,7 @@ class _Commit:
             changes = self.check(latest, first)
             snapshot = _next_snapshot(self.store, self.identity, latest, changes, self.lists)
         except PenstockError as error:
+            # The snapshot was the newest when the attempt began, and has expired while its manifests were read.
             if isinstance(error, ManifestMissing) and self._is_outdated(latest):
                 self.lists.discard_attempt()
                 return None
@@ -153,6 +156,7 @@ class _Commit:
             raise
         except OSError as reason:
             log.warning("commit uncertain table=%s snapshot=%d reason=%s", self.store.name, snapshot.id, reason)
+            # The file may exist, and refers to the manifests of this attempt: they are kept.
             self.uncertain.append(snapshot)
             self.failure = reason
             self.lists.keep_attempt()
@@ -201,7 +205,9 @@ def _next_snapshot(
     written = lists.write(latest, changes, schema)
     delta = record_delta(changes.entries)
     before = latest.total_record_count if latest else 0
+    # As in Java, statistics of an older schema version are not inherited.
     inherited = latest.statistics if latest and latest.schema_id == schema.id else None
+    # The watermark of a table never goes back, whichever job commits.
     watermarks = [mark for mark in (identity.watermark, latest.watermark if latest else None) if mark is not None]
     return Snapshot(
         id=latest.id + 1 if latest else 1,

@@ -47,6 +47,7 @@ class CommitChecks:
                 return changes
             if changes.has_deletes:
                 return self._checked_rewrite(changes, latest)
+            # On the snapshot that the writers read, their bucket numbers were checked already.
             if latest.id != base:
                 live = live_entries(self.store, latest, partitions=changes.partitions)
                 check_bucket_totals(live, changes.entries, self.store.name)
@@ -79,6 +80,7 @@ class CommitChecks:
         live = live_entries(self.store, latest, partitions=changes.partitions) if latest else []
         check_deletes(live, changes.entries, self.store.name)
         check_vectors_have_files(live, changes.entries, changes.index, self.store.name)
+        # Above level 0 key ranges must not overlap: a level is read as one sorted run.
         if layout.has_keys:
             types = layout.key_types
 
@@ -97,6 +99,7 @@ class CommitChecks:
                     snapshot=latest.id if latest else None,
                     hint="repeat it while no other job writes to the partition",
                 )
+            # Each attempt deletes what is live then, so that files committed in the meantime are replaced as well.
             live = live_entries(self.store, latest) if latest else []
             gone = [entry.deleted() for entry in live if covers(entry.partition)]
             old_index = index_entries(self.store, latest) if latest else []

@@ -62,6 +62,7 @@ class Committer:
         snapshot = newest
         while snapshot is not None:
             if snapshot.commit_user == self.user and snapshot.commit_identifier != BATCH_IDENTIFIER:
+                # The identifiers of a user rise, so that its newest one decides.
                 return snapshot if snapshot.commit_identifier >= identifier else None
             snapshot = self.store.snapshots.find(snapshot.id - 1)
         return None
@@ -113,6 +114,7 @@ class Committer:
             return ask
 
         empty = append.is_empty and compact.is_empty
+        # The APPEND half comes first and has all new files: the rows are complete even if the compaction is lost.
         if not append.is_empty or force_empty or (empty and self._keeps_empty(identifier)):
             try:
                 check = counted(self._checks.append(append, messages))
@@ -167,6 +169,7 @@ class Committer:
     ) -> Snapshot:
         check = counted(self._checks.compact(compact, messages, newest if second else None))
         snapshot = self._commit_once(identity, check, newest=newest, second=second)
+        # After the commit: had it been refused, the files would still be live, and their lookups needed.
         drop_lookups(self.store, compact.removed)
         return snapshot
 

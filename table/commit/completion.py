@@ -41,6 +41,7 @@ class CommittedFiles:
 def find_committed(store: TableStore, user: str, messages: Sequence[CommitMessage]) -> CommittedFiles:
     """Search the user's snapshots since the messages were begun for their files."""
     begun = min((message.base_snapshot for message in messages), default=0)
+    # File names contain a UUID of their writer: one common name identifies the commit.
     written = {file.name for message in messages for file in (*message.new_files, *message.deleted_files)}
     compacted = {file.name for message in messages for file in (*message.compact_before, *message.compact_after)}
     rows = compaction = None
@@ -55,6 +56,7 @@ def find_committed(store: TableStore, user: str, messages: Sequence[CommitMessag
                 rows = rows or (snapshot if names & written else None)
         reached = snapshot.id - 1
         snapshot = store.snapshots.find(reached)
+    # A walk that ends at an expired snapshot cannot exclude that this one had the files.
     return CommittedFiles(rows, compaction, is_known=reached <= begun or rows is not None)
 
 

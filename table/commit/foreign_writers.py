@@ -26,6 +26,7 @@ def check_foreign_writers(
     HistoryExpired when snapshots needed for the check have expired. A second driver of the same job counts as another
     job.
     """
+    # Postponed buckets may have several writers: a compaction gives their rows buckets and sequence numbers.
     written = [message for message in messages if message.new_files and message.bucket >= 0]
     base = min((message.base_snapshot for message in written), default=latest.id)
     if base > latest.id:

@@ -125,6 +125,7 @@ class ManifestListWriter:
         if schema.typed[MANIFEST_DELETE_FILE_DROP_STATS]:
             entries = [_without_stats(entry) if entry.kind is FileKind.DELETE else entry for entry in entries]
         written = self._put("manifest", write_manifest(entries, manifest_codec(schema.typed)), made)
+        # The next commits of this process need the entries, for conflict checks and for merging manifests.
         self._store.cache.put(written.name, list(entries))
         added = sum(entry.kind is FileKind.ADD for entry in entries)
         types = Layout.of(schema).partition_types
@@ -148,6 +149,7 @@ class ManifestListWriter:
     def _index(self, latest: Snapshot | None, changes: Sequence[IndexEntry]) -> str | None:
         if not changes:
             return latest.index_manifest if latest else None
+        # Unlike manifests, an index manifest lists all index files of the table.
         entries = index_entries(self._store, latest) if latest else []
         data = write_index_manifest(with_changes(entries, changes), manifest_codec(self._store.schema().typed))
         return self._put("index-manifest", data, self._of_attempt).name
@@ -156,6 +158,7 @@ class ManifestListWriter:
         name = f"{what}-{self._uuid}-{self._counters[what]}"
         self._counters[what] += 1
         path = self._store.paths.manifest(name)
+        # Before the write: a write that failed may leave a file that has to be deleted.
         made.append(path)
         self._store.storage.write(path, data)
         return WrittenManifest(name, len(data))

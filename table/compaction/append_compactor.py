@@ -98,6 +98,7 @@ class AppendCompactor:
         done = False
         try:
             for group in groups:
+                # The rows keep their sequence numbers, by which readers order the files of a bucket.
                 start = min(file.min_sequence for file in group)
                 writers.append(self.files.open(source=FileSource.COMPACT, first_sequence=start))
                 for rows in self._rows(group) if arranged is None else arranged(self._rows(group)):

@@ -121,6 +121,7 @@ def _packed(policy: AppendPolicy, files: Sequence[DataFile], least: int) -> list
 
 
 def _is_worth(policy: AppendPolicy, file: DataFile, deleted_rows: Mapping[str, int], *, full: bool) -> bool:
+    # Java's bound. Files that rolled at the target size may be smaller, and must not be rewritten again and again.
     if file.size < policy.target_size // 10 * 7:
         return True
     count = deleted_rows.get(file.name, 0)

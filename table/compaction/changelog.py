@@ -67,6 +67,7 @@ def diff(spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Ta
     if changes.deduplicate:
         updated[updated] = ~_equal_rows(spec, changes, before, after, old[updated], new[updated])
     inserted, deleted = now & ~was, was & ~now
+    # An update has two rows: its -U is directly before its +U, which readers rely on.
     ends = np.cumsum(inserted + deleted + 2 * updated.astype(np.int64))
     total = int(ends[-1]) if len(ends) else 0
     source, kinds = np.zeros(total, np.int64), np.zeros(total, np.int8)

@@ -105,6 +105,7 @@ class _Compaction:
                 writer.write(rows)
             self._after += writer.finish()
             return
+        # The file only changes its level: its rows are read for the changelog and the deletion vectors alone.
         if unit.compare and self._must_compare():
             for _ in self._rows(unit):
                 pass

@@ -61,6 +61,7 @@ class Comparison:
     def _with_the_top(self, step: Step) -> ComparedRows:
         """Compare for the changelog of full compactions: readers of the changelog know the rows of the top level."""
         top = self.levels.max_level
+        # Readers of the changelog know these rows, and nothing changes them.
         if step.levels == (top,):
             return ComparedRows(step.parts[0])
         groups, levels = self._grouped(step)
@@ -72,11 +73,13 @@ class Comparison:
     def _with_upper_levels(self, step: Step) -> ComparedRows:
         """Compare level-0 rows with the row that readers see, which may be on any upper level."""
         spec = self.spec.merge
+        # Rows of an upper level were compared when a compaction moved them there.
         if spec.engine.newest_wins and len(step.levels) == 1 and step.levels[0] > 0:
             return ComparedRows(step.parts[0])
         groups, levels = self._grouped(step)
         hits = self._look_up(groups, lowest_rows(groups, levels) < 0, with_rows=self._needs_old_rows)
         if hits is not None and hits.rows is not None and len(hits.rows):
+            # Rows that were looked up are older than all rows of the step: they come first, as of the highest level.
             rows = concat_parts(spec, [hits.rows.select(groups.rows.column_names), groups.rows])
             levels = np.append(np.full(len(hits.rows), self.levels.max_level), levels)
             groups = group_rows(spec, rows)

@@ -80,6 +80,7 @@ class Lookup:
             hits = [hit for file in keyed for hit in self._in_range(file, left, probes, vectors, with_rows)]
             found += hits
             if hits:
+                # A smaller level has the newer row of a key, so that a key is not searched beyond its first hit.
                 left = np.setdiff1d(left, np.concatenate([hit.probes for hit in hits]), assume_unique=True)
             if len(left) == 0:
                 break
@@ -89,7 +90,7 @@ class Lookup:
         self, keyed: KeyedFile, left: Ints, probes: Sequence[pa.Array], vectors: Vectors, with_rows: bool
     ) -> Iterator[Hits]:
         """Yield the remaining probes that are in this file."""
-        ordered = _Some(KeyRows(probes, self.spec.key_types()), left)
+        ordered = _KeySubset(KeyRows(probes, self.spec.key_types()), left)
         wanted = left[bisect_left(ordered, keyed.low) : bisect_right(ordered, keyed.high)]
         if len(wanted) == 0:
             return
@@ -150,7 +151,7 @@ class Lookup:
         return [ColumnCondition(name, ">=", (first,)), ColumnCondition(name, "<=", (last,))]
 
 
-class _Some(Sequence[KeyValue]):
+class _KeySubset(Sequence[KeyValue]):
     """A subset of keys, by number."""
 
     def __init__(self, keys: KeyRows, numbers: Ints) -> None:

@@ -88,6 +88,7 @@ class CompactionSpec:
     @property
     def small_size(self) -> int:
         """Return the size below which a file is rewritten with its neighbours."""
+        # Java's bound: files that rolled at the target size may be smaller, and must not be rewritten each time.
         return self.target_size // 10 * 7
 
 
@@ -157,6 +158,7 @@ class _Planning:
     def _upgrade(self, section: Section) -> Iterator[Unit]:
         [file] = section.data_files
         unfit = self._spec.must_rewrite(file) or self._other_format(file)
+        # A -D row deletes nothing on the top level, so that files with such rows are never moved there unread.
         if self._forced or unfit or (self._to_top and file.delete_row_count != 0):
             yield self._rewrite((section,))
         elif file.level != self._pick.level:
@@ -168,6 +170,7 @@ class _Planning:
             return Unit((section,), rewrite=False, compare=spec.full_changelog and self._to_top)
         if file.level != 0:
             return Unit((section,), rewrite=False, compare=False)
+        # With deletion vectors all -D rows are dropped above level 0, which needs a rewrite.
         if spec.vectors and file.delete_row_count != 0:
             return Unit((section,), rewrite=True, compare=True)
         # Only rows of deduplicate are certain not to change when they are merged with older rows.

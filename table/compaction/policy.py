@@ -134,6 +134,7 @@ def _may_go_up(policy: Policy, skipped: int) -> bool:
 
 
 def _is_done(picked: Pick) -> bool:
+    # A rewrite of one file to its own level would change nothing.
     return len(picked.files) == 1 and picked.files[0].level == picked.level
 
 
@@ -167,12 +168,14 @@ def _amplification_is_high(policy: Policy, runs: Sequence[SizedRun]) -> bool:
     if len(runs) < policy.trigger:
         return False
     *others, last = runs
+    # The oldest run is about the size of the table without duplicates; newer runs are what it is amplified by.
     return 100 * sum(run.size for run in others) > policy.max_amplification * last.size
 
 
 def _absorbed(policy: Policy, runs: Sequence[SizedRun], count: int) -> int:
     """Return how many runs to compact: the `count` newest, and each next run not much larger than all before it."""
     size = sum(run.size for run in runs[:count])
+    # In floating point like Java, so that both choose the same runs at the boundary.
     while count < len(runs) and size * (100.0 + policy.size_ratio) / 100.0 >= runs[count].size:
         size += runs[count].size
         count += 1
@@ -190,6 +193,7 @@ def _unit(runs: Sequence[SizedRun], max_level: int, count: int) -> Pick:
     More runs are included if that level would be 0.
     """
     level = max_level if count == len(runs) else max(0, runs[count].level - 1)
+    # A compaction never writes to level 0, where the files of a level may overlap.
     if level == 0:
         while count < len(runs):
             count += 1

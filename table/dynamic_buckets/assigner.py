@@ -62,6 +62,7 @@ class BucketAllocator:
                 done += room
             if done == rows:
                 return chosen
+        # All buckets are full and no more may be opened: they grow beyond the target, in turn.
         own = [bucket for bucket in counts if bucket % self.writers == self.writer] or [self.writer % self.most]
         chosen[done:] = np.asarray(own, np.int32)[np.arange(rows - done) % len(own)]
         return chosen
@@ -197,6 +198,7 @@ class Assigner:
         index = self._partitions.get(message.partition)
         if index is None or message.bucket not in index.grown:
             return message
+        # Java reads one hash index per bucket, so that the file is written again as a whole.
         hashes = index.hashes[index.buckets == message.bucket]
         name = f"index-{self._store.ambient.new_uuid()}-0"
         data = encode_hashes(hashes)

@@ -94,8 +94,9 @@ class IndexFolder:
             runs = {name: KeyRun.mapped(self.folder / name) for name in head["runs"]}
         except (OSError, ValueError, KeyError):  # files that were incomplete when the machine died
             return None
-        standing = self.store.snapshots.find(head["snapshot"])
-        if standing is None or standing.delta_manifest_list != head["delta"]:
+        found = self.store.snapshots.find(head["snapshot"])
+        # After a rollback the same id may belong to another snapshot, whose delta list has another name.
+        if found is None or found.delta_manifest_list != head["delta"]:
             return None
         partitions = [None if text is None else bytes.fromhex(text) for text in head["partitions"]]
         counts = {int(place): rows for place, rows in head["counts"].items()}
@@ -126,6 +127,7 @@ class IndexFolder:
             "counts": index.counts,
             "runs": list(index.runs),
         }
+        # Renamed into place: after a crash the head names runs that are complete, or the old ones.
         half = self.folder / f".{FILE}"
         half.write_text(json.dumps(head))
         half.replace(self.folder / FILE)

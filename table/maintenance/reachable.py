@@ -179,6 +179,7 @@ def _holdings_of(store: TableStore) -> Holdings:
     holdings, snapshots, tags = Holdings(ReferencedFiles(), {}), list(snapshots_of(store)), tagged(store)
     for root in (*snapshots, *tags):
         holdings.metadata.add_state(store, root)
+    # Later snapshots consist of files of the first one and of those that the deltas since then add.
     for root in (*snapshots[:1], *tags):
         _add_files(holdings, live_entries(store, root))
     for snapshot in snapshots:

@@ -87,6 +87,7 @@ def _delete_after(store: TableStore, snapshot: Snapshot) -> None:
             raise CommitConflict(f"another job committed snapshot {snapshot.id} in the meantime", table=store.name)
         folder.write_earliest(snapshot.id)
     folder.write_latest(snapshot.id)
+    # Newest first: whatever is left after a crash is a history without gaps.
     for later in reversed([number for number in folder.numbers() if number > snapshot.id]):
         store.storage.delete(folder.path(later))
     delete_changelogs_after(store, snapshot.id)

@@ -146,12 +146,12 @@ class _Round:
     deadline: int
     done: Upkeep = field(default_factory=Upkeep)
 
-    def step(self, name: str, take: Callable[[Upkeep], Upkeep]) -> None:
+    def step(self, name: str, work: Callable[[Upkeep], Upkeep]) -> None:
         """Run a step unless the time is over. A failure is recorded and does not stop the round."""
         if self.store.ambient.now_millis() >= self.deadline:
             return
         try:
-            self.done = take(self.done)
+            self.done = work(self.done)
         except (PenstockError, OSError) as error:
             log.warning("event=maintenance_failed table=%s step=%s reason=%s", self.store.name, name, error)
             self.done = replace(self.done, failures=(*self.done.failures, f"{name}: {error}"))

@@ -92,6 +92,7 @@ def steps(
     if len(runs) <= max_open:
         yield from _steps(spec, runs)
         return
+    # Upper levels stay as they are: they are few, and hold most of the rows, which would be written to disk.
     upper = [run for run in runs if run.level > 0]
     level0 = [run for run in runs if run.level == 0]
     width = max(max_open - len(upper), 2)
@@ -167,6 +168,7 @@ def _spill(spec: MergeSpec, runs: Sequence[SortedRun], path: str) -> SortedRun:
     writer = None
     for step in _steps(spec, runs):
         rows = concat_parts(spec, step.parts)
+        # By key and arrival only: sequence fields decide later, when all rows of a key are together.
         groups = group_rows(replace(spec, sequence_fields=()), rows)
         ordered = rows.take(groups.order).combine_chunks()
         writer = writer or pa.ipc.new_file(path, ordered.schema)

@@ -126,11 +126,13 @@ def _in_sequence(spec: KeyOrder, rows: pa.Table, order: Ints, starts: Ints) -> I
     several = order[places]
     if SEQUENCE in rows.column_names:
         numbers = sequence_numbers(rows)[several]
+        # Runs are concatenated older first: where the numbers rise already, no sort is needed.
         if ((numbers[1:] < numbers[:-1]) & (group[1:] == group[:-1])).any():
             several = several[np.lexsort((numbers, group))]
     if spec.sequence_fields:
         subset = rows.select(list(spec.sequence_fields)).take(several)
         values = _user_sequence(spec, subset)
+        # Stable: rows with equal sequence fields stay in the order of their sequence numbers.
         several = several[_stable_in_groups(values, group)]
     order = order.copy()
     order[places] = several

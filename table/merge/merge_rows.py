@@ -31,6 +31,7 @@ def merge_rows(
     decides which row is older, _SEQUENCE_NUMBER. Without `ordered`, rows are returned in no order, which saves moving
     unchanged rows. `repeats`: a part may contain a key several times, older rows first.
     """
+    # A run has one row per key, and an engine leaves keys with a single row unchanged, in Java too.
     if len(parts) == 1 and bypass and not (spec.ignore_delete or repeats):
         return visible_rows(parts[0]) if drop_deletes else parts[0]
     outcome = merge_parts(spec, parts, bypass=bypass, levels=levels, repeats=repeats)
@@ -82,6 +83,7 @@ def _smallest_level(groups: KeyGroups, levels: Ints) -> KeyGroups:
     ordered = levels[groups.order]
     if len(ordered) == 0:
         return groups
+    # The row on the smallest upper level was merged with those below it, which must not count twice.
     upper = np.where(ordered > 0, ordered, np.iinfo(np.int64).max)
     smallest = np.repeat(np.minimum.reduceat(upper, groups.starts), groups.counts)
     kept = (ordered == 0) | (ordered == smallest)

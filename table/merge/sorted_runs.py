@@ -174,6 +174,7 @@ def _level0_runs(files: list[KeyedFile]) -> list[Run]:
     lows, highs = _ranges(files)
     layer = np.zeros(len(files), np.int64)
     for i in range(1, len(files)):
+        # Disjoint files share a layer, so that a merge opens fewer runs than there are files.
         older = (lows[:i] <= highs[i]) & (highs[:i] >= lows[i])
         layer[i] = 1 + layer[:i][older].max(initial=-1)
     layers = [[files[i] for i in np.flatnonzero(layer == number)] for number in range(int(layer.max(initial=-1)) + 1)]

@@ -73,9 +73,9 @@ def merge_manifests(
     """
     target = options[MANIFEST_TARGET_FILE_SIZE]
     threshold = options[MANIFEST_FULL_COMPACTION_THRESHOLD_SIZE]
-    restless = {file.name for file in manifests if file.deleted_files > 0 or file.size < target}
-    if sum(file.size for file in manifests if file.name in restless) >= threshold:
-        merged = _full(manifests, restless, read, write, partition_types)
+    mergeable = {file.name for file in manifests if file.deleted_files > 0 or file.size < target}
+    if sum(file.size for file in manifests if file.name in mergeable) >= threshold:
+        merged = _full(manifests, mergeable, read, write, partition_types)
         if merged is not None:
             return merged
     return _minor(manifests, read, write, target, options[MANIFEST_MERGE_MIN_COUNT])
@@ -85,6 +85,7 @@ def _minor(manifests: Sequence[ManifestFile], read: Read, write: Write, target: 
     """Merge neighbouring manifests whenever they reach the target size together, and the last ones if they are many."""
     result: list[ManifestFile] = []
     waiting: list[ManifestFile] = []
+    # Only neighbours: an entry that deletes a file must stay behind the one that adds it.
     for manifest in manifests:
         waiting.append(manifest)
         if sum(file.size for file in waiting) >= target:
@@ -101,28 +102,29 @@ def _put_together(manifests: list[ManifestFile], read: Read, write: Write) -> li
 
 
 def _full(
-    manifests: Sequence[ManifestFile], restless: set[str], read: Read, write: Write, types: Sequence[DataType]
+    manifests: Sequence[ManifestFile], mergeable: set[str], read: Read, write: Write, types: Sequence[DataType]
 ) -> list[ManifestFile] | None:
     """Merge manifests so that every DELETE entry is applied. Return None when there are fewer than two to merge.
 
     Large manifests without affected entries are kept.
     """
     deletes = _Deletes.of(manifests, read)
-    concerned = {file.name for file in manifests if file.name in restless or deletes.may_concern(file, types)}
-    if len(concerned) < 2:
+    affected = {file.name for file in manifests if file.name in mergeable or deletes.may_affect(file, types)}
+    if len(affected) < 2:
         return None
     kept: list[ManifestFile] = []
     merged: list[ManifestEntry] = []
     for place, manifest in enumerate(manifests):
-        if manifest.name not in concerned:
+        if manifest.name not in affected:
             kept.append(manifest)
             continue
         entries = read(manifest)
         live = [entry for at, entry in enumerate(entries) if deletes.leave(entry, (place, at))]
-        if manifest.name in restless or len(live) < len(entries):
+        if manifest.name in mergeable or len(live) < len(entries):
             merged += live
         else:
             kept.append(manifest)
+    # All deletes are applied, so that the merged entries may follow manifests that were newer.
     return kept + (write(merged) if merged else [])
 
 
@@ -148,7 +150,7 @@ class _Deletes:
         """Return whether the entry is an ADD that no later entry deletes."""
         return entry.kind is FileKind.ADD and self.last.get(entry.identity, (-1, -1)) < at
 
-    def may_concern(self, manifest: ManifestFile, types: Sequence[DataType]) -> bool:
+    def may_affect(self, manifest: ManifestFile, types: Sequence[DataType]) -> bool:
         """Return whether the manifest may contain files of the buckets that have deletes."""
         low, high = manifest.min_bucket, manifest.max_bucket
         partitions = {

@@ -37,6 +37,7 @@ class HintedFolder:
     def latest(self) -> int | None:
         """Return the highest number, or None if the folder is empty."""
         hint = self._hint("LATEST")
+        # The hint is written after the snapshot and may be old: it counts only if there is no next snapshot.
         if hint is not None and not self.exists(hint + 1) and self.exists(hint):
             return hint
         newest = self._listed(max)

@@ -90,6 +90,7 @@ def _committed_in_rounds(committer: Committer, work: Callable[[], Iterable[Commi
     store = committer.store
     lost: PenstockError | None = None
     for _ in range(_TRIES):
+        # Every round plans again: the files that the last one chose may be gone.
         base, messages = store.snapshots.latest(), []
         try:
             for message in work():

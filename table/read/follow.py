@@ -48,6 +48,7 @@ def follow(
     """
     consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
     next_id = _start(store, consumers, from_snapshot, consumer_id)
+    # Before the first read: from here on the next snapshot does not expire.
     if consumer_id is not None:
         consumers.put(consumer_id, next_id)
     last: Snapshot | None = None
@@ -56,6 +57,7 @@ def follow(
         if snapshot is None:
             store.ambient.sleep(poll_seconds)
             continue
+        # After a rollback ids are assigned again: the next id may belong to another history.
         _check_follows(store, last)
         last = snapshot
         rows = _changes_of(store, snapshot)

@@ -201,6 +201,7 @@ def _comparable(value: object, type_: DataType) -> str:
 
 
 def _bits(column: pa.Array) -> pa.Array:
+    # NaN has many bit patterns, and Java compares the canonical one.
     canonical = pc.if_else(pc.is_nan(column), pa.scalar(np.nan, column.type), column)
     return canonical.view(pa.int32() if pa.types.is_float32(column.type) else pa.int64())
 

@@ -73,8 +73,10 @@ def bucket_splits(
     files = [entry.file for entry in entries]
     deleted = vectors.get(bucket, {})
     if not layout.has_keys:
+        # Rows of an append table are returned in the order in which they were written.
         files.sort(key=lambda file: (file.min_sequence, file.creation_millis or 0, file.name))
         units = [([file], True) for file in files]
+    # No key has rows in two of these files: each can be read by itself.
     elif invisible_level_0(layout) or (is_settled(files) and not any(file.delete_row_count for file in files)):
         units = [([file], True) for file in files]
     elif sum(file.size for file in files) <= target:

@@ -73,6 +73,7 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
 
 
 def _float_to_decimal(array: pa.Array, target: AtomicType) -> pa.Array:
+    # Java goes through the shortest text of a float, here a Python object: each distinct value is converted once.
     encoded = array.dictionary_encode()
     values = [_rounded(value, target) for value in encoded.dictionary.to_pylist()]
     return pa.array(values, to_arrow(target)).take(encoded.indices)

@@ -69,6 +69,7 @@ def _mix_tail(state: State, tail: Tail) -> None:
     if spans.min() == spans.max():
         _mix_group(state, tail, int(spans[0]))
         return
+    # numpy sorts 16-bit integers by radix, which is much faster.
     order = np.argsort((spans >> 3).astype(np.uint16) if spans.max() < 1 << 19 else spans, kind="stable")
     ordered, spans = tail.take(order), spans[order]
     bounds = np.flatnonzero(np.diff(spans, prepend=-1, append=-1))

@@ -93,6 +93,7 @@ def _put_decimal(out: bytearray, slot: int, value: int, wide: bool) -> None:
     if not wide:
         _LONG.pack_into(out, slot, value)
         return
+    # The shortest two's complement, as BigInteger.toByteArray returns it.
     size = (value if value >= 0 else ~value).bit_length() // 8 + 1
     _WORD.pack_into(out, slot, len(out) << 32 | size)
     out.extend(value.to_bytes(size, "big", signed=True) + bytes(16 - size))

@@ -186,9 +186,11 @@ def _sortable_bytes(array: pa.Array, type_: AtomicType, signed_zero: bool) -> By
 
 def _float_bits(values: npt.NDArray[np.floating], signed_zero: bool) -> npt.NDArray[np.unsignedinteger]:
     width = values.dtype.itemsize
+    # Double.compare knows one NaN, whatever its bits.
     clean = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
     if not signed_zero:
         clean = clean + np.zeros((), values.dtype)  # -0.0 + 0.0 is 0.0
     bits = clean.view(f"<u{width}")
     sign = np.array(1 << (8 * width - 1), bits.dtype)
+    # The order of negative floats is the reverse of that of their bits, so all their bits are inverted.
     return np.where(bits & sign, ~bits, bits | sign)

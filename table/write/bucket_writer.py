@@ -74,6 +74,7 @@ class BucketWriter:
             return cls(AppendBuffer(files, budget, 0, with_kinds=True), files, state, compacts=False)
         files = BucketFiles(store, layout, partition, bucket)
         options = layout.schema.typed
+        # Without buckets many writers share a partition, so that its compaction is a separate job.
         compacts = layout.mode is not BucketMode.UNAWARE and not options[WRITE_ONLY]
         if not layout.has_keys:
             return cls(AppendBuffer(files, budget, state.next_sequence), files, state, compacts)

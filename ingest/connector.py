@@ -214,6 +214,10 @@ class Connector(ABC, Generic[C]):
         """Return the format in which dead letters of this source are stored."""
         return "canal-json"
 
+    def left_out(self, config: C, request: SourceRequest) -> Mapping[TableName, str]:
+        """Return the selected tables that this kind of source cannot capture, and why."""
+        return {}
+
     def estimates(self, config: C, request: SourceRequest) -> Mapping[TableName, int]:
         """Return the estimated number of rows of each table that the first snapshot reads."""
         return {}

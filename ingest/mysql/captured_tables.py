@@ -53,6 +53,12 @@ def captured_facts(connection: Connection, settings: FollowSettings) -> list[Tab
     return [table for table in taken if table.has_primary_key or settings.keyless]
 
 
+def keyless_tables(connection: Connection, settings: FollowSettings) -> list[TableName]:
+    """Return the selected tables that are left out because they have no primary key."""
+    selected = captured_facts(connection, replace(settings, keyless=True))
+    return [] if settings.keyless else [table.name for table in selected if not table.has_primary_key]
+
+
 def _versioned(connection: Connection, settings: FollowSettings) -> Iterator[ServerFinding]:
     """Yield findings for MariaDB's system-versioned tables.
 
@@ -73,8 +79,7 @@ def captured(connection: Connection, settings: FollowSettings, *, must: bool = T
     """
     _check_letters(connection, settings.tables)
     names = [table.name for table in captured_facts(connection, settings)]
-    keyless = [table.name for table in captured_facts(connection, replace(settings, keyless=True))]
-    left = [".".join(name) for name in keyless if name not in names]
+    left = [".".join(name) for name in keyless_tables(connection, settings)]
     if left and settings.keyless_stops:
         raise NoUsableKey(
             "some of the tables to capture have no primary key",

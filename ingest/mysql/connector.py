@@ -110,6 +110,14 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
             require_ready(found)
             return [schema_of(one) for one in captured(connection, settings, must=must)]
 
+    def left_out(self, config: MySqlConfig, request: SourceRequest) -> Mapping[TableName, str]:
+        from penstock.ingest.mysql.captured_tables import keyless_tables
+        from penstock.ingest.mysql.server.connection import connected
+
+        settings = self.settings(config, request)
+        with connected(replace(settings.server, patience=0.0)) as connection:
+            return dict.fromkeys(keyless_tables(connection, settings), "the source table has no primary key")
+
     def renames_columns(self, config: MySqlConfig) -> bool:
         return config.ddl.rename_column == "rename"
 

@@ -160,6 +160,8 @@ class Batch:
         for table, source in report.keyless:
             targets.leave_out_keyless(table, ".".join(filter(None, source)))
         for table, sources in report.sources.items():
+            if table not in targets.keyless:
+                targets.reasons.pop(table, None)  # it could not be captured when the run began
             for source in sorted(sources):
                 targets.take_in_keyed(table, ".".join(filter(None, source)))
 

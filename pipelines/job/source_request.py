@@ -116,7 +116,16 @@ def prepare_tables(
     source = kind.prepare(spec.source, request, Preparation(filled.is_new, left_out, reread, exact))
     goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in names}
     goes_to |= {name: None for name in (*filled.sources, *left_out) if not capture.takes(name, left_out)}
-    return DescribedSource(source, reset, goes_to, made.reasons)
+    reasons = _not_captured(kind.left_out(spec.source, request), shape, goes_to)
+    return DescribedSource(source, reset, goes_to, {**reasons, **made.reasons})
+
+
+def _not_captured(
+    left_out: Mapping[TableName, str], shape: PipelineMapping, goes_to: Mapping[TableName, str | None]
+) -> dict[str, str]:
+    """Return why target tables have no rows, except for tables that other source tables fill."""
+    targets = {shape.target(*name): f"{reason} (source {'.'.join(name)})" for name, reason in left_out.items()}
+    return {table: reason for table, reason in targets.items() if table and table not in goes_to.values()}
 
 
 def _sources_of(wanted: Sequence[str], names: Sequence[TableName], shape: PipelineMapping) -> tuple[TableName, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.pipelines.tasks.reports import BatchReport
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 
@@ -67,9 +68,15 @@ def test_a_database_is_captured_with_tables_of_every_size_and_later_ones(server:
         "CREATE TABLE pairs (a VARCHAR(10), b INT, v INT, PRIMARY KEY (a, b))",
         "INSERT INTO pairs VALUES ('x', 1, 1), ('y', 2, 2)",
     )
-    sync = Sync(server, tmp_path, flags=["--table-prefix", "my_"])
-    sync.run()
+    sync, reports = Sync(server, tmp_path, flags=["--table-prefix", "my_"]), list[BatchReport]()
+    sync.run(on_batch=lambda _, report: reports.append(report))
     assert sync.tables() == ["my_empty_one", "my_orders", "my_pairs"]
+    reason = f"the source table has no primary key (source {DATABASE}.keyless)"
+    assert reports[-1].stats.left_out == {"ods.my_keyless": reason}
+    server.run("INSERT INTO keyless VALUES (1), (2)", "ALTER TABLE keyless ADD PRIMARY KEY (id)")
+    sync.run(on_batch=lambda _, report: reports.append(report))
+    assert sync.ids("my_keyless") == [1, 2]
+    assert reports[-1].stats.left_out == {}
     assert sync.ids("my_orders") == list(range(50))
     assert sync.rows("my_empty_one") == []
     server.run(
@@ -79,7 +86,7 @@ def test_a_database_is_captured_with_tables_of_every_size_and_later_ones(server:
         "INSERT INTO empty_one VALUES (7, 'b')",
     )
     sync.run()
-    assert sync.tables() == ["my_empty_one", "my_later", "my_later_empty", "my_orders", "my_pairs"]
+    assert sync.tables() == ["my_empty_one", "my_keyless", "my_later", "my_later_empty", "my_orders", "my_pairs"]
     assert (sync.ids("my_later"), sync.ids("my_empty_one")) == ([1], [7])
 
 

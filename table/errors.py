@@ -1,19 +1,4 @@
-"""The errors of tables.
-
-ConfigError
-  SnapshotMissing       a requested snapshot has expired or never existed
-  TagMissing            a requested tag does not exist
-  BranchMissing         a requested branch does not exist
-  FormatUnknown         a file format or codec that Penstock does not write
-CommitConflict
-  HistoryExpired        snapshots that are needed to detect conflicts have expired
-TableCorrupt
-  ManifestMissing       a manifest or manifest list that the metadata refers to does not exist
-DecodeError
-  TimestampOutOfRange   a TIMESTAMP(7..9) beyond the years that nanoseconds can represent
-SchemaConflict
-  NullRefused           a null in a NOT NULL column
-"""
+"""The errors of tables. Each is also an error of `penstock.errors`, which decides the exit code."""
 
 from __future__ import annotations
 
@@ -21,32 +6,32 @@ from penstock.errors import CommitConflict, ConfigError, DecodeError, SchemaConf
 
 
 class SnapshotMissing(ConfigError):
-    pass
+    """A requested snapshot has expired or never existed."""
 
 
 class TagMissing(ConfigError):
-    pass
+    """A requested tag does not exist."""
 
 
 class BranchMissing(ConfigError):
-    pass
+    """A requested branch does not exist."""
 
 
 class HistoryExpired(CommitConflict):
-    pass
+    """Snapshots that are needed to detect conflicts have expired."""
 
 
 class ManifestMissing(TableCorrupt):
-    pass
+    """A manifest or manifest list that the metadata refers to does not exist."""
 
 
 class FormatUnknown(ConfigError):
-    pass
+    """A file format or codec that Penstock does not write."""
 
 
 class TimestampOutOfRange(DecodeError):
-    pass
+    """A TIMESTAMP(7..9) beyond the years that nanoseconds can represent."""
 
 
 class NullRefused(SchemaConflict):
-    pass
+    """A null in a NOT NULL column."""

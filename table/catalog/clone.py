@@ -110,15 +110,15 @@ def _exists(catalog: Catalog, name: str) -> ConfigError:
 
 def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
     """Return every file needed for the rows of the snapshot, and for its changelog unless that has expired."""
-    held, layout = ReferencedFiles(), Layout.of(store.schema())
-    held.add_state(store, snapshot)
+    referenced, layout = ReferencedFiles(), Layout.of(store.schema())
+    referenced.add_state(store, snapshot)
     left = ReferencedFiles()
     changelog = left.add_changelog(store, snapshot)
     if all(store.storage.exists(store.paths.manifest(name)) for name in left.lists):
-        held.add(left)
-    paths = [store.paths.manifest(file) for file in (*held.manifests, *held.lists)]
-    paths += [store.paths.statistics(file) for file in held.statistics]
-    for index in held.indexes.values():
+        referenced.add(left)
+    paths = [store.paths.manifest(file) for file in (*referenced.manifests, *referenced.lists)]
+    paths += [store.paths.statistics(file) for file in referenced.statistics]
+    for index in referenced.indexes.values():
         folder = layout.partition_dir(index.partition)
         paths.append(external(index.external_path) or store.paths.index_file(index.name, folder, index.bucket))
     for entry, folder in with_folders(store, [*live_entries(store, snapshot), *changelog]):

@@ -39,6 +39,7 @@ class CommitChecks:
     store: TableStore
 
     def append(self, changes: CommitChanges, messages: Sequence[CommitMessage]) -> Check:
+        """Return the check of an APPEND half."""
         layout = Layout.of(self.store.schema())
         base = min((message.base_snapshot for message in messages), default=0)
 
@@ -58,6 +59,8 @@ class CommitChecks:
         return check
 
     def rewrite(self, changes: CommitChanges) -> Check:
+        """Return the check of changes that delete files."""
+
         def check(latest: Snapshot | None, first: bool) -> CommitChanges:
             return self._checked_rewrite(changes, latest)
 
@@ -91,6 +94,8 @@ class CommitChecks:
         return changes
 
     def overwrite(self, append: CommitChanges, covers: Covers, seen: Contents | None) -> Check:
+        """Return the check of an overwrite of the partitions that `covers` selects."""
+
         def check(latest: Snapshot | None, first: bool) -> CommitChanges:
             if seen is not None and contents(self.store, latest, covers) != seen:
                 raise CommitConflict(

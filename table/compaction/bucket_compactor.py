@@ -51,6 +51,7 @@ class BucketCompactor:
             together = together.then(result)
             live = result.applied_to(live)
             vectors = vectors if result.vectors is None else result.vectors
+            # One pick may leave more runs than the next writer may add to.
             if full or not must_wait(self._policy, self._levels(live)):
                 break
         return self._with_index(together)
@@ -78,6 +79,7 @@ class BucketCompactor:
 
     def message(self, result: CompactionResult) -> CommitMessage:
         """Return the commit message of a compaction of the bucket as `state` describes it."""
+        # A partition keeps its number of buckets until it is overwritten, whatever the option says by now.
         total = self.state.total_buckets
         message = CommitMessage(
             self.files.partition,

@@ -170,6 +170,7 @@ def write_rows(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
 
 
 def map_rows(path: Path) -> tuple[pa.RecordBatch, ...]:
+    """Return the rows of a lookup file, mapped into memory: pages are read when they are needed."""
     with pa.memory_map(str(path)) as source:
         file = pa.ipc.open_file(source)
         return tuple(file.get_batch(number) for number in range(file.num_record_batches))
@@ -200,6 +201,7 @@ def write_keys(path: Path, batches: Sequence[pa.RecordBatch], names: Sequence[st
 
 
 def map_file(data: Path, key_file: Path) -> StoredFile:
+    """Return a lookup file, with its rows and its sorted keys mapped into memory."""
     batches = map_rows(data)
     with key_file.open("rb") as file:
         line = file.readline()

@@ -67,6 +67,7 @@ class OpenFile:
         self._first = self._last = EMPTY_ROW
 
     def write(self, rows: pa.Table) -> None:
+        """Append sorted rows, and include them in the statistics."""
         self._writer.write(rows)
         self._statistics.pass_rows(rows)
         if self._keys:
@@ -90,6 +91,7 @@ class OpenFile:
         return encode_row(values, [key.type for key in self._keys])
 
     def close(self, level: int, source: FileSource, first_sequence: int, creation_millis: int) -> DataFile:
+        """End the file and return its entry for a manifest."""
         footer = self._writer.close()
         size = self.stream.tell()
         self.stream.close()

@@ -57,6 +57,7 @@ def greatest_prefix(text: str, length: int) -> str | None:
 
 
 def bounds_of_rows(column: pa.ChunkedArray, type_: DataType) -> tuple[object, object]:
+    """Return the minimum and maximum of a column as internal values, None for both if all values are null."""
     ends = pc.min_max(column)
     return _widened_zeros(*(_internal(ends[end], type_) for end in ("min", "max")))
 

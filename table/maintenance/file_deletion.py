@@ -91,6 +91,7 @@ def sweep(
         live = live_among(store, state, [entry for _, entry in files])
         files = [(removed_by, entry) for removed_by, entry in files if entry.file.name not in live]
     doomed, entries = garbage.metadata.without(keep), [*(entry for _, entry in files), *garbage.changelog]
+    # Branches share data files and manifests: what this one no longer needs, another may.
     for line in other_lines(store):
         elsewhere = holdings_of(line)
         doomed = doomed.without(elsewhere.metadata)

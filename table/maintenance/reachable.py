@@ -79,6 +79,7 @@ class ReferencedFiles:
         self.manifests.update({manifest.name: (manifest, snapshot) for manifest in manifests})
 
     def add(self, other: ReferencedFiles) -> None:
+        """Add all files of another set."""
         self.lists |= other.lists
         self.manifests |= other.manifests
         self.indexes |= other.indexes

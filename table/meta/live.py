@@ -46,18 +46,22 @@ def _manifests(store: TableStore, name: str, snapshot: Snapshot, size: int | Non
 
 
 def base_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
+    """Return the manifests of the state before the snapshot's commit."""
     return _manifests(store, snapshot.base_manifest_list, snapshot, snapshot.base_manifest_list_size)
 
 
 def delta_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
+    """Return the manifests of what the snapshot's commit added and deleted."""
     return _manifests(store, snapshot.delta_manifest_list, snapshot, snapshot.delta_manifest_list_size)
 
 
 def all_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
+    """Return the manifests that together describe the table at the snapshot, older ones first."""
     return base_manifests(store, snapshot) + delta_manifests(store, snapshot)
 
 
 def changelog_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
+    """Return the manifests of the snapshot's changelog files; none if it has no changelog."""
     name = snapshot.changelog_manifest_list
     return _manifests(store, name, snapshot, snapshot.changelog_manifest_list_size) if name else []
 
@@ -106,12 +110,14 @@ def merged(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
 
 def delta_entries(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Return the entries of a snapshot's own manifests: the files that its commit added and deleted."""
     return [
         entry for manifest in delta_manifests(store, snapshot) for entry in manifest_entries(store, manifest, snapshot)
     ]
 
 
 def changelog_entries(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Return the entries of the changelog files that a snapshot's commit wrote."""
     return [
         entry
         for manifest in changelog_manifests(store, snapshot)

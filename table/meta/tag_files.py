@@ -29,6 +29,7 @@ class Tag:
 
 
 def tag_json(tag: Tag) -> bytes:
+    """Return the content of a tag's file: its snapshot, with the members of the tag."""
     node = snapshot_node(tag.snapshot)
     if tag.created_nanos is not None:
         node["tagCreateTime"] = _time_parts(tag.created_nanos)
@@ -38,6 +39,7 @@ def tag_json(tag: Tag) -> bytes:
 
 
 def parse_tag(data: bytes, name: str, where: str) -> Tag:
+    """Return the tag in `data`, which was read from the file `where`."""
     node = JsonFile.parse(data, where)
     try:
         created = _nanos_of_parts(node.values.get("tagCreateTime"))

@@ -55,6 +55,7 @@ def rescale(
                 for batch in reader.read(split):
                     writer.write(batch)
         messages = writer.prepare()
+        # From here on only a refused commit deletes the files, not the end of the block.
         writer.forget()
         committer = Committer(store, user)
         try:

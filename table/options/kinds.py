@@ -48,6 +48,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_integer(text: str) -> int:
+    """Return a whole number from its text."""
     try:
         return int(text.strip())
     except ValueError as reason:
@@ -55,6 +56,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_boolean(text: str) -> bool:
+    """Return true or false from its text."""
     match text.strip().lower():
         case "true":
             return True
@@ -64,6 +66,7 @@ def parse_boolean(text: str) -> bool:
 
 
 def parse_number(text: str) -> float:
+    """Return a number, which may have a fraction, from its text."""
     try:
         return float(text.strip())
     except ValueError as reason:

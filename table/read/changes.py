@@ -117,6 +117,7 @@ def change_splits(store: TableStore, snapshot: Snapshot, mode: str) -> list[Spli
     """Return the files with a snapshot's changes: its data files when it is an APPEND, or its changelog files."""
     if mode == "changelog":
         entries = _changelog(store, snapshot) if snapshot.commit_kind is not CommitKind.OVERWRITE else []
+    # A COMPACT snapshot changes no rows.
     elif snapshot.commit_kind is CommitKind.APPEND:
         entries = [entry for entry in delta_entries(store, snapshot) if entry.kind is FileKind.ADD]
     else:

@@ -72,6 +72,7 @@ def plan_state(
         return Plan(None, ())
     entries = _entries(store, layout, snapshot, where)
     skip_young = invisible_level_0(layout)
+    # Rows in postponed buckets are not visible before a compaction distributes them.
     entries = [
         entry
         for entry in entries
@@ -99,6 +100,7 @@ def grouped(entries: Collection[ManifestEntry]) -> dict[Bucket, list[ManifestEnt
 
 def _entries(store: TableStore, layout: Layout, snapshot: Snapshot, where: pc.Expression | None) -> list[ManifestEntry]:
     manifests = all_manifests(store, snapshot)
+    # By partition only: the entries that add and delete a file have the same one, so both are read or neither.
     if where is not None and layout.schema.partition_keys and len(manifests) > 1:
         manifests = _possible_manifests(layout, manifests, where)
     return merged(entry for manifest in manifests for entry in manifest_entries(store, manifest, snapshot))
@@ -147,6 +149,7 @@ def _in_possible_buckets(
         return entries
     column = pa.array(values, arrow_schema(fields).field(0).type)
     hashes = hash_rows([column], [fields[0].type])
+    # Partitions may have different numbers of buckets until each of them is rewritten.
     wanted = {total: set(bucket_of(hashes, total).tolist()) for total in {entry.total_buckets for entry in entries}}
     return [entry for entry in entries if entry.bucket in wanted[entry.total_buckets]]
 

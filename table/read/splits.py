@@ -67,6 +67,7 @@ def is_settled(files: Sequence[DataFile]) -> bool:
 def bucket_splits(
     layout: Layout, bucket: Bucket, entries: Sequence[ManifestEntry], vectors: dict[Bucket, dict[str, VectorPlace]]
 ) -> Iterator[Split]:
+    """Yield the splits of one bucket: its files, grouped so that rows to be merged are in one split."""
     options = layout.schema.typed
     target = options[SOURCE_SPLIT_TARGET_SIZE]
     opening = options[SOURCE_SPLIT_OPEN_FILE_COST]

@@ -45,5 +45,6 @@ class TableSchema:
         return next(column for column in self.fields if column.name == name)
 
     def select(self, names: tuple[str, ...]) -> tuple[Field, ...]:
+        """Return the named columns, in the order of the names."""
         by_name = {column.name: column for column in self.fields}
         return tuple(by_name[name] for name in names)

@@ -72,10 +72,12 @@ _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def timestamp_unit(precision: int) -> str:
+    """Return the coarsest unit of Arrow that can represent timestamps of this precision."""
     return ("s", "ms", "us", "ns")[-(-precision // 3)]
 
 
 def to_arrow(type_: DataType) -> pa.DataType:
+    """Return the Arrow type of a column in memory."""
     if isinstance(type_, AtomicType) and (plain := _PLAIN.get(type_.root)) is not None:
         return plain
     match type_:
@@ -158,4 +160,5 @@ def _field(field: pa.Field) -> Field:
 
 
 def fields_from_arrow(schema: pa.Schema) -> tuple[Field, ...]:
+    """Return the columns of an Arrow schema, which have no field ids yet."""
     return tuple(_field(field) for field in schema)

@@ -31,6 +31,7 @@ _ROUNDING = Context(prec=120, rounding=ROUND_HALF_UP)
 
 
 def cast_number(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    """Cast a column from one numeric type to another."""
     if target.root == "DECIMAL":
         return _to_decimal(array, source, target)
     if source.root == "DECIMAL":

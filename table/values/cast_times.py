@@ -21,6 +21,7 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def cast_time(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    """Cast between DATE, TIME and timestamps, and from numbers of seconds, with Java's arithmetic."""
     if source.root in {"INT", "BIGINT"}:
         with np.errstate(over="ignore"):
             millis = np.asarray(fixed_values(array, np.int32 if source.root == "INT" else np.int64), np.int64) * 1000
@@ -75,6 +76,7 @@ def _millis(array: pa.Array) -> Ints:
 
 
 def toward_zero(values: Ints, divisor: int) -> npt.NDArray[np.int64]:
+    """Divide like Java: the quotient is truncated, not rounded down."""
     return np.asarray(np.where(values < 0, -(-values // divisor), values // divisor), np.int64)
 
 

@@ -32,10 +32,12 @@ def unscaled(value: Decimal, scale: int) -> int:
 
 
 def scaled(value: int, scale: int) -> Decimal:
+    """Return the decimal with this unscaled value, exactly."""
     return Decimal(value).scaleb(-scale, _EXACT)
 
 
 def internal_values(column: pa.Array, type_: DataType) -> list[object]:
+    """Return the values of a column in their internal form, as BinaryRows and statistics contain them."""
     return _values(one_array(column, to_arrow(type_)), type_)
 
 

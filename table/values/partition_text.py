@@ -112,6 +112,7 @@ def _no_name(raw: bytes, is_text: bool, room: int) -> str | None:
 
 
 def escaped(name: str) -> str:
+    """Return a name or value as it appears in a path, where characters with a meaning in paths are `%XX`."""
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
 
 

@@ -33,14 +33,17 @@ Reader = Callable[[bytes, int, int], object]  # (bytes, start of the enclosing r
 
 
 def header_size(fields: int) -> int:
+    """Return the bytes of the row kind and the null bits, padded to whole words."""
     return (fields + 63 + 8) // 64 * 8
 
 
 def is_wide_decimal(type_: DataType) -> bool:
+    """Return whether the type is a DECIMAL whose unscaled value needs more than 8 bytes."""
     return isinstance(type_, AtomicType) and type_.root == "DECIMAL" and type_.precision > 18
 
 
 def is_wide_timestamp(type_: DataType) -> bool:
+    """Return whether the type is a timestamp that needs more than the 8 bytes of a slot."""
     return isinstance(type_, AtomicType) and type_.root.startswith("TIMESTAMP") and type_.precision > 3
 
 

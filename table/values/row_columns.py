@@ -59,6 +59,7 @@ class Tail:
 
     @property
     def spans(self) -> Ints:
+        """Return the sizes rounded up to whole words, as the variable part stores them."""
         return (self.sizes + 7) & ~np.int64(7)
 
     def matrix(self, width: int) -> Bytes:

@@ -171,6 +171,7 @@ def parse_type(node: object) -> DataType:
 
 
 def parse_field(node: dict[str, object]) -> Field:
+    """Return the column that a schema file describes by this node."""
     description, default = node.get("description"), node.get("defaultValue")
     return Field(
         int(str(node["id"])),
@@ -182,6 +183,7 @@ def parse_field(node: dict[str, object]) -> Field:
 
 
 def type_text(type_: AtomicType) -> str:
+    """Return an atomic type as in schema files, such as `DECIMAL(10, 2) NOT NULL`."""
     return _root_text(type_) + ("" if type_.nullable else " NOT NULL")
 
 
@@ -219,6 +221,7 @@ def type_json(type_: DataType) -> object:
 
 
 def field_json(field: Field) -> dict[str, object]:
+    """Return the node that describes a column in a schema file."""
     node: dict[str, object] = {"id": field.id, "name": field.name, "type": type_json(field.type)}
     if field.description is not None:
         node["description"] = field.description

@@ -170,6 +170,7 @@ class KeyedBuffer:
             [_ordered(piece).combine_chunks().to_batches() for piece in self._from_memory()] if self._batches else []
         )
         runs = [SortedRun(0, run.batches(), repeats=True) for run in self._runs]
+        # The rows in memory are newer than those of all spilled runs.
         runs.append(SortedRun(0, [batch for piece in buffered for batch in piece], repeats=True))
         for step in steps(self.merge, runs):
             yield group_rows(self.merge, concat_parts(self.merge, step.parts))
@@ -179,6 +180,7 @@ class KeyedBuffer:
         if not self.merge.engine.keeps_rows_whole:
             rows = rows.combine_chunks()  # these engines process the rows column by column
         first = self.next_sequence
+        # Rows that the merge drops count too: the numbers are the order of arrival.
         self.next_sequence += rows.num_rows
         kinds = np.concatenate([kinds for _, kinds in self._batches])
         return rows.add_column(0, KIND, pa.array(kinds, pa.int8())).add_column(
@@ -192,6 +194,7 @@ class KeyedBuffer:
     def _write(self, pieces: Iterator[KeyGroups]) -> None:
         data = self.files.open()
         changelog = self.files.open(changelog=True) if self.keeps_input else None
+        # An error deletes both files, also the one that is complete already.
         with ExitStack() as unfinished:
             for writer in (data, changelog):
                 if writer is not None:

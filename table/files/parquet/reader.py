@@ -96,6 +96,7 @@ class ParquetWriter:
             # One INT96 column makes all timestamps of the file INT96; Java reads them by the table's types.
             use_deprecated_int96_timestamps=any(has_nanoseconds(field.type) for field in fields),
             store_decimal_as_integer=True,
+            # parquet-mr stores no Arrow schema either, by which readers would restore other types.
             store_schema=False,
             metadata_collector=self._collected,
         )

@@ -148,6 +148,7 @@ EXAMPLES = {
     "schema": "penstock schema > penstock.schema.json",
     "demo": "penstock demo",
     "warm": "penstock warm",
+    "spark-jar": "penstock spark-jar penstock-spark.jar",
     "tables": "penstock tables /lake",
     "show": "penstock show ods.orders --warehouse /lake",
     "sql": 'penstock sql "select * from ods.orders for version as of 3" --warehouse /lake',

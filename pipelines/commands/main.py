@@ -98,7 +98,7 @@ _BY_FLAGS = "pipelines by flags only, with the flags of Paimon's actions"
 _GROUPS = {
     "pipelines": (*PIPELINE_COMMANDS,),
     _BY_FLAGS: (),  # filled when it is shown: packages add actions
-    "this machine": ("demo", "warm"),
+    "this machine": ("demo", "warm", "spark-jar"),
     "inspect tables": ("tables", "show", "sql"),
     "change rows": ("delete", "merge-into", "drop-partition", "expire-partitions", "mark-partition-done"),
     "compact and rewrite": ("compact", "compact-database", "compact-manifest", "rescale", "clone", "copy-files"),

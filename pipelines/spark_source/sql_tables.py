@@ -51,6 +51,7 @@ _PLAIN: tuple[type[DataType], ...] = (
     FloatType,
     BinaryType,
 )
+_BY_CATALOG = 'penstock.register(spark, catalog="lake", warehouse="/warehouse")'
 _BY_PATH = "CREATE TEMPORARY VIEW v USING penstock OPTIONS (path '/warehouse/db.db/t'), then INSERT INTO v"
 
 
@@ -123,8 +124,8 @@ def read_options(options: Mapping[str, str], schema: StructType) -> dict[str, st
             "pass this statement on",
             option="path",
             hint='.load("/warehouse/db.db/t"); in SQL  CREATE TABLE t USING penstock LOCATION '
-            "'/warehouse/db.db/t'  without columns, for a table that exists. Create tables with  "
-            'penstock.sql("CREATE TABLE db.t (...)", warehouse=...)',
+            "'/warehouse/db.db/t'  without columns, for a table that exists. Create tables in a catalog:  "
+            f"{_BY_CATALOG}; CREATE TABLE lake.db.t (...)",
         )
     _refuse_altered(named, schema)
     return {**named.options, **given}
@@ -145,8 +146,7 @@ def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, s
             "Spark does not report which table this statement writes to; nothing was written",
             hint=f"{_BY_PATH}; or  df.write.format('penstock').mode('append').save('/warehouse/db.db/t'). INSERT "
             "INTO a name works without a list of columns if the columns of the SELECT have other names than "
-            "the table's. CREATE TABLE with columns or AS SELECT and saveAsTable do not work: create the table with  "
-            'penstock.sql("CREATE TABLE db.t (...)", warehouse=...)',
+            f"the table's. All statements, and saveAsTable, work with names of a catalog:  {_BY_CATALOG}",
         )
     _refuse_altered(named, schema)
     return {**named.options, **given}
@@ -161,5 +161,5 @@ def _refuse_altered(named: NamedTable, schema: StructType) -> None:
             of_the_name=", ".join(columns),
             of_the_table=", ".join(named.columns),
             hint="recreate the entry in Spark's catalog with DROP TABLE and CREATE TABLE ... USING penstock "
-            'LOCATION; alter the table itself with  penstock.sql("ALTER TABLE db.t ...", warehouse=...)',
+            f"LOCATION; alter the table itself in a catalog:  {_BY_CATALOG}; ALTER TABLE lake.db.t ...",
         )

@@ -78,4 +78,4 @@ def test_a_name_whose_columns_spark_has_altered_is_refused(altered: StructType) 
 def test_columns_that_no_statement_named_a_table_for_are_refused() -> None:
     with pytest.raises(ConfigError, match="created by CREATE TABLE with columns") as caught:
         read_options({}, COLUMNS)
-    assert "penstock.sql(" in str(caught.value)
+    assert "penstock.register(" in str(caught.value)

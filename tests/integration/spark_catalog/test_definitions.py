@@ -1,0 +1,175 @@
+"""CREATE, ALTER, DROP, SHOW and DESCRIBE by names in Spark SQL, on one session."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.schema.type_text import written
+from tests.integration.spark_catalog.statements import ORDERS, fresh, refusal, rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_a_created_table_has_what_the_statement_says(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "made")
+    table = catalog.table("shop.made")
+    assert (table.primary_keys, table.partition_keys, table.comment) == (["id", "dt"], ["dt"], "all of them")
+    assert table.options == {"bucket": "2", "changelog-producer": "input"}
+    status = table.definition.fields[1]
+    assert (status.description, status.default) == ("how far", "new")
+    described = rows(spark, "DESCRIBE made")
+    assert ("status", "string", "how far") in described
+    [[created]] = rows(spark, "SHOW CREATE TABLE made")
+    spark.sql(created.replace("shop.made", "shop.made_again"))
+    assert catalog.table("shop.made_again").definition.fields == table.definition.fields
+    assert ("shop", "made_again", False) in rows(spark, "SHOW TABLES")
+    assert ("bucket", "2") in rows(spark, "SHOW TBLPROPERTIES made")
+
+
+def test_the_key_may_be_a_property(spark: SparkSession, catalog: Catalog) -> None:
+    spark.sql("CREATE TABLE by_property (k INT, v VARCHAR(9)) USING paimon TBLPROPERTIES ('primary-key' = 'k')")
+    assert catalog.table("shop.by_property").primary_keys == ["k"]
+    assert written(catalog.table("shop.by_property").definition.fields[1].type) == "VARCHAR(9)"
+    said = refusal(spark, "CREATE TABLE x (k INT, v INT, PRIMARY KEY (k)) TBLPROPERTIES ('primary-key' = 'v')")
+    assert "differ" in said
+
+
+def test_all_types_come_back(spark: SparkSession) -> None:
+    columns = (
+        "a TINYINT, b SMALLINT, c INT, d BIGINT, e FLOAT, f DOUBLE, g DECIMAL(20, 3), h BOOLEAN, i DATE, j TIMESTAMP, "
+        "k TIMESTAMP_NTZ, l STRING, m BINARY, n ARRAY<INT>, o MAP<STRING, INT>, p STRUCT<x: INT, y: ARRAY<STRING>>"
+    )
+    spark.sql(f"CREATE TABLE types ({columns})")
+    spark.sql(
+        "INSERT INTO types SELECT 1Y, 2S, 3, 4L, 1.5F, 2.5D, 1.125, true, DATE '2026-01-31', "
+        "TIMESTAMP '2026-01-31 1:2:3', TIMESTAMP_NTZ '2026-01-31 1:2:3', 'text', X'0102', array(1, null), "
+        "map('k', 1), struct(1, array('z'))"
+    )
+    types = [row[1] for row in spark.sql("DESCRIBE types").collect()]
+    assert types[:3] == ["tinyint", "smallint", "int"]
+    assert types[9:11] == ["timestamp", "timestamp_ntz"]
+    assert types[13:] == ["array<int>", "map<string,int>", "struct<x:int,y:array<string>>"]
+    [row] = spark.table("types").collect()
+    assert (row.a, row.d, row.f, str(row.i), row.m, row.n, row.o) == (
+        1,
+        4,
+        2.5,
+        "2026-01-31",
+        b"\x01\x02",
+        [1, None],
+        {"k": 1},
+    )
+    assert (row.p.x, row.p.y, str(row.k)) == (1, ["z"], "2026-01-31 01:02:03")
+
+
+def test_create_table_as_and_like(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "origin", "(1, 'a', 1, 'x')", "(2, 'b', 2, 'y')")
+    spark.sql("CREATE TABLE copied TBLPROPERTIES ('bucket' = '-1') AS SELECT id, status FROM origin")
+    assert rows(spark, "SELECT * FROM copied") == [(1, "a"), (2, "b")]
+    spark.sql("CREATE TABLE IF NOT EXISTS copied AS SELECT 1 other")
+    assert rows(spark, "SELECT count(*) FROM copied") == [(2,)]
+    spark.sql("CREATE TABLE alike LIKE origin")
+    assert catalog.table("shop.alike").primary_keys == ["id", "dt"]
+    assert catalog.table("shop.alike").options == catalog.table("shop.origin").options
+
+
+def test_a_failed_create_table_as_leaves_no_table(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "origin", "(1, 'a', 1, 'x')")
+    refuse = "CREATE TABLE failed AS SELECT id, assert_true(id > 5) IS NULL good FROM origin"
+    with pytest.raises(Exception, match="is not true"):
+        spark.sql(refuse)
+    assert not catalog.table_exists("shop.failed")
+
+
+def test_a_table_is_not_replaced_by_a_query_that_may_read_it(spark: SparkSession) -> None:
+    fresh(spark, "kept", "(1, 'a', 1, 'x')")
+    said = refusal(spark, "CREATE OR REPLACE TABLE kept AS SELECT * FROM kept")
+    assert "INSERT OVERWRITE" in said
+    assert rows(spark, "SELECT id FROM kept") == [(1,)]
+
+
+def test_every_alter_is_done(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "altered", "(1, 'a', 1, 'x')")
+    for change in (
+        "ADD COLUMN coupon STRING DEFAULT 'none' AFTER status",
+        "ADD COLUMNS (e INT COMMENT 'e', f BIGINT FIRST)",
+        "RENAME COLUMN coupon TO voucher",
+        "ALTER COLUMN e TYPE BIGINT",
+        "ALTER COLUMN e COMMENT 'more'",
+        "ALTER COLUMN e SET DEFAULT 3",
+        "ALTER COLUMN f AFTER id",
+        "DROP COLUMN f",
+        "ADD COLUMN nested STRUCT<p: INT>",
+        "ADD COLUMN nested.q STRING",
+        "SET TBLPROPERTIES ('snapshot.num-retained.max' = '100', 'comment' = 'other')",
+    ):
+        spark.sql(f"ALTER TABLE altered {change}")
+    table = catalog.table("shop.altered")
+    assert table.schema.names == ["id", "status", "voucher", "amount", "dt", "e", "nested"]
+    columns = {one.name: one for one in table.definition.fields}
+    assert (columns["voucher"].default, columns["e"].default, columns["e"].description) == ("none", "3", "more")
+    assert (table.options["snapshot.num-retained.max"], table.comment) == ("100", "other")
+    spark.sql("ALTER TABLE altered UNSET TBLPROPERTIES ('snapshot.num-retained.max')")
+    spark.sql("ALTER TABLE altered ALTER COLUMN e DROP DEFAULT")
+    spark.sql("ALTER TABLE altered RENAME TO renamed")
+    spark.sql("INSERT INTO renamed (id, dt) VALUES (2, 'y')")
+    assert rows(spark, "SELECT id, voucher, e, nested FROM renamed") == [(1, None, None, None), (2, "none", None, None)]
+    assert "snapshot.num-retained.max" not in catalog.table("shop.renamed").options
+
+
+def test_partitions_are_shown_and_dropped(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE parted (id INT, d DATE, n INT) PARTITIONED BY (d, n)")
+    spark.sql(
+        "INSERT INTO parted VALUES (1, DATE '2026-01-31', 1), (2, DATE '2026-01-31', 2), (3, DATE '2026-02-01', 1)"
+    )
+    assert rows(spark, "SHOW PARTITIONS parted") == [
+        ("d=2026-01-31/n=1",),
+        ("d=2026-01-31/n=2",),
+        ("d=2026-02-01/n=1",),
+    ]
+    assert len(rows(spark, "SHOW PARTITIONS parted PARTITION (n = 1)")) == 2
+    spark.sql("ALTER TABLE parted DROP PARTITION (d = '2026-01-31', n = 2)")
+    spark.sql("TRUNCATE TABLE parted PARTITION (d = '2026-02-01', n = 1)")
+    assert rows(spark, "SELECT id FROM parted") == [(1,)]
+
+
+def test_drop_and_truncate(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "gone", "(1, 'a', 1, 'x')")
+    spark.sql("TRUNCATE TABLE gone")
+    assert rows(spark, "SELECT count(*) FROM gone") == [(0,)]
+    spark.sql("DROP TABLE gone")
+    assert not catalog.table_exists("shop.gone")
+    spark.sql("CREATE DATABASE lake.empty")
+    spark.sql("DROP DATABASE lake.empty")
+    assert ("empty",) not in rows(spark, "SHOW DATABASES IN lake")
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("CREATE TABLE bad (a INTERVAL DAY)", "no type interval day"),
+        ("CREATE TABLE bad (a INT) USING parquet", "not USING parquet"),
+        ("CREATE TABLE bad (a INT) PARTITIONED BY (bucket(4, a))", "not partitioned by bucket(4, a)"),
+        ("CREATE TABLE bad (a INT) LOCATION '/tmp/elsewhere'", "remove LOCATION"),
+        ("CREATE TABLE bad (a INT, CHECK (a > 1))", "only PRIMARY KEY"),
+        ("CREATE TABLE bad (a INT) TBLPROPERTIES ('bukcet' = '1')", "did you mean bucket?"),
+        ("CREATE TABLE bad (a INT DEFAULT (1 + 1))", "is not a literal"),
+        ("CREATE DATABASE lake.bad COMMENT 'x'", "has no properties"),
+        ("CREATE DATABASE lake.shop", "exists already"),
+        ("ALTER DATABASE lake.shop SET DBPROPERTIES ('a' = 'b')", "cannot be changed"),
+        ("DROP DATABASE lake.shop", "is not empty"),
+        ("ALTER TABLE refused SET LOCATION '/x'", "location of a table cannot be changed"),
+        ("ALTER TABLE refused CLUSTER BY (id)", "is not supported"),
+        ("ALTER TABLE refused ADD CONSTRAINT c CHECK (id > 0)", "is not supported"),
+        ("ALTER TABLE refused DROP COLUMN id", "primary key column cannot be dropped"),
+        ("ALTER TABLE refused ADD PARTITION (dt = 'z')", "created by the first row"),
+        ("ALTER TABLE refused SET TBLPROPERTIES ('bukcet' = '1')", "did you mean bucket?"),
+        ("DROP TABLE `refused$snapshots`", "is a part of a table"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_a_way_out(spark: SparkSession, statement: str, told: str) -> None:
+    if "refused" in statement:
+        spark.sql(ORDERS.format("refused").replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
+    assert told in refusal(spark, statement)

@@ -1,0 +1,274 @@
+"""INSERT, UPDATE, DELETE, MERGE, time travel, procedures and streams by names in Spark SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, expr, lit, udf
+
+from penstock.table.catalog.catalog import Catalog
+from tests.golden.relations import difference
+from tests.integration.spark_catalog.statements import fresh, refusal, rows
+from tests.interop.oracle.client import Oracle
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def changes(catalog: Catalog, name: str) -> list[tuple[object, ...]]:
+    """The rows of the newest snapshot, with their kinds."""
+    table = catalog.table(name)
+    latest = table.latest_snapshot
+    assert latest is not None
+    found = table.changes(latest.id - 1, latest.id).to_pylist()
+    return sorted((row["rowkind"], row["id"], row["status"]) for row in found)
+
+
+def test_insert_by_columns_and_by_name(spark: SparkSession) -> None:
+    fresh(spark, "inserted")
+    spark.sql("INSERT INTO inserted (dt, id) VALUES ('x', 1)")
+    spark.sql("INSERT INTO inserted BY NAME SELECT 'y' dt, 2 id, 3.5 amount")
+    spark.sql("INSERT INTO inserted PARTITION (dt = 'z') SELECT 3, 'paid', 1")
+    expected = [(1, "new", None, "x"), (2, "new", 3.5, "y"), (3, "paid", 1.0, "z")]
+    assert rows(spark, "SELECT * FROM inserted") == expected
+    assert "NOT_ENOUGH_DATA_COLUMNS" in refusal(spark, "INSERT INTO inserted SELECT 1, 'x'")
+
+
+def test_overwrite_static_and_dynamic(spark: SparkSession) -> None:
+    fresh(spark, "over", "(1, 'a', 1, 'x')", "(2, 'b', 2, 'y')")
+    spark.sql("INSERT OVERWRITE over PARTITION (dt = 'x') SELECT 3, 'c', 3")
+    assert rows(spark, "SELECT id FROM over") == [(2,), (3,)]
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        spark.sql("INSERT OVERWRITE over SELECT 4, 'd', 4, 'y'")
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert rows(spark, "SELECT id FROM over") == [(3,), (4,)]
+    spark.sql("INSERT OVERWRITE over SELECT * FROM over WHERE id = 4")
+    assert rows(spark, "SELECT id FROM over") == [(4,)]
+
+
+def test_merge_with_every_clause(spark: SparkSession, catalog: Catalog, oracle: Oracle) -> None:
+    fresh(spark, "merged", "(1, 'new', 1, 'a')", "(2, 'new', 2, 'a')", "(3, 'new', 3, 'b')", "(4, 'new', 4, 'c')")
+    spark.sql(
+        """MERGE INTO merged t
+        USING (SELECT * FROM VALUES (1, 'paid', false), (2, '?', true), (9, 'late', false) AS v(id, status, gone)) s
+        ON t.id = s.id
+        WHEN MATCHED AND s.gone THEN DELETE
+        WHEN MATCHED THEN UPDATE SET status = s.status, amount = t.amount + 1
+        WHEN NOT MATCHED THEN INSERT (id, status, amount, dt) VALUES (s.id, s.status, 0, 'a')
+        WHEN NOT MATCHED BY SOURCE AND t.dt = 'b' THEN UPDATE SET status = 'stale'
+        WHEN NOT MATCHED BY SOURCE AND t.dt = 'c' THEN DELETE"""
+    )
+    assert rows(spark, "SELECT * FROM merged") == [(1, "paid", 2.0, "a"), (3, "stale", 3.0, "b"), (9, "late", 0.0, "a")]
+    # Old rows have their old values, so that downstream sums stay right.
+    assert changes(catalog, "shop.merged") == [
+        ("+I", 9, "late"),
+        ("+U", 1, "paid"),
+        ("+U", 3, "stale"),
+        ("-D", 2, "new"),
+        ("-D", 4, "new"),
+        ("-U", 1, "new"),
+        ("-U", 3, "new"),
+    ]
+    table = catalog.table("shop.merged")
+    assert difference(oracle.read(Path(table.path)), table.scan().to_arrow()) is None
+
+
+def test_two_source_rows_for_one_row_are_refused(spark: SparkSession) -> None:
+    fresh(spark, "twice", "(1, 'new', 1, 'a')")
+    said = refusal(
+        spark,
+        "MERGE INTO twice t USING (SELECT 1 id, 'x' s UNION ALL SELECT 1, 'y') s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET status = s.s",
+    )
+    assert "MERGE_CARDINALITY_VIOLATION" in said
+    assert rows(spark, "SELECT status FROM twice") == [("new",)]
+
+
+def test_update_and_delete(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "changed", "(1, 'new', 1, 'a')", "(2, 'new', 2, 'a')", "(3, 'new', 3, 'b')")
+    spark.sql("UPDATE changed SET status = 'paid', amount = amount * 2 WHERE id < 3")
+    assert changes(catalog, "shop.changed")[:2] == [("+U", 1, "paid"), ("+U", 2, "paid")]
+    spark.sql("DELETE FROM changed WHERE id IN (SELECT id FROM changed WHERE amount > 2.5)")
+    assert rows(spark, "SELECT id, status, amount FROM changed") == [(1, "paid", 2.0)]
+    assert changes(catalog, "shop.changed") == [("-D", 2, "paid"), ("-D", 3, "new")]
+    assert "part of the key" in refusal(spark, "UPDATE changed SET id = 7")
+    before = catalog.table("shop.changed").latest_snapshot
+    spark.sql("UPDATE changed SET status = 'x' WHERE id = 99")
+    assert rows(spark, "SELECT status FROM changed") == [("paid",)]
+    assert before is not None
+    spark.sql("DELETE FROM changed")
+    assert rows(spark, "SELECT count(*) FROM changed") == [(0,)]
+
+
+def test_many_changed_rows_pass_through_the_queue_of_the_writer(spark: SparkSession, catalog: Catalog) -> None:
+    spark.sql("CREATE TABLE many (id BIGINT, v STRING, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '2')")
+    spark.sql("INSERT INTO many SELECT id, repeat('x', 50) FROM range(20000)")
+    spark.sql("UPDATE many SET v = concat('new ', id) WHERE id % 2 = 0")
+    assert rows(spark, "SELECT count(*), sum(if(v = concat('new ', id), 1, 0)) FROM many") == [(20000, 10000)]
+    assert catalog.table("shop.many").count() == 20000
+
+
+def test_tables_without_a_key(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE log (id INT, status STRING, d DATE)")
+    spark.sql("INSERT INTO log VALUES (1, 'a', DATE '2026-01-31'), (2, null, DATE '2026-02-01'), (3, 'c', null)")
+    spark.sql("DELETE FROM log WHERE d = DATE '2026-01-31' AND id IN (1, 7)")
+    assert rows(spark, "SELECT id FROM log") == [(2,), (3,)]
+    spark.sql("DELETE FROM log WHERE status NOT IN ('a', 'b')")  # null is not deleted
+    assert rows(spark, "SELECT id FROM log") == [(2,)]
+    assert "INSERT OVERWRITE" in refusal(spark, "DELETE FROM log WHERE id IN (SELECT 1)")
+    assert "needs a table with a primary key" in refusal(spark, "UPDATE log SET id = 3")
+    assert "needs a table with a primary key" in refusal(
+        spark, "MERGE INTO log t USING log s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    )
+    spark.sql("DELETE FROM log")
+    assert rows(spark, "SELECT count(*) FROM log") == [(0,)]
+
+
+def test_engines_refuse_what_they_would_ignore(spark: SparkSession) -> None:
+    engine = "(id INT, v INT, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '1', 'merge-engine' = '{}'{})"
+    spark.sql("CREATE TABLE sums " + engine.format("aggregation", ", 'fields.v.aggregate-function' = 'sum'"))
+    spark.sql("CREATE TABLE wide " + engine.format("partial-update", ""))
+    spark.sql("INSERT INTO sums VALUES (1, 1)")
+    spark.sql("INSERT INTO wide VALUES (1, 1)")
+    assert "merge engine aggregation" in refusal(spark, "UPDATE sums SET v = 3")
+    assert "delet" in refusal(spark, "DELETE FROM wide WHERE id = 1").lower()
+    assert "cannot be set to null" in refusal(spark, "UPDATE wide SET v = null")
+    spark.sql("UPDATE wide SET v = 5")
+    assert rows(spark, "SELECT * FROM wide") == [(1, 5)]
+
+
+def test_a_commit_between_plan_and_write_is_a_conflict(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "raced", "(1, 'new', 1, 'a')")
+    table = catalog.table("shop.raced")
+
+    @udf("string")
+    def slow(value: str) -> str:
+        import pyarrow as pa
+
+        from penstock.table.catalog.catalog import Catalog
+
+        with Catalog(catalog.warehouse).table("shop.raced").writer() as writer:
+            writer.write(
+                pa.table({"id": pa.array([1], pa.int32()), "status": ["other job"], "amount": pa.nulls(1), "dt": ["a"]})
+            )
+            writer.commit()
+        return value
+
+    spark.udf.register("other_job", slow)
+    with pytest.raises(PySparkException, match=r"another|conflict|commit"):
+        spark.sql("UPDATE raced SET status = other_job('mine') WHERE id = 1").collect()
+    assert table.refresh().scan().to_arrow()["status"].to_pylist() == ["other job"]
+
+
+def test_time_travel_and_read_options(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "past", "(1, 'new', 1, 'a')")
+    catalog.table("shop.past").create_tag("monday")
+    spark.sql("UPDATE past SET status = 'paid'")
+    spark.sql("ALTER TABLE past ADD COLUMN extra INT")
+    assert rows(spark, "SELECT * FROM past VERSION AS OF 1") == [(1, "new", 1.0, "a")]
+    assert rows(spark, "SELECT status FROM past VERSION AS OF 'monday'") == [("new",)]
+    assert rows(spark, "SELECT status FROM past TIMESTAMP AS OF current_timestamp()") == [("paid",)]
+    assert "no snapshot as old as" in refusal(spark, "SELECT * FROM past TIMESTAMP AS OF '2020-01-01'")
+    assert "no tag 'tuesday'" in refusal(spark, "SELECT * FROM past VERSION AS OF 'tuesday'")
+    assert rows(spark, "SELECT status FROM past WITH (`scan.snapshot-id` = '1')") == [("new",)]
+    kinds = rows(spark, "SELECT * FROM past WITH (`incremental-between` = '1,2')")
+    assert kinds == [("+U", 1, "paid", 1.0, "a", None), ("-U", 1, "new", 1.0, "a", None)]
+    assert "did you mean scan.snapshot-id?" in refusal(spark, "SELECT * FROM past WITH (`scan.snapshotid` = '1')")
+    assert spark.read.option("scan.tag-name", "monday").table("lake.shop.past").columns == [
+        "id",
+        "status",
+        "amount",
+        "dt",
+    ]
+
+
+def test_system_tables_and_branches(spark: SparkSession) -> None:
+    fresh(spark, "parts", "(1, 'new', 1, 'a')")
+    spark.sql("CALL lake.sys.create_tag(table => 'shop.parts', tag => 't1', snapshot => 1)")
+    spark.sql("CALL lake.sys.create_branch('shop.parts', 'b1', 't1')")
+    spark.sql("INSERT INTO `parts$branch_b1` VALUES (9, 'b', 1, 'a')")
+    assert rows(spark, "SELECT id FROM `parts$branch_b1`") == [(1,), (9,)]
+    assert rows(spark, "SELECT id FROM parts") == [(1,)]
+    assert rows(spark, "SELECT snapshot_id FROM lake.shop.`parts$snapshots`") == [(1,)]
+    assert rows(spark, "SELECT snapshot_id FROM `parts$branch_b1$snapshots` WHERE snapshot_id > 1") == [(2,)]
+    assert rows(spark, "SELECT rowkind, id FROM `parts$audit_log`") == [("+I", 1)]
+    assert "no system table 'nothing'" in refusal(spark, "SELECT * FROM `parts$nothing`")
+    assert "does not support append" in refusal(spark, "INSERT INTO `parts$files` SELECT * FROM `parts$files`")
+
+
+def test_procedures(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "kept", "(1, 'new', 1, 'a')")
+    spark.sql("INSERT INTO kept VALUES (2, 'new', 1, 'a')")
+    assert rows(spark, "CALL lake.sys.rollback('shop.kept', '1')") == [("snapshot 1",)]
+    assert rows(spark, "SELECT id FROM kept") == [(1,)]
+    assert rows(spark, "CALL lake.sys.compact(table => 'lake.shop.kept')")[0][0].startswith("snapshot")
+    assert "did you mean compact?" in refusal(spark, "CALL lake.sys.compakt('shop.kept')")
+    assert "database.table" in refusal(spark, "CALL lake.sys.create_tag('kept', 't')")
+    assert "compact" in [row[3] for row in spark.sql("SHOW PROCEDURES IN lake.sys").collect()]
+
+
+def test_dataframes_write_to_names(spark: SparkSession) -> None:
+    fresh(spark, "framed")
+    frame = spark.createDataFrame(
+        [(1, "df", None, "a"), (2, "df", None, "b")], "id INT, status STRING, amount DECIMAL(10, 2), dt STRING"
+    )
+    frame.writeTo("lake.shop.framed").append()
+    source = spark.createDataFrame([(1, "merged"), (3, "inserted")], "sid INT, s STRING")
+    merge = source.mergeInto("lake.shop.framed", expr("id = sid"))
+    merge = merge.whenMatched().update({"status": col("s")})
+    merge.whenNotMatched().insert(
+        {"id": col("sid"), "status": col("s"), "dt": lit("a"), "amount": lit(None).cast("decimal(10, 2)")}
+    ).merge()
+    assert rows(spark, "SELECT id, status FROM framed") == [(1, "merged"), (2, "df"), (3, "inserted")]
+    frame.where("dt = 'a'").writeTo("lake.shop.framed").overwritePartitions()
+    assert rows(spark, "SELECT id, status FROM framed") == [(1, "df"), (2, "df")]
+    frame.selectExpr("id k", "status").writeTo("lake.shop.made").using("paimon").tableProperty(
+        "primary-key", "k"
+    ).create()
+    assert spark.table("lake.shop.made").count() == 2
+
+
+def test_a_frame_shows_the_newest_rows_each_time_it_runs(spark: SparkSession) -> None:
+    fresh(spark, "seen", "(1, 'new', 1, 'a')")
+    frame = spark.table("lake.shop.seen")
+    assert frame.count() == 1
+    spark.sql("INSERT INTO seen VALUES (2, 'new', 1, 'a')")
+    assert frame.count() == 2
+
+
+def streamed(frame: DataFrame, show: Callable[[], list[tuple[object, ...]]], **target: str) -> list[tuple[object, ...]]:
+    writer = frame.writeStream.trigger(availableNow=True)
+    if "table" in target:
+        query = writer.option("checkpointLocation", target["checkpoint"]).toTable(target["table"])
+    else:
+        query = writer.format("memory").queryName(target["name"]).start()
+    query.awaitTermination()
+    return show()
+
+
+def test_streams_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    fresh(spark, "flow", "(1, 'new', 1, 'a')")
+    spark.sql("UPDATE flow SET status = 'paid'")
+    plain = spark.readStream.table("lake.shop.flow").select("id", "status")
+    spark.sql("CREATE TABLE sink (id INT, status STRING, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '1')")
+    target = {"table": "lake.shop.sink", "checkpoint": str(tmp_path / "checkpoint")}
+    assert streamed(plain, lambda: rows(spark, "SELECT * FROM sink"), **target) == [(1, "paid")]
+    options = "`rowkind` = 'true', `scan.mode` = 'from-snapshot', `scan.snapshot-id` = '2'"
+    kinds = spark.sql(f"SELECT rowkind, id, status FROM STREAM lake.shop.flow WITH ({options})")
+    found = streamed(kinds, lambda: rows(spark, "SELECT * FROM kinds"), name="kinds")
+    assert found == [("+U", 1, "paid"), ("-U", 1, "new")]
+
+
+def test_plans_read_few_columns_and_broadcast_small_tables(spark: SparkSession) -> None:
+    fresh(spark, "planned", "(1, 'new', 1, 'a')")
+    [[plan]] = rows(spark, "EXPLAIN SELECT p.status FROM planned p JOIN planned q ON p.id = q.id WHERE p.dt = 'a'")
+    scans = [line for line in plan.splitlines() if "BatchScan" in line]
+    assert all("amount" not in line for line in scans)
+    assert len(scans) == 2
+    assert "BroadcastHashJoin" in plan
+    assert "Filter (dt" not in plan

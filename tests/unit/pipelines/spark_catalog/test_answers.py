@@ -1,0 +1,124 @@
+"""The answers to the catalog's questions, without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.pipelines.spark_catalog.answers import answer
+from penstock.pipelines.spark_source.table_place import CatalogTable
+from penstock.table.catalog.catalog import Catalog
+
+COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING"), ("d", "DATE")]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    made = Catalog(str(tmp_path / "warehouse"), {"local.sync": "false"})
+    made.create_database("shop")
+    return made
+
+
+def asked(catalog: Catalog, verb: str, **arguments: Any) -> Any:
+    options = {"warehouse": catalog.warehouse, "local.sync": "false"}
+    return json.loads(answer(json.dumps({"verb": verb, "options": options, **arguments})))
+
+
+def of(catalog: Catalog, verb: str, **arguments: Any) -> Any:
+    found = asked(catalog, verb, **arguments)
+    assert "error" not in found, found
+    return found["value"]
+
+
+def test_databases(catalog: Catalog) -> None:
+    of(catalog, "create_database", database="other", properties={"owner": "me"})
+    assert of(catalog, "databases") == ["other", "shop"]
+    assert of(catalog, "database", database="shop") == {}
+    assert of(catalog, "database", database="none") is None
+    of(catalog, "drop_database", database="other", cascade=False)
+    assert catalog.databases() == ["shop"]
+
+
+def test_a_description_has_what_a_plan_needs(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.t", COLUMNS, ["id"], options={"bucket": "1"}, comment="c")
+    with table.writer() as writer:
+        writer.write(pa.table({"id": pa.array([1, 2], pa.int32()), "v": ["a", "b"], "d": pa.nulls(2, pa.date32())}))
+        writer.commit()
+    found = of(catalog, "describe", database="shop", table="t", read={})
+    assert (found["kind"], found["keys"], found["partitions"], found["rows"]) == ("keyed", ["id"], [], 2)
+    assert found["properties"] == {"bucket": "1", "provider": "penstock", "comment": "c"}
+    assert (found["read"]["path"], found["read"]["planned-snapshot"]) == (table.path, "1")
+    named = CatalogTable.of(found["read"]["catalog-table"])
+    assert (named.name, named.store(None).paths.root) == ("shop.t", table.path)
+    names = [field["name"] for field in json.loads(found["schema"])["fields"]]
+    assert names == ["id", "v", "d"]
+    travelled = of(catalog, "describe", database="shop", table="t", read={"scan.version": "1"})
+    assert "planned-snapshot" not in travelled["read"]
+    changes = of(catalog, "describe", database="shop", table="t", read={"incremental-between": "0,1"})
+    assert json.loads(changes["schema"])["fields"][0]["name"] == "rowkind"
+
+
+def test_what_does_not_exist_is_null(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", COLUMNS)
+    assert of(catalog, "describe", database="shop", table="none", read={}) is None
+    assert of(catalog, "describe", database="none", table="t", read={}) is None
+    assert of(catalog, "describe", database="shop", table="t$branch_none", read={}) is None
+    assert of(catalog, "drop_table", database="shop", table="none") is False
+
+
+def test_system_tables_are_only_read(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", COLUMNS)
+    assert of(catalog, "describe", database="shop", table="t$snapshots", read={})["kind"] == "system"
+    assert "system table" in asked(catalog, "truncate", database="shop", table="t$snapshots")["error"]
+
+
+def test_an_error_is_its_message_and_its_hint(catalog: Catalog) -> None:
+    error = asked(catalog, "procedure", database="sys", table="compakt")["error"]
+    assert error == "there is no procedure 'compakt'\n  to repair: did you mean compact?"
+    assert "has no warehouse" in json.loads(answer(json.dumps({"verb": "databases", "options": {}})))["error"]
+
+
+def filtered(kind: str, column: str, value: object = None) -> dict[str, object]:
+    return {"kind": kind, "column": column, "value": value}
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        (filtered("EqualTo", "id", "1"), [2, 3]),
+        (filtered("EqualTo", "d", "2026-01-31"), [2, 3]),
+        (filtered("IsNull", "v"), [1, 2]),
+        ({"kind": "Not", "child": filtered("EqualNullSafe", "v", "a")}, [1]),
+        ({"kind": "Not", "child": filtered("EqualTo", "v", "a")}, [1, 3]),
+        ({"kind": "Not", "child": {"kind": "In", "column": "v", "values": ["a", "z"]}}, [1, 3]),
+        ({"kind": "Or", "left": filtered("EqualTo", "id", "1"), "right": filtered("GreaterThan", "id", "2")}, [2]),
+        ({"kind": "AlwaysTrue"}, []),
+    ],
+)
+def test_deletes_from_tables_without_a_key(catalog: Catalog, condition: dict[str, object], left: list[int]) -> None:
+    table = catalog.create_table("shop.t", COLUMNS)
+    dates = pa.array(["2026-01-31", "2026-02-01", None]).cast(pa.date32())
+    with table.writer() as writer:
+        writer.write(pa.table({"id": pa.array([1, 2, 3], pa.int32()), "v": ["a", "b", None], "d": dates}))
+        writer.commit()
+    assert of(catalog, "can_delete", database="shop", table="t", filters=[condition]) is True
+    of(catalog, "delete", database="shop", table="t", filters=[condition])
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == left
+
+
+@pytest.mark.parametrize("value", [None, filtered("StringContains", "v", "a"), filtered("EqualTo", "none", "1")])
+def test_conditions_that_cannot_be_evaluated(catalog: Catalog, value: dict[str, object] | None) -> None:
+    catalog.create_table("shop.t", COLUMNS)
+    condition = value or filtered("EqualTo", "id", None)
+    assert of(catalog, "can_delete", database="shop", table="t", filters=[condition]) is False
+    assert "INSERT OVERWRITE" in asked(catalog, "delete", database="shop", table="t", filters=[condition])["error"]
+
+
+def test_a_column_that_looks_like_an_old_value_is_refused(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", [("id", "INT NOT NULL"), ("_old_id", "INT")], ["id"])
+    error = asked(catalog, "check_row_changes", database="shop", table="t", command="MERGE")["error"]
+    assert "rename the column" in error

@@ -34,6 +34,10 @@ COMMANDS = {
     **PIPELINE_COMMANDS,
     "demo": ("penstock.pipelines.commands.demo", "run a small shop's changes through a pipeline, on this machine only"),
     "warm": ("penstock.pipelines.commands.warm", "halve the start time of Spark; run once per machine"),
+    "spark-jar": (
+        "penstock.pipelines.commands.spark_jar",
+        "write the jar of the Spark catalog, for spark-sql and servers",
+    ),
     **{name: (_SYNC, action.description) for name, action in built_in_actions().items()},
     **TABLE_COMMANDS,
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, expr, lit, udf
+from pyspark.sql.functions import col, expr, lit
 
 from penstock.table.catalog.catalog import Catalog
 from tests.golden.relations import difference
@@ -146,20 +146,20 @@ def test_a_commit_between_plan_and_write_is_a_conflict(spark: SparkSession, cata
     fresh(spark, "raced", "(1, 'new', 1, 'a')")
     table = catalog.table("shop.raced")
 
-    @udf("string")
-    def slow(value: str) -> str:
+    warehouse = catalog.warehouse
+
+    def commit_meanwhile(value):  # type: ignore[no-untyped-def]  # Spark would take hints for those of Arrow
         import pyarrow as pa
 
         from penstock.table.catalog.catalog import Catalog
 
-        with Catalog(catalog.warehouse).table("shop.raced").writer() as writer:
-            writer.write(
-                pa.table({"id": pa.array([1], pa.int32()), "status": ["other job"], "amount": pa.nulls(1), "dt": ["a"]})
-            )
+        row = {"id": pa.array([1], pa.int32()), "status": ["other job"], "amount": pa.nulls(1), "dt": ["a"]}
+        with Catalog(warehouse).table("shop.raced").writer() as writer:
+            writer.write(pa.table(row))
             writer.commit()
         return value
 
-    spark.udf.register("other_job", slow)
+    spark.udf.register("other_job", commit_meanwhile, "string")
     with pytest.raises(PySparkException, match=r"another|conflict|commit"):
         spark.sql("UPDATE raced SET status = other_job('mine') WHERE id = 1").collect()
     assert table.refresh().scan().to_arrow()["status"].to_pylist() == ["other job"]

@@ -53,9 +53,9 @@ def catalog_of(given: Given) -> Catalog:
 
 
 def warehouse_of(given: Given) -> Catalog:
-    """The same, of which something is there: a name that is not quite right is no empty warehouse."""
+    """Return the catalog; ConfigError if it does not exist, because a misspelt path must not look like an empty one."""
     catalog = catalog_of(given)
-    if not catalog.backend.exists():
+    if catalog.backend.is_missing():
         raise ConfigError(
             "the warehouse does not exist",
             path=catalog.warehouse,

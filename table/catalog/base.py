@@ -38,6 +38,10 @@ class CatalogBackend(ABC):
     def exists(self) -> bool:
         """Return whether there is anything in the catalog, so that a misspelt place can be told from an empty one."""
 
+    def is_missing(self) -> bool:
+        """Return whether there is no catalog at this place. A service that answers is one, even without databases."""
+        return False
+
     @abstractmethod
     def check(self) -> str:
         """Check that tables can be created, and return a sentence about what was found.

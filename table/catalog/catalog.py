@@ -63,7 +63,7 @@ class Catalog:
     def databases(self) -> list[str]:
         """Return the databases of the warehouse; an empty list, with a warning, when the folder does not exist yet."""
         found = self.backend.databases()
-        if not found and not self.backend.exists():
+        if not found and self.backend.is_missing():
             log.warning("event=warehouse_missing path=%s hint=%s", self.warehouse, "the first database makes it")
         return found
 

@@ -42,6 +42,9 @@ class FileCatalog(CatalogBackend):
     def exists(self) -> bool:
         return bool(self._storage.list(self._root))
 
+    def is_missing(self) -> bool:
+        return not self.exists()
+
     def check(self) -> str:
         """Create, refuse and delete a file in the warehouse, or in the folder where the first database creates it."""
         folder = Path(self._root)

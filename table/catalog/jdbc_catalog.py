@@ -60,6 +60,9 @@ class JdbcCatalog(FileCatalog):
     def exists(self) -> bool:
         return bool(self.databases())
 
+    def is_missing(self) -> bool:
+        return False  # the database with the names is there, and the first table creates the warehouse's folder
+
     def check(self) -> str:
         """Check the warehouse as a file system catalog does, and that the database has Paimon's tables."""
         warehouse = super().check()

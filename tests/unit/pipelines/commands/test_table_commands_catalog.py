@@ -130,3 +130,16 @@ def test_a_clone_without_a_target_is_made_in_the_same_catalog(
     assert main(["clone", *words, "--target-table", "cloned"]) == 0
     assert main(["copy-files", *words, "--target-table", "copied"]) == 0
     assert catalog.tables("shop") == ["cloned", "copied", "orders"]
+
+
+@pytest.mark.parametrize("words", [["tables"], ["compact-database"]], ids=" ".join)
+def test_an_empty_catalog_in_a_database_is_no_missing_warehouse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    conf = ["--catalog-conf", "metastore=jdbc", "--catalog-conf", f"uri=jdbc:sqlite:{tmp_path}/names.db"]
+    code = main([*words, "--warehouse", str(tmp_path / "warehouse"), *conf])
+    out = capsys.readouterr()
+    assert code == 0, out.err
+    assert "does not exist" not in out.err
+    assert main([*words, "--warehouse", str(tmp_path / "warehouse")]) == 2  # a folder that is not there is one
+    assert "the warehouse does not exist" in capsys.readouterr().err

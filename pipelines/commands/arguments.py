@@ -1,4 +1,4 @@
-"""Flags as Paimon's actions take them: hyphens and underscores alike, values repeated, unknown names refused.
+"""Parses flags as Paimon's actions do: hyphens and underscores alike, values repeated, unknown names refused.
 
 Each command has an example that its `--help` shows.
 """
@@ -47,7 +47,7 @@ def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description
 
 
 def parse_with_file(command: str, flags: Sequence[Flag], words: Sequence[str], description: str) -> tuple[str, Given]:
-    """The same with one FILE among the words."""
+    """Return the one FILE among the words, and the values of the flags."""
     parser = _parser(command, description)
     parser.add_argument("file", metavar="FILE", help="the pipeline, as YAML")
     given = _parsed(parser, flags, words)
@@ -57,7 +57,7 @@ def parse_with_file(command: str, flags: Sequence[Flag], words: Sequence[str], d
 def parse_with_word(
     command: str, flags: Sequence[Flag], words: Sequence[str], description: str, word: str, what: str
 ) -> tuple[str | None, Given]:
-    """The same with one word that is no flag, which may be left out."""
+    """Return the one word that is not a flag, None without it, and the values of the flags."""
     parser = _parser(command, description)
     parser.add_argument("word", metavar=word, nargs="?", help=what)
     given = _parsed(parser, flags, words)
@@ -68,7 +68,7 @@ def parse_with_word(
 def parse_with_words(
     command: str, flags: Sequence[Flag], words: Sequence[str], description: str, usage: str, what: str
 ) -> tuple[list[str], Given]:
-    """The same with any number of words that are no flags."""
+    """Return all words that are not flags, and the values of the flags."""
     parser = _parser(command, description, f"penstock {command} {usage} [--flag value ...]")
     parser.add_argument("words", metavar=usage, nargs="*", help=what)
     given = _parsed(parser, flags, words, intermixed=True)
@@ -114,7 +114,7 @@ def _normal(words: Sequence[str]) -> list[str]:
 
 
 def _switched(words: Sequence[str], switches: set[str]) -> list[str]:
-    """A switch takes the next word only where that says true or false: `--json FILE` names a file."""
+    """Return the words with `=true` added to switches, unless true or false follows: in `--json FILE` it does not."""
     followed = zip(words, [*words, ""][1:], strict=True)
     return [
         f"{word}=true" if word in switches and after.lower() not in {"true", "false"} else word

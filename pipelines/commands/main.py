@@ -1,4 +1,4 @@
-"""The command line: find the command, load it, tell errors as people read them."""
+"""The command line: finds the command, imports its module, and prints errors for people or as JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COMMANDS = {
     **{name: (_SYNC, action.description) for name, action in built_in_actions().items()},
     **TABLE_COMMANDS,
 }
-NOT_OURS = 12  # the disk, the network or a store said no
+NOT_OURS = 12  # the exit code for an error of the disk, the network or a store
 CLOSED = 141  # as a shell counts SIGPIPE
 _CAUSE = re.compile(r"^(?:: )?(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run([word for word in words if word != "--debug"])
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # who reads has seen enough: `penstock ... | head`
+    except BrokenPipeError:  # the reader closed the pipe: `penstock ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED
     except Exception as error:
@@ -137,7 +137,7 @@ def overview() -> str:
 
 
 def shown(error: PenstockError) -> str:
-    """The error, its facts one a line, the repair last."""
+    """Return the error with one line per fact, and the repair last."""
     from penstock.pipelines.commands.output import harmless
 
     facts = {name.replace("_", " "): harmless(str(value)) for name, value in error.facts.items()}
@@ -149,7 +149,7 @@ def shown(error: PenstockError) -> str:
 
 
 def unexpected(error: Exception) -> PenstockError:
-    """An error of no class of ours: what it says in one line, and below Spark's words what a task or planner said."""
+    """Return an error of an unknown class as ours: its text in one line, with the cause that Spark's text contains."""
     text = str(error)
     first = next((line.strip() for line in text.splitlines() if line.strip()), "no message")
     named = isinstance(error, OSError) and error.filename is not None

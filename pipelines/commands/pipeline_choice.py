@@ -28,7 +28,7 @@ WHERE = (
 
 @dataclass(frozen=True, slots=True)
 class NamedPipeline:
-    """A pipeline that a command line names; `spec` is there where a file was named."""
+    """A pipeline that a command line names. `spec` is set if it names a file or an action."""
 
     name: str
     checkpoint: str
@@ -38,7 +38,7 @@ class NamedPipeline:
     file: str | None = None
 
     def command(self, verb: str, *words: str) -> str:
-        """The command line that asks `verb` of the same pipeline, to be copied."""
+        """Return the command line that runs the command `verb` for the same pipeline."""
         if self.file is not None:
             return shlex.join(["penstock", verb, self.file, *words])
         if verb == "run":  # which takes a file alone
@@ -95,7 +95,7 @@ def action_of(words: Sequence[str]) -> SyncAction | None:
 
 
 def spec_of_flags(command: str, words: Sequence[str], flags: Sequence[Flag], does: str) -> tuple[PipelineSpec, Given]:
-    """The pipeline that an action's flags describe, among `flags` of the command itself."""
+    """Return the pipeline that an action's flags describe. `flags` are those of the command itself."""
     from penstock.pipelines.config.load import parsed
 
     values, given = values_of_flags(command, words, flags, does)
@@ -105,7 +105,7 @@ def spec_of_flags(command: str, words: Sequence[str], flags: Sequence[Flag], doe
 def values_of_flags(
     command: str, words: Sequence[str], flags: Sequence[Flag], does: str
 ) -> tuple[dict[str, Any], Given]:
-    """The same by the keys of a file."""
+    """Return the same pipeline under the keys of a pipeline file."""
     from penstock.pipelines.config.sync_pipeline import action_values
 
     action = action_of(words)
@@ -118,7 +118,7 @@ def values_of_flags(
 
 
 def file_of(values: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """The text of a pipeline's file, and the environment variables that stand in it for secrets."""
+    """Return the text of a pipeline file, and the environment variables that it refers to for secrets."""
     import yaml
 
     variables: list[str] = []
@@ -129,7 +129,7 @@ def file_of(values: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def _filled(value: Any) -> Any:
-    """Without what says nothing."""
+    """Return the value without empty entries, and with other objects as text."""
     match value:
         case dict():
             found = {str(name): _filled(one) for name, one in value.items()}

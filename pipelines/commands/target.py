@@ -1,4 +1,4 @@
-"""Which table a command is about: the flags all table commands share, and the table they name."""
+"""The table of a command: the flags that all table commands share, and the catalog or table they name."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def warehouse_of(given: Given) -> Catalog:
 
 
 def table_of(given: Given) -> Table:
-    """`--table orders`; `orders$branch_b` names a branch of it."""
+    """Return the table that `--table` names. `orders$branch_b` is a branch."""
     from penstock.table.handle import Table
 
     name = f"{needed(given, 'database')}.{needed(given, 'table')}"
@@ -101,7 +101,7 @@ def number(given: Given, flag: str) -> int | None:
 
 
 def moment(given: Given, flag: str) -> datetime | None:
-    """`2026-01-31 12:00:00` in this machine's zone, or with an offset of its own; or epoch milliseconds."""
+    """Return a time: `2026-01-31 12:00:00` in this machine's zone or with an offset, or epoch milliseconds."""
     found = text(given, flag)
     if found is None:
         return None
@@ -116,7 +116,7 @@ def _zoned(written: str) -> datetime:
 
 
 def millis(given: Given, flag: str) -> int | None:
-    """A span of time: `7 d`, `30 min`; Java's ISO form (`P7D`, `PT30M`) is not taken."""
+    """Return a span of time such as `7 d` or `30 min` in milliseconds. Java's ISO form (`P7D`) is not accepted."""
     from penstock.table.options.kinds import parse_duration
 
     found = text(given, flag)
@@ -124,10 +124,10 @@ def millis(given: Given, flag: str) -> int | None:
 
 
 def chosen(given: Given, names: Iterable[str], including: str, excluding: str | None = None) -> list[str]:
-    """The names that one flag's regular expression (.*) takes whole and the other's does not."""
+    """Return the names that match the expression of one flag (default: all) in full, and not that of the other."""
     wanted = _expression(given, including) or re.compile(".*")
-    spared = _expression(given, excluding) if excluding else None
-    return [name for name in names if wanted.fullmatch(name) and not (spared and spared.fullmatch(name))]
+    excluded = _expression(given, excluding) if excluding else None
+    return [name for name in names if wanted.fullmatch(name) and not (excluded and excluded.fullmatch(name))]
 
 
 def _expression(given: Given, flag: str) -> re.Pattern[str] | None:
@@ -139,7 +139,7 @@ def _expression(given: Given, flag: str) -> re.Pattern[str] | None:
 
 
 def partitions(given: Given) -> list[dict[str, object]]:
-    """Each `--partition k=v,k2=v2` as a mapping; several in one flag are parted by `;`."""
+    """Return each `--partition k=v,k2=v2` as a mapping. A `;` separates several in one flag."""
     specs = [one for written in given.get("partition", ()) for one in written.split(";") if one.strip()]
     return [_partition(spec, [part for part in spec.split(",") if part.strip()]) for spec in specs]
 

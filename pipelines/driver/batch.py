@@ -51,18 +51,21 @@ class Batch:
         self._evolve_and_reread()
         self._note_keyless(BatchReport(self.result.reports))
         self._forget_left_out(self.result)
+        # After all failures are known: letters of a table that was parked late are in the files already.
         self._rewrite_dead_letters()
         report = BatchReport(self.result.reports, self.result.stats)
         if report.span is None:  # offsets moved without a range to read
             if self.run.filled is not None:
                 self.run.filled.took(self.number, {}, {})
             return None
+        # Before the first commit, so that a batch with too many bad records adds no row to any table.
         self._judge(report)
         identity = self._identity(report.span, report.newest)
         with report.stats.stage("commit"):
             uncompacted = self._commit(identity, report)
         if self.late is None:  # else later batches have reported newer comments
             self._evolution.comment(report.commented, self.policy.parked | self.run.targets.left_out)
+        # After the commit: a compaction that fails or loses a conflict must not cost the rows of the batch.
         with report.stats.stage("compact"):
             self._compact(identity, uncompacted)
         report.stats.parked = self.policy.reasons
@@ -191,6 +194,7 @@ class Batch:
         Tables that another job wrote to in the meantime are read and written again on top of that job's commits.
         """
         run, stats = self.run, self.result.stats
+        # Before the commit: after a crash between the two, nothing else would record that parked tables lack the batch.
         if run.parking.tables:
             run.parking.note(identity)
         if self.late is not None:
@@ -214,6 +218,7 @@ class Batch:
             for table, error in (done.failed | (done.foreign if attempt > MOST_FOREIGN else {})).items():
                 if not self.policy.parks(table, error):
                     raise error
+                # The table was parked by this batch, after the batch was noted for those parked before.
                 run.parking.note(identity)
             if not done.foreign or attempt > MOST_FOREIGN:
                 break

@@ -101,6 +101,7 @@ class BatchDriver:
         if done is None:
             return
         identity, report = done
+        # After the commits: what the source forgets below this position must be in all tables, or noted as missed.
         self.reader.source.mirror(identity.end)
         if self.on_batch is not None:
             self.on_batch(identity, report)

@@ -25,6 +25,7 @@ from penstock.table.meta.store import TableStore
 
 log = logging.getLogger(__name__)
 
+# A commit waits for the store most of the time, so more threads than cores are useful.
 THREADS = 8
 
 
@@ -89,6 +90,7 @@ class Commits:
                     done.retries[table] += committed.retries
                     done.lost += [table] if committed.lost_compaction is not None else []
             except (ForeignWriter, HistoryExpired) as error:
+                # The files continue a state that the table no longer has. The driver reads and writes the batch again.
                 discard(self.warehouse.store(table), messages[table])
                 done.foreign[table] = error
             except PenstockError as error:
@@ -113,6 +115,7 @@ class Commits:
                 identity.number,
                 watermark=watermark,
                 properties=identity.properties_of(store.name),
+                # A table is listed without messages if its options or the pipeline ask for a snapshot of every batch.
                 force_empty=not messages,
             ),
         )

@@ -154,6 +154,7 @@ def land(warehouse: CatalogSettings, user: str, made: Mapping[str, Sequence[Comm
         done = committer.commit(messages, _next(store, committer.user))
         if done.lost_compaction is not None:
             log.warning("event=compaction_lost table=%s reason=%s", table, done.lost_compaction.message)
+            # Only the result is dropped: all rows are still in the files that it would have replaced.
             discard(store, messages)
             lost.add(table)
         else:
@@ -206,6 +207,7 @@ def compact_owed(
     """Do the compaction that a committed batch leaves to be done right away. `messages` are those of the batch."""
     due = due_in_full(warehouse, table, schema, identity.number, messages, whole=whole)
     if owes_compaction(warehouse, table, schema, whole=whole, compacts_in_background=compacts_in_background):
+        # A bucket that is compacted in full must not be compacted a second time in the same commit.
         places = {(bucket.partition, bucket.bucket) for bucket in due}
         lagging = due_buckets(warehouse, table)
         due += [bucket for bucket in lagging if (bucket.partition, bucket.bucket) not in places]

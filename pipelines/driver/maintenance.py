@@ -107,4 +107,5 @@ class Maintenance:
         if due:
             land(self.warehouse, self.user(), self.compact(due))
         else:
+            # Not after a compaction: it made a snapshot, and at that one more compaction may be due.
             self._seen[table] = latest

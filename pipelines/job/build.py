@@ -142,6 +142,7 @@ def ready(spec: PipelineSpec) -> Job:
 
     The source was checked, and target tables of the tables that it describes exist.
     """
+    # An earlier run of this process may have cached a table that was dropped and created again since.
     forget_tables()
     made = job(spec)
     mapping, filled = shape(spec, made.warehouse), filled_tables(spec, made.warehouse)

@@ -44,6 +44,7 @@ class SparkTasks:
 
         `schemas` are the target tables that the batch may write.
         """
+        # Without such tables this step would only add a shuffle: it passes their rows on unchanged.
         if moves_keys(reader.warehouse, schemas):
             batch = _shuffled(reader, batch).mapInArrow(
                 place_task(reader.warehouse, reader.writers, reader.mark), blobs.COLUMNS
@@ -64,6 +65,7 @@ class SparkTasks:
                     for place in batch.column(0).to_pylist():
                         yield from reader.read(inputs[place])
 
+        # One row per input: its number is the place of the input in the closure.
         rows = self.session.range(0, len(inputs), 1, len(inputs)).mapInArrow(read, blobs.COLUMNS)
         schemas = {table: version.schema for task in inputs for table, version in task.versions.items()}
         return self.run(reader, number, rows, schemas)
@@ -71,6 +73,7 @@ class SparkTasks:
 
 def _shuffled(reader: BatchReader, batch: DataFrame) -> DataFrame:
     """Distribute rows to their writers, with the rows of a bucket together and in source order."""
+    # By id, not by a hash of the number, which would give some tasks several writers and others none.
     return batch.repartitionById(reader.writers, "writer").sortWithinPartitions(
         "table", "partition", "bucket", "range", "position"
     )
@@ -97,6 +100,7 @@ class BatchSink:
         self._named.set()
 
     def __call__(self, batch: DataFrame, number: int) -> None:
+        # Spark may call this before `start` has returned the query, whose id is part of the commit user.
         self._named.wait()
         driver = self.driver
         self.number, self.began = number, time.monotonic()

@@ -131,6 +131,7 @@ class Job:
         targets.load({*self.tables.existing, *on_bad.letters})
         parking = self.parking()
         reread = self.recovery
+        # A table that is emptied and read again needs none of the batches that it missed.
         released = parking.tables if reread.reread_all else parking.tables.keys() & set(reread.reread)
         if released:
             parking.release(*released)
@@ -149,6 +150,7 @@ class Job:
             resumes=resumes,
             compacts_in_background=self.background.compacts,
         )
+        # Later batches create tables as they appear. It costs them a second reading, which this spares the first batch.
         if self.first_look is not None and resumes is None and self._own_checkpoint.is_new:
             self.first_look.make_tables(reader, targets, stopped)
         commits = Commits(self.warehouse, self.delivery.accept_replay, follows, self.errors.isolates)

@@ -72,6 +72,7 @@ class JobRun:
                 if self._run_once() or self._stopped:
                     return None
             except PenstockError as error:
+                # Workers also fail to connect while the JVM is ending, and then no retry in this process can help.
                 ended = self._jvm_ended(error) if isinstance(error, WorkerLate) else None
                 if ended is not None:
                     return self._over(ended, error)
@@ -134,6 +135,7 @@ class JobRun:
             self._retry_parked(sink)
             query = self._started(sink)
             try:
+                # Spark stores the id in the checkpoint at the first start, so later starts have the same commit user.
                 sink.name(str(query.id))
                 with self._maintenance(sink.driver) as maintenance:
                     ended = self._wait(query, sink)
@@ -159,7 +161,9 @@ class JobRun:
         job = self.job
         by_spark = compacted_by_spark(self.session, job.warehouse, driver.reader.mark, job.background.compaction_tasks)
         compact = by_spark if job.background.compacts else None
+        # Set without background compaction too: some tables must be compacted right after a commit.
         driver.compact = by_spark
+        # Tables without rows in this run are maintained too: their snapshots expire and their partitions become old.
         before = Lineage.of(job.warehouse, driver.targets.schemas, job.name, LOOKED_AT).newest
         return Maintenance(
             job.warehouse,
@@ -172,6 +176,7 @@ class JobRun:
     def _wait(self, query: StreamingQuery, sink: BatchSink) -> bool:
         asked = None
         long_batch = LongBatch(lambda: running_tasks(self.session.sparkContext))
+        # Polled, because `stop` and `pause` only set flags: a signal handler may not wait for a lock of Spark.
         while not query.awaitTermination(POLL_SECONDS):
             if self._stopped or self._paused:
                 asked = time.monotonic() if asked is None else asked

@@ -178,6 +178,7 @@ class FilledTables:
         Called again, it changes nothing.
         """
         before = (dict(self.sources), dict(self.left), dict(self.marks))
+        # A batch that was planned before this run does not include the sources that were added for this run.
         if number > self.planned:
             seen = {source: table for table, found in sources.items() for source in found}
             self.sources |= self.expected | seen

@@ -35,6 +35,7 @@ FILE = "tables.json"
 _KEYED = (
     "the source table has a primary key now; its earlier rows are not in the table until the producer sends them again"
 )
+# Threads only wait for the store, so their number does not depend on the cores.
 THREADS = 8
 
 
@@ -147,6 +148,7 @@ class Targets:
         self._save()
 
     def _save(self) -> None:
+        # Renamed into place: the planner is another process, and must never read half a list.
         half = self.folder / f".{FILE}"
         half.write_text(json.dumps([self.schemas, sorted(self.left_out)]))
         half.replace(self.folder / FILE)

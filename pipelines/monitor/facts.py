@@ -18,7 +18,7 @@ from penstock.row_kinds import KIND_TEXTS
 
 @dataclass(frozen=True, slots=True)
 class SchemaChanged:
-    """`kinds` are the names of the changes, as policies name them."""
+    """A new schema of a table. `kinds` are the names of its changes, as policies name them."""
 
     table: str
     schema: int
@@ -28,7 +28,7 @@ class SchemaChanged:
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """`seconds` runs from the moment the batch's end was found to the last of its commits."""
+    """A committed batch. `seconds` is the time from the moment its end was found to its last commit."""
 
     pipeline: str
     number: int
@@ -97,7 +97,7 @@ class Look:
 
 
 class Observer(Protocol):
-    """Hears of a run. Called by one thread at a time; what it raises is logged, and the run goes on."""
+    """An observer of a run. It is called by one thread at a time; its errors are logged, and the run continues."""
 
     def batch(self, facts: BatchFacts) -> None: ...
 
@@ -117,7 +117,7 @@ class TableCopy:
 
     @property
     def share(self) -> float:
-        """Below 1 until the table is done: estimates of servers are easily a tenth off."""
+        """The copied share, below 1 until the table is done: estimates of servers are easily off by a tenth."""
         return min(0.99, self.rows / self.expected) if self.expected else 0.0
 
 
@@ -137,7 +137,7 @@ class SnapshotProgress:
 
     @property
     def share(self) -> float:
-        """The share of all tables of this copy, those that are done too: it does not fall when one of them is."""
+        """The share of all tables of this copy. It includes finished ones, so that it never falls."""
         return min(0.99, self.rows / (self.expected or 1))
 
     @property
@@ -169,7 +169,7 @@ class SnapshotProgress:
 
 @dataclass(slots=True)
 class Copying:
-    """`expected`: rows by table of the warehouse, as the server estimates; `sources`: source tables to those."""
+    """The rows copied so far. `expected` are estimates by target table, `sources` maps source tables to those."""
 
     expected: Mapping[str, int] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -51,18 +51,18 @@ class _Above(logging.StreamHandler):  # type: ignore[type-arg]
             self.progress.redraw()
 
 
-# What py4j logs with a traceback, and the error that is raised tells in a sentence: a call to a JVM that is gone, and
-# every error of a batch, on its way through Spark.
-_TOLD_OTHERWISE = ("Exception while sending", "There was an exception while executing the Python Proxy")
+# py4j logs these with a traceback: calls to a JVM that has ended, and each error of a batch on its way through Spark.
+# The errors that are raised afterwards say the same in a sentence.
+_RAISED_TOO = ("Exception while sending", "There was an exception while executing the Python Proxy")
 
 
 def _is_of_others(record: logging.LogRecord) -> bool:
-    """Our own lines have a handler of their own."""
-    return record.name.partition(".")[0] != "penstock" and not str(record.msg).startswith(_TOLD_OTHERWISE)
+    """Return whether a library logged the record: our own lines have a separate handler."""
+    return record.name.partition(".")[0] != "penstock" and not str(record.msg).startswith(_RAISED_TOO)
 
 
 def log_to_stderr(level: str = "info", form: str = "logfmt") -> None:
-    """All log lines of this process in one form, ours from `level` on and those of libraries from WARNING on."""
+    """Write all log lines of this process in one form: ours from `level` on, those of libraries from WARNING on."""
     own = logging.getLogger("penstock")
     own.setLevel(level.upper())
     own.handlers[:] = [_handler(form, "%(asctime)s %(levelname)s %(message)s")]
@@ -89,15 +89,15 @@ _LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRI
 _NOISE = ("WARNING: Using incubator modules",)
 
 spark = logging.getLogger("spark")
-# What our own code logs in a process of Spark's, which has no settings of ours.
+# For lines that our own code logs in a process of Spark, where logging is not configured.
 workers = logging.getLogger("penstock.worker")
 
 
 @contextmanager
 def stray_output_logged() -> Iterator[int]:
-    """A file for the stderr of processes that are started in between; what they write to it, now and later, is logged.
+    """Yield a file for the stderr of processes that are started in this context. Their output is logged, also later.
 
-    This process keeps its own: what it says when it dies must not hang on a thread of its own.
+    This process keeps its own stderr, because its last words must not depend on the thread that logs.
     """
     out, into = os.pipe()
     threading.Thread(target=_log_lines, args=(out,), name="penstock-stray-output", daemon=True).start()
@@ -115,7 +115,7 @@ def _log_lines(out: int) -> None:
 
 
 def log_line(text: str, level: int = logging.WARNING) -> int:
-    """Log a line of another process; gives its level, which holds for lines without one, as those of a stack."""
+    """Log a line of another process. Return its level, for lines without one that follow, such as a stack trace."""
     if not text.strip() or text.startswith(_NOISE):
         return level
     if text.startswith("event="):
@@ -133,7 +133,7 @@ _CLEAR = "\r\033[2K"
 
 
 class LiveProgress:
-    """An observer. Log lines that come between erase it first: see `clear`."""
+    """An observer that draws the line. Log lines in between erase it first, by `clear`."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class LiveProgress:
         )
 
     def looked(self, look: Look) -> None:
-        """Draw the line again: after the last batch of an idle source nothing else would."""
+        """Draw the line again, because an idle source has no batch that would."""
         self._lag = look.lag
         if self._facts is not None:
             newest = max(self._facts.newest.values(), default=None)
@@ -181,7 +181,7 @@ class LiveProgress:
             self._line = ""
 
     def clear(self) -> None:
-        """Take the line away, for something else to be written."""
+        """Erase the line, so that something else can be written."""
         if self._line:
             self._stream.write(_CLEAR)
 

@@ -1,6 +1,6 @@
-"""The driver's side of status and signals: a thread beside the query that obeys, looks at the source and writes down.
+"""The driver's side of status and signals: a thread beside the query obeys signals, queries the lag and writes status.
 
-Nothing of the pipeline's correctness hangs on it: what it cannot do is logged, and the batches go on.
+The pipeline's correctness does not depend on it: its failures are logged, and the batches continue.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LagSource(Protocol):
 
 @dataclass(slots=True)
 class RunMonitor:
-    """Entered when the run begins, left when it ends; `on_batch` is given to the run."""
+    """The monitor of one run, as a context around it. The run calls `on_batch` after each batch."""
 
     name: str
     folder: CheckpointFolder
@@ -88,7 +88,7 @@ class RunMonitor:
             "passed_over": {},
             "lag_unit": self.lag_unit,
         }
-        self._quietly(lambda: self.folder.clear_signal(STOP))  # one that no driver was there to obey
+        self._quietly(lambda: self.folder.clear_signal(STOP))  # sent while no driver was running
         if self._paused():
             self.running.pause()
             self._facts["state"] = "pausing"
@@ -136,6 +136,7 @@ class RunMonitor:
             sum(facts.bad.values()),
         )
         self._log_copying(self.copying.now)
+        # Outside of the lock: an observer may wait for the network, and `facts` must answer meanwhile.
         for observer in self.observers:
             self._quietly(lambda observer=observer: observer.batch(facts))
 
@@ -263,7 +264,7 @@ class RunMonitor:
 
 
 def kinds_of_change(old: TableSchema, new: TableSchema) -> list[str]:
-    """By the names of policies: columns are the same by their ids."""
+    """Return the changes by the names that policies have for them. Columns are compared by id."""
     before, after = ({one.id: one for one in schema.fields} for schema in (old, new))
     both = [(before[number], after[number]) for number in before.keys() & after.keys()]
     return [

@@ -1,5 +1,8 @@
-"""The driver's own small server: `/` the status page, `/status.json` what it shows, `/metrics` for Prometheus, and
-`/health`, which answers 503 where the pipeline stands still though it should not."""
+"""The driver's own small server.
+
+`/` is the status page, `/status.json` its content, and `/metrics` is for Prometheus. `/health` answers 503 if the
+pipeline makes no progress although it should.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ log = logging.getLogger(__name__)
 
 PAGE = Path(__file__).with_name("page.html")
 MOST_CONNECTIONS = 64
-IDLE_SECONDS = 10.0  # that a connection may say nothing
+IDLE_SECONDS = 10.0  # after which a silent connection is closed
 _HOST = re.compile(r":\d*$")
-# The page loads nothing from anywhere, and nobody may frame it.
+# The page loads nothing from other sites, and no other page may show it in a frame.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
     " frame-ancestors 'none'"
@@ -31,8 +34,10 @@ _POLICY = (
 
 
 class StatusServer:
-    """Bound when made: a taken port fails before the first batch. `status`, `metrics` and `trouble` are asked at each
-    request."""
+    """The server. Its port is bound at once, so that a port in use fails before the first batch.
+
+    `status`, `metrics` and `trouble` are called for each request.
+    """
 
     def __init__(
         self,
@@ -70,8 +75,10 @@ class StatusServer:
 
 
 def _names(host: str) -> frozenset[str] | None:
-    """The names by which a browser may ask for a server that is bound to this machine alone. A page of another site can
-    lead its own name to 127.0.0.1 and read what is here. None where the address is open to others anyway."""
+    """Return the host names that requests may have, or None if the address is open to other machines anyway.
+
+    Any other site can let its own name resolve to 127.0.0.1, and its page in a browser could then read the status.
+    """
     local = host in {"", "localhost", "::1"} or host.startswith("127.")
     return frozenset({"localhost", "127.0.0.1", "::1", host.lower()}) if local else None
 
@@ -81,13 +88,13 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 32
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """One thread a connection, and only so many: a reader more is sent away."""
+        """Handle each connection in a thread. Connections beyond the limit are closed at once."""
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
-        except RuntimeError:  # no thread to be had
+        except RuntimeError:  # the thread could not be started
             self._room.release()
             raise
 
@@ -103,12 +110,12 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
-        """Without the look-up of the machine's name that http.server makes: it may take long, and nobody asks."""
+        """Bind without looking up the machine's name, as http.server does: it may take long, and is not needed."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """One line; a reader that went away in the middle is no news."""
+        """Log the error in one line, unless the reader closed the connection."""
         error = sys.exc_info()[1]
         if not isinstance(error, ConnectionError):
             log.warning("event=request_failed reason=%s: %s", type(error).__name__, error)
@@ -154,7 +161,7 @@ def _handler(
         do_HEAD = do_GET  # noqa: N815 -- http.server's name
 
         def log_message(self, format: str, *args: object) -> None:
-            """Requests are no news."""
+            """Do not log requests."""
 
     return Handler
 

@@ -1,4 +1,4 @@
-"""Events as JSON to a webhook, from a thread of its own: a slow receiver never holds a batch up."""
+"""Sends events as JSON to a webhook. A separate thread does it, so that a slow receiver never delays a batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LAST = None
 
 
 def post(url: str, event: dict[str, Any]) -> None:
-    """`url` may be a reference; OSError where nobody takes it."""
+    """Send an event. `url` may be a reference; raise OSError if the receiver cannot be reached or refuses it."""
     body = json.dumps(event).encode()
     target = resolve(url).strip()
     if not target.startswith(("http://", "https://")):
@@ -43,7 +43,7 @@ def post(url: str, event: dict[str, Any]) -> None:
 
 @dataclass(slots=True)
 class WebhookObserver:
-    """An observer. Slack and others show the member `text`; the rest is for programs."""
+    """An observer that sends events. Slack and others show the member `text`; programs read the rest."""
 
     pipeline: str
     webhook: str
@@ -70,7 +70,7 @@ class WebhookObserver:
             self._event("dead-letter", "", f"{bad} bad records: {reasons}", count=bad, batch=facts.number)
 
     def looked(self, look: Look) -> None:
-        """Lag is the age of the newest change of a table while the source has more."""
+        """Send an event for each table whose newest change is too old while the source has more."""
         if look.caught_up:
             return
         for event in self.events:
@@ -88,6 +88,7 @@ class WebhookObserver:
             self._event("failed", "", f"it failed: {error.message}", error=type(error).__name__, hint=error.hint)
         if self._thread is not None:
             self._put(_LAST)
+            # One event may be under way while the last one waits.
             self._thread.join(2 * TIMEOUT_SECONDS)
 
     def _event(self, event: str, about: str, text: str, **more: Any) -> None:

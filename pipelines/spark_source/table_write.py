@@ -82,6 +82,7 @@ class TableWrite:
                 paths = [part.path for part in parts if part.path is not None]
                 self._write_staged(store, writer, (batch for path in paths for batch in staged_rows(store, path)))
                 writer.commit(identifier)
+        # After the commit: if the driver dies before this line, the staged rows remain, and no reader sees them.
         clear_staged(store, job)
 
     def _write_staged(self, store: TableStore, writer: TableWriter, batches: Iterable[pa.RecordBatch]) -> None:

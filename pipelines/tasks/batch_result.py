@@ -61,6 +61,7 @@ class BatchResult:
                     result.stats.add(stats)
                 case CommitMessage() as message:
                     result.messages.setdefault(table, []).append(message)
+        # Tasks end in any order, but schemas and comments of the source are applied in its order.
         result.reports.sort(key=lambda report: report.range.number)
         return result
 

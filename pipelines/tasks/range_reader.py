@@ -50,6 +50,7 @@ class RangeReader:
                     yield from timed(self._blobs.packed(self._fail), seconds, "route")
             yield from timed(self._blobs.packed(self._fail), seconds, "route")
         except PenstockError as error:
+            # Raised, such an error lets Spark try the task again, perhaps on another machine.
             if error.retryable:
                 raise
             yield self._blobs.report(error)
@@ -82,6 +83,7 @@ class RangeReader:
         if table is None or table in self._task.left_out:
             self._report.filtered += len(change)
             return
+        # A replay skips the rows of other tables, unless it writes the dead letters of all tables again.
         if not (self._context.reads(table) or self._context.keeps_letters):
             return
         source = change.schema.database or "", change.schema.table or ""
@@ -118,6 +120,7 @@ class RangeReader:
         if not self._context.errors.isolates or not is_of_its_table(error):
             raise error
         self._report.table(table).error = error
+        # Blobs that were sent already become files, which the driver discards.
         self._blobs.forget(table)
 
     def _fit(

@@ -51,6 +51,7 @@ class BatchReader:
         That instant is the value of now(), whenever the batch is read.
         """
         if self.resumes is not None and start == self.resumes.start:
+            # The first batch repeats the last one in the tables: those that have it skip it, the others get it now.
             return self.resumes.end
         end = self.source.latest_offsets(start, limit, until)
         return start if end == start else end | {NOW: self.warehouse.now_millis()}

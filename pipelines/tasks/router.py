@@ -37,6 +37,7 @@ class Router:
     def __init__(self, warehouse: CatalogSettings, table: str, version: TableVersion, writers: int) -> None:
         self.layout = warehouse.layout(table, version.schema)
         self.version = version
+        # Without it, the single buckets of all small tables would be written by the same task.
         self._salt = zlib.crc32(table.encode())
         self._writers = writers
         self._known: Assigner | None = None

@@ -40,6 +40,7 @@ SCHEMA = pa.schema(
 NO_TABLE = ""  # a row that carries a report instead of rows
 KINDS = pa.int8()
 
+# Large blobs are dangerous for the JVM: one of 600 MB ended a JVM of 2 GB.
 BLOB_BYTES = 8 << 20
 LARGEST_ROW = 256 << 20
 WINDOW_BYTES = 32 << 20

@@ -98,6 +98,7 @@ class TableTaskWriter:
 
     def accepts(self, partition: bytes, bucket: int) -> bool:
         """Return whether rows of this bucket can join the open buckets."""
+        # With dynamic buckets all buckets of a partition stay open, since a blob of new keys may fill several.
         same = partition == self._partition
         return not self._buckets or (same and (self._assigner is not None or bucket in self._buckets))
 

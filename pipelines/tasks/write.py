@@ -56,7 +56,9 @@ class TaskWriter:
         """Yield the result of each table's blobs, and the statistics last."""
         waited = no_seconds()
         yield from timed(self._results(timed(iter(batches), waited, "waited")), self._stats.seconds, "write")
+        # The time in which Spark fetches and sorts the shuffle is not spent writing.
         self._stats.seconds["write"] -= waited["waited"]
+        # Linux reports KiB.
         self._stats.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
         yield NO_TABLE, self._stats
 
@@ -69,6 +71,7 @@ class TaskWriter:
         tables, partitions, buckets, writers, schemas, snapshots, blobs = (
             batch.column(name) for name in ("table", "partition", "bucket", "writer", "schema_id", "snapshot", "blob")
         )
+        # Each of these rows is a blob with up to 8 MiB of table rows, so a loop over them costs little.
         for row in range(batch.num_rows):
             table = tables[row].as_py()
             if table == NO_TABLE:
@@ -113,5 +116,6 @@ class TaskWriter:
         if error.retryable:
             raise error
         self._failed.add(table)
+        # The buffers of the failed table still occupy the old budget, and nothing will release them.
         self._table, self._budget = None, WriteBudget()
         return error

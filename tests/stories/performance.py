@@ -165,9 +165,10 @@ class Performance:
             case "fast_forward":
                 first = self._sound(step["name"]).snapshots.earliest_id()
                 assert first is not None
+                shared = self._shared_tags(step["name"])
                 self._actor("main", number).perform(step, number, self._is_done)
                 self._replay_is_known_until = 0
-                self.lines[None].fast_forwarded(self.lines[step["name"]], first)
+                self.lines[None].fast_forwarded(self.lines[step["name"]], first, shared)
             case _:
                 actor = self._actor("main", number)
                 actor.perform(bare(step), number, self._is_done)
@@ -177,6 +178,13 @@ class Performance:
                 if step["op"] == "write" and "branch" not in step:
                     self._last_write = (step, number)
                     self._replay_is_known_until = self.disk.clock() + WEEK if actor.refused is None else 0
+
+    def _shared_tags(self, branch: str) -> list[str]:
+        """Return the tags of main that keep a snapshot which the branch has, too."""
+        theirs = self._sound(branch)
+        known = {theirs.snapshots.get(number).base_manifest_list for number in theirs.snapshots.ids()}
+        known |= {tag.snapshot.base_manifest_list for tag in tag_files(theirs).all()}
+        return [tag.name for tag in tag_files(self._sound(None)).all() if tag.snapshot.base_manifest_list in known]
 
     def _play_again(self) -> None:
         """Repeat the last commit. It must not commit again as long as its first snapshot exists."""

@@ -121,9 +121,17 @@ class Line:
             line.tagged_rows[tag] = self.tagged_rows[tag]
         return line
 
-    def fast_forwarded(self, branch: Line, first: int) -> None:
-        """Replace everything from the branch's first snapshot on by the branch."""
+    def fast_forwarded(self, branch: Line, first: int, shared: Sequence[str]) -> None:
+        """Replace everything from the branch's first snapshot on by the branch.
+
+        Main keeps the tags `shared`: those of snapshots that are the branch's, too.
+        """
+        kept = {name: (self.tags[name], self.tagged[name], self.tagged_rows.get(name)) for name in shared}
         self.cut_after(first - 1)
+        for name, (number, model, rows) in kept.items():
+            self.tags[name], self.tagged[name] = number, model
+            if rows is not None:
+                self.tagged_rows[name] = rows
         for mine, theirs in (
             (self.models, branch.models),
             (self.visible, branch.visible),

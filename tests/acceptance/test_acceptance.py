@@ -1,0 +1,72 @@
+"""The acceptance suite, answered by Penstock and by pypaimon, and by a reader that returns wrong rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.table.catalog.path_tables import open_table
+from tests.acceptance.__main__ import check, read_with_penstock
+from tests.acceptance.suite import Read, answer, reads_in, unpack, verdicts
+from tests.golden.relations import difference
+from tests.interop.pypaimon.client import Pypaimon, PypaimonRefused
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+# pypaimon refuses these tables, or returns other rows than Java Paimon does.
+REFUSED = {
+    "dv_bitmap64", "dv_partial_update", "layout_manifest_orc", "merge_agg_ignore_retract", "merge_agg_remove",
+    "merge_partial_ignore_delete", "merge_partial_remove", "merge_seqgroup", "merge_seqgroup_default_agg",
+    "merge_seqgroup_delete", "merge_seqgroup_multi_lookup", "merge_seqgroup_remove", "types_append_avro",
+    "types_append_orc", "types_append_parquet", "types_pk_avro", "types_pk_orc", "types_pk_parquet",
+}  # fmt: skip
+OTHER_ROWS = {"codecs_orc", "dv_orc", "evolve_pk_orc", "merge_agg_lookup_levels"}
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("acceptance")
+    assert unpack(folder) > 1000
+    return folder
+
+
+def test_penstock_gives_every_answer(suite: Path) -> None:
+    read_with_penstock(suite)
+    wrong = [(read.case, read.name, verdict) for read, verdict in verdicts(suite) if verdict != "right"]
+    assert wrong == []
+    assert check(suite) == 0
+
+
+def test_pypaimon_gives_the_newest_rows_of_the_tables_that_it_can_read(suite: Path, pypaimon: Pypaimon) -> None:
+    refused, other = set(), set()
+    for read in (read for read in reads_in(suite) if read.name == "latest"):
+        try:
+            rows = pypaimon.read(suite / read.case / "table")
+        except PypaimonRefused:
+            refused.add(read.case)
+            continue
+        if difference(read.rows, rows) is not None:
+            other.add(read.case)
+    assert (refused, other) == (REFUSED, OTHER_ROWS)
+
+
+def test_wrong_and_missing_answers_are_found(suite: Path, tmp_path: Path) -> None:
+    reads = [read for read in reads_in(suite) if read.name == "latest" and len(read.rows) > 1][:2]
+    folder = tmp_path / "copy"
+    for read in reads:
+        (folder / read.case).mkdir(parents=True)
+        (folder / read.case / "reads.json").write_bytes((suite / read.case / "reads.json").read_bytes())
+    rows = rows_of(suite, reads[0])
+    answer(folder, reads[0], rows.slice(1))
+    found = {(read.case, read.name): verdict for read, verdict in verdicts(folder)}
+    assert "rows are missing" in found[reads[0].case, "latest"]
+    assert found[reads[1].case, "latest"] == "missing"
+    answer(folder, reads[0], rows)
+    assert next(verdict for read, verdict in verdicts(folder) if read.name == "latest") == "right"
+    assert check(folder) == 1
+
+
+def rows_of(suite: Path, read: Read) -> pa.Table:
+    return open_table(str(suite / read.case / "table")).scan().to_arrow()

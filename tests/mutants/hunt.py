@@ -53,7 +53,7 @@ def hunt(mutant: Mutant, limits: Limits) -> Finding:
 
 
 def _by_stories(mutant: Mutant, tree: Path, limits: Limits) -> tuple[str | None, int, str]:
-    words = ["-m", "tests.stories", str(limits.first), str(limits.seeds), "--stop", "--with", mutant.stories]
+    words = ["-m", "tests.stories", str(limits.first), str(limits.seeds), "--stop", "--with", mutant.stories or ""]
     code, output = _run(tree, words, limits.seconds)
     found = _SEED.search(output)
     if found is None:

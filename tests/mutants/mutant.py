@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,9 +19,10 @@ class WrongMutant(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A planted fault. Without `tests`, a random story must notice it.
+    """A planted fault. One of `tests` must notice it, or without them a random story.
 
-    Only stories that contain all words of `stories` are played, because the others cannot.
+    Only stories that contain all words of `stories` are played, because the others cannot notice it. With both, the
+    tests are the quick way, and `--stories` the long one.
     """
 
     name: str
@@ -29,7 +30,11 @@ class Mutant:
     old: str
     new: str
     tests: tuple[str, ...] = ()
-    stories: str = ""
+    stories: str | None = None
+
+    def for_stories(self) -> Mutant:
+        """Return the mutant without its tests, if stories can notice it."""
+        return self if self.stories is None else replace(self, tests=())
 
     def place(self, sources: Mapping[Path, str]) -> Path:
         """Return the file that contains the old text; WrongMutant unless it occurs exactly once in the tree."""

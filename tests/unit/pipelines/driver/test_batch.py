@@ -10,6 +10,8 @@ import pytest
 
 import penstock
 from penstock.errors import DecodeError, PenstockError
+from penstock.ingest.decoded_source import DecodedSource
+from penstock.ingest.source import Offsets
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES
 from penstock.pipelines.tasks.reports import BatchReport
@@ -41,6 +43,20 @@ def test_changes_of_several_tables_are_applied_in_order_to_new_tables(shop: Shop
     assert snapshots[0].commit_user.startswith("shop-")
     view = penstock.Catalog(str(shop.folder / "warehouse")).at()
     assert (view.pipeline, view.batch, view.snapshots) == ("shop", 0, {"ods.orders": 1, "ods.users": 1})
+
+
+def test_a_source_learns_its_position_after_the_tables_have_the_batch(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def mirror(_source: DecodedSource, _offsets: Offsets) -> None:
+        seen.append((shop.snapshots("orders"), shop.snapshots("users")))
+
+    monkeypatch.setattr(DecodedSource, "mirror", mirror)
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 9}))
+    run(shop.spec())
+    assert seen == [(1, 1)]
 
 
 def test_a_new_column_in_a_batch_replays_only_its_table(shop: Shop) -> None:

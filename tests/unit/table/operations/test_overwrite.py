@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.meta.entries import HASH_INDEX
 from penstock.table.meta.live import index_entries
+from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 
 Row = tuple[object, ...]
@@ -43,6 +45,30 @@ def test_one_writer_overwrites_partitions_in_turn(tmp_path: Path, options: dict[
             writer.write(rows(table, (number, number, number)))
             writer.commit(number)
     assert content(table) == [(1, 1, 1), (2, 2, 2), (3, 0, 0)]
+
+
+@pytest.mark.parametrize("option", [("changelog-producer", "lookup"), ("deletion-vectors.enabled", "true")])
+def test_an_overwrite_keeps_its_rows_if_its_compaction_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: tuple[str, str]
+) -> None:
+    table = new_table(
+        tmp_path, PARTITIONED, keys=("p", "id"), partitions=("p",), options=dict([("bucket", "1"), option])
+    )
+    write(table, (1, 0, 0), (1, 1, 0))
+    compact, faster = Committer._compact, []
+
+    def late(self: Committer, *given: object, **named: object) -> object:
+        monkeypatch.setattr(Committer, "_compact", compact)
+        faster.extend(table.compact(full=True))
+        return compact(self, *given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Committer, "_compact", late)
+    with table.overwrite() as writer:
+        writer.write(rows(table, (1, 7, 7)))
+        writer.commit(5)
+    assert len(faster) == 1
+    assert content(table) == [(1, 7, 7)]
+    check_invariants(table)
 
 
 def hashes_known(table: Table) -> int:

@@ -25,8 +25,8 @@ from penstock.table.values.types import type_json
 log = logging.getLogger(__name__)
 
 LEFT_OUT_HINT = (
-    "its rows are in no table. Exclude it (--excluding-tables, tables-exclude), or name it by --table-mapping and its"
-    " columns by a projection: MySQL's rows are then copied at the next start"
+    "its rows are in no table. Exclude it (--excluding-tables, in a file  selection: {excluding-tables: NAME}), or"
+    " name it by --table-mapping and its columns by a projection: MySQL's rows are then copied at the next start"
 )
 _LEFT_OUT = "event=table_left_out table=%s source=%s reason=%s hint=%s"
 # An option that says how rows of one key are ordered stays as it is, though a table could change it.
@@ -138,7 +138,7 @@ def _cure(target: str, schemas: Sequence[SourceSchema], shape: PipelineMapping, 
     try:
         check_usable(bare.planned(target, _with_common_key(schemas), warehouse.now_millis()))
     except ConfigError:
-        return "leave the table out with --excluding-tables, in a file  tables-exclude"
+        return "leave the table out with --excluding-tables, in a file  selection: {excluding-tables: NAME}"
     return "put the table option right: --table-conf, in a file  sink: {table-options: ...}"
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from penstock.errors import SourceError
+from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
 from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.handle import Table
 from tests.here import run
@@ -204,6 +207,15 @@ def test_a_left_out_table_without_key_is_counted_and_the_others_continue(shop: S
     assert [report.passed_over["rows.left.out"] for report in reports] == [2, 1]
     assert [list(report.stats.left_out) for report in reports] == [["ods.log"]] * 2
     assert "ods.log" not in shop.warehouse.tables("ods")
+
+
+def test_the_hint_of_a_left_out_table_names_a_key_of_the_file(shop: Shop) -> None:
+    written = re.search(r"in a file  (.*?\})", LEFT_OUT_HINT)
+    assert written is not None
+    section = yaml.safe_load(written[1].replace("NAME", "log"))
+    shop.put("1.json", insert("log", {"id": 1}), insert("orders", {"id": 1}))
+    run(shop.spec(**section))
+    assert shop.warehouse.tables("ods") == ["ods.orders"]
 
 
 def test_one_table_receives_the_selected_source_tables(shop: Shop) -> None:

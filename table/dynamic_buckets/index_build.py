@@ -166,6 +166,7 @@ class IndexAdvance:
         for snapshot in missed:
             if snapshot.commit_kind is CommitKind.OVERWRITE:
                 rewritten |= touched(delta_entries(self.store, snapshot))
+        # Their keys may be gone, so they are read again from the newest snapshot, below.
         index.forget(rewritten)
         keys = TableKeys(self.store, self.layout, index.number)
         for snapshot in missed:

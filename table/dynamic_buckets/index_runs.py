@@ -208,6 +208,7 @@ class Shards:
         together = joined(self._held)
         self._held, self._rows, self._spilled = [], 0, True
         shards = (together.high >> np.uint64(64 - _SHARD_BITS)).astype(np.uint8)
+        # Stable, and files are appended to, so that the rows of a key stay in order of arrival.
         order = np.argsort(shards, kind="stable")
         rows = _records(together[order])
         ends = np.cumsum(np.bincount(shards, minlength=1 << _SHARD_BITS))

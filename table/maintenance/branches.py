@@ -121,6 +121,7 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
 
 def _replace(main: TableStore, branch: TableStore, shared: int, undone: RollbackResult) -> None:
     ids = branch.snapshots.ids()
+    # Without the hint readers list the folder, and find what is left of it.
     main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
     # Deleted before the branch's snapshots are copied: afterwards a second call could not distinguish them from shared
     # ones.

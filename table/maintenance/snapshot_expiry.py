@@ -80,8 +80,10 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
         if store.snapshots.exists(candidates[0].id):
             raise
         return ExpiryResult(ids[0], ids[0])  # another round runs at the same time and was faster
+    # The hint first: from here on readers and other rounds begin at `end`.
     store.snapshots.folder.write_earliest(end.id)
     for snapshot in candidates:
+        # Before the snapshot is deleted, so that a streaming reader finds one or the other.
         if retention.decoupled and has_changelog(store, snapshot):
             store.snapshots.create_changelog(snapshot)
         store.storage.delete(store.snapshots.folder.path(snapshot.id))

@@ -145,6 +145,7 @@ def write_records(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]
     if format_:
         return write_columns(schema, records, format_, codec)
     out = io.BytesIO()
+    # Other writers choose the marker at random; here the content decides, so that tables can be reproduced.
     sync = hashlib.blake2b(seed.encode(), digest_size=16).digest()
     fastavro.writer(out, schema, records, codec=codec, sync_marker=sync)
     return out.getvalue()

@@ -118,6 +118,7 @@ class TableWriter:
         else:
             parts = self._routed(batch)
         for part in parts:
+            # A batch whose rows all go to one bucket is not copied.
             whole = len(part.rows) == batch.num_rows
             rows = batch if whole else rows_at(batch, part.rows)
             self._bucket((part.partition, part.bucket)).write(rows, kinds if whole else kinds[part.rows])
@@ -211,6 +212,7 @@ class TableWriter:
             )
             return self._complete(done, identifier)
         except OSError as failure:
+            # The files may be in a snapshot: they stay until another attempt has found out.
             self._uncertain = True
             raise store_error(failure, "the store failed during a commit", table=self.store.name) from failure
 

@@ -87,6 +87,7 @@ def add_column(schema: TableSchema, path: Path, type_: DataType, comment: str | 
             f"the new column {'.'.join(path)!r} cannot be NOT NULL: rows that are already written have no value",
             hint="add it as nullable",
         )
+    # Ids are never used twice, so that rows of a dropped column cannot appear in a new one.
     own = schema.highest_field_id + 1
     type_, highest = number_members(type_, own)
     column = Field(own, path[-1], type_, comment)
@@ -156,6 +157,7 @@ def retype_column(schema: TableSchema, path: Path, wanted: DataType, keep_nullab
     def retype(old: DataType) -> DataType:
         new = with_nullability(wanted, old.nullable) if keep_nullability else wanted
         _check_nullability(schema, path, old, new.nullable)
+        # Members keep the ids by which they are found in files.
         if _without_ids(old) == _without_ids(with_nullability(new, old.nullable)):
             return with_nullability(old, new.nullable)
         if not can_cast(old, new, explicit):

@@ -65,6 +65,7 @@ def no_folder(column: pa.Array, field: Field, longest: int) -> tuple[Rows, str] 
     if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)) or not len(column):
         return None
     room = longest - len(f"{escaped(field.name)}=".encode())
+    # Checks of whole columns first: values are examined singly only if one of these finds something.
     long = (pc.max(pc.binary_length(column)).as_py() or 0) * _MOST_GROWTH > room
     if not long and not _has_zero(column) and _is_utf8(column):
         return None

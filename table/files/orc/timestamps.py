@@ -131,6 +131,7 @@ def _without_seconds(spliced: SplicedFile, tail: OrcTail, stripe: int) -> Messag
     streams = []
     for part in tail.parts(stripe):
         length = part.length
+        # Indexes contain positions in the old streams.
         if part.kind in INDEX_STREAMS:
             continue
         if part.kind == Stream.DATA and part.column in tail.timestamps:
@@ -144,6 +145,7 @@ def _without_seconds(spliced: SplicedFile, tail: OrcTail, stripe: int) -> Messag
     data_length = spliced.size - start
     footer = Message([one for one in old.fields if one[0] != 3])
     footer.put_messages(1, streams)
+    # The writer's zone: in GMT Arrow returns the numbers unchanged, and WriterClock applies the true zone.
     footer.fields.append((3, 2, b"GMT"))
     data = tail.framed(footer.encode())
     spliced.add_bytes(data)

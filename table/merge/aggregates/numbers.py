@@ -33,6 +33,7 @@ def decimal_sum(inputs: Inputs, values: pa.Array) -> pa.Array:
     limit = 10**values.type.precision if values.type.precision > 18 else 1 << 63
     result = _sums(words, inputs)
     present = inputs.any_of(counted)
+    # Near the limit the sum is repeated row by row: the result depends on the row at which it overflows.
     for key in np.flatnonzero(_may_overflow(words, inputs, limit)):
         rows = range(int(inputs.work.starts[key]), int(inputs.work.ends[key]))
         sum_ = _sum_one(words, [row for row in rows if counted[row]], inputs.retracts, limit)
@@ -61,6 +62,7 @@ def _sums(words: Words, inputs: Inputs) -> Words:
 
 
 def _may_overflow(words: Words, inputs: Inputs, limit: int) -> Flags:
+    # In floating point, with a margin for rounding: a key too many only costs time.
     sizes = np.abs(words[:, 1].view(np.int64).astype(np.float64) * 2.0**64 + words[:, 0].astype(np.float64))
     return np.asarray(np.add.reduceat(sizes, inputs.work.starts) >= 0.999 * limit)
 
@@ -121,6 +123,7 @@ def total(inputs: Inputs) -> pa.Array:
     signed = np.where(inputs.retracts, -numbers, numbers)
     starts = inputs.work.starts
     if pa.types.is_integer(values.type):
+        # Wraps around on overflow, as Java's integers do.
         sums = np.add.reduceat(np.where(counted, signed, 0), starts, dtype=numbers.dtype)
     else:
         sums = _float_sums(signed, counted, _key_of_row(inputs), len(starts))

@@ -124,7 +124,7 @@ def main() -> None:
     print(f"{'format':24}{'images':14}{'bytes':>6}{'us/event':>10}{'events/CPU-s':>14}{'x scan':>8}")
     for title, (name, write) in CASES.items():
         changes = [(row(n, 0) if n % 5 < 2 else None, row(n, 1)) for n in range(events)]
-        values = [json.dumps(write(*one), ensure_ascii=False, separators=(",", ":")).encode() for one in changes]
+        values = [json.dumps(write(*change), ensure_ascii=False, separators=(",", ":")).encode() for change in changes]
         messages = Messages(values, np.arange(events))
         floor = seconds(lambda values=values: [scan(value) for value in values])
         for images in ("key-changes", "all"):

@@ -201,8 +201,8 @@ def committed(work: Work, group: str) -> Callable[[], bool]:
     met: list[float] = []
 
     def look() -> bool:
-        asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
-        reached = [place.offset for place in asked[group].result().topic_partitions]
+        request = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
+        reached = [place.offset for place in request[group].result().topic_partitions]
         if reached == ends:
             met.append(time.monotonic())
         return bool(met) and time.monotonic() - met[0] > SETTLED_SECONDS
@@ -246,30 +246,30 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    asked = arguments()
-    options = [f"bucket={asked.bucket}", f"changelog-producer={asked.changelog}", "file.compression=zstd"]
-    options += ["write-only=true"] * asked.write_only
+    parsed = arguments()
+    options = [f"bucket={parsed.bucket}", f"changelog-producer={parsed.changelog}", "file.compression=zstd"]
+    options += ["write-only=true"] * parsed.write_only
     with tempfile.TemporaryDirectory() as scratch:
-        home = asked.keep or Path(scratch)
+        home = parsed.keep or Path(scratch)
         home.mkdir(parents=True, exist_ok=True)
-        messages = home / f"messages-{asked.events}"
-        paths = write(messages, asked.events)
+        messages = home / f"messages-{parsed.events}"
+        paths = write(messages, parsed.events)
         with launch.running("kafka", Path(scratch) / "broker") as port:
-            own = [*asked.flag, *([f"--max-batch-rows={asked.batch}"] if asked.batch else [])]
-            shards = asked.tables // len(TABLES)
-            work = Work(f"127.0.0.1:{port}", messages, asked.events, options, own, asked.partitions, shards)
+            own = [*parsed.flag, *([f"--max-batch-rows={parsed.batch}"] if parsed.batch else [])]
+            shards = parsed.tables // len(TABLES)
+            work = Work(f"127.0.0.1:{port}", messages, parsed.events, options, own, parsed.partitions, shards)
             make_topic(work)
-            print(f"{asked.events:,} events, {' '.join(options)}", flush=True)
-            if asked.trigger:
+            print(f"{parsed.events:,} events, {' '.join(options)}", flush=True)
+            if parsed.trigger:
                 target = Path(tempfile.mkdtemp(prefix="live", dir=home))
-                cost = run_live(work, target, paths, asked.trigger, asked.over)
+                cost = run_live(work, target, paths, parsed.trigger, parsed.over)
                 print(report("ours", work, target, cost), flush=True)
                 return
             load(work, paths)
-            for name in [asked.only] if asked.only else list(RUNS):
+            for name in [parsed.only] if parsed.only else list(RUNS):
                 target = Path(tempfile.mkdtemp(prefix=name, dir=home))
                 print(report(name, work, target, RUNS[name](work, target)), flush=True)
-                if asked.again and name == "ours":
+                if parsed.again and name == "ours":
                     run_again(work, target, paths)
 
 

@@ -45,8 +45,8 @@ def main(rows: int, changes: int) -> None:
         fill(cursor, rows)
         words = ["--warehouse", f"{folder}/warehouse", "--database", "ods", "--table", "orders", "--until-caught-up"]
         conf = ("hostname=127.0.0.1", f"port={port}", "username=cdc", "password=cdc", "jdbc.properties.useSSL=false")
-        for one in (*conf, "database-name=shop", "table-name=orders"):
-            words += ["--mysql-conf", one]
+        for item in (*conf, "database-name=shop", "table-name=orders"):
+            words += ["--mysql-conf", item]
         words += ["--table-conf", "bucket=4", "--table-conf", "write-only=true"]
         spec = spec_of_action("mysql-sync-table", words)
         measured("snapshot", rows, lambda: run(spec, tasks=2))

@@ -49,7 +49,7 @@ class Work:
         ]
         conf += ["database-name=shop", "table-name=orders", "server-time-zone=UTC", *self.begins]
         flags = ["--warehouse", str(warehouse), "--database", "ods", "--table", "orders"]
-        flags += [word for one in conf for word in ("--mysql_conf", one)]
+        flags += [word for item in conf for word in ("--mysql_conf", item)]
         options = ("bucket=4", "write-only=true", "file.compression=zstd")
         return flags + [word for option in options for word in ("--table_conf", option)]
 
@@ -132,14 +132,14 @@ def main() -> None:
     parser.add_argument("--server", choices=["mariadb", "mysql"], default="mariadb")
     parser.add_argument("--only", choices=list(RUNS))
     parser.add_argument("--keep", type=Path, help="a folder for tables and logs")
-    asked = parser.parse_args()
-    runs = [asked.only] if asked.only else ["ours"] if asked.server == "mysql" else list(RUNS)
-    with tempfile.TemporaryDirectory() as scratch, launch.running(asked.server, Path(scratch) / "server") as port:
-        for work in works(port, asked.rows, asked.changes):
+    arguments = parser.parse_args()
+    runs = [arguments.only] if arguments.only else ["ours"] if arguments.server == "mysql" else list(RUNS)
+    with tempfile.TemporaryDirectory() as scratch, launch.running(arguments.server, Path(scratch) / "server") as port:
+        for work in works(port, arguments.rows, arguments.changes):
             made = work()
             for name in runs:
-                home = Path(tempfile.mkdtemp(prefix=name, dir=asked.keep or scratch))
-                print(report(name, made, home, RUNS[name](made, home, asked.tasks)), flush=True)
+                home = Path(tempfile.mkdtemp(prefix=name, dir=arguments.keep or scratch))
+                print(report(name, made, home, RUNS[name](made, home, arguments.tasks)), flush=True)
 
 
 if __name__ == "__main__":

@@ -31,10 +31,10 @@ def main(rows: int) -> None:
         cursor.execute(f"CREATE TABLE shop.orders ({COLUMNS})")
         cursor.execute("SET sql_log_bin = 0")
         fill(cursor, rows // 4)
-        told(folder, port, rows // 4, 1)
+        measure(folder, port, rows // 4, 1)
         grow(cursor, rows // 4, 4)
         for tasks in (1, 2):
-            told(folder, port, rows // 4 * 4, tasks)
+            measure(folder, port, rows // 4 * 4, tasks)
 
 
 def grow(cursor: Cursor, rows: int, times: int) -> None:
@@ -45,7 +45,7 @@ def grow(cursor: Cursor, rows: int, times: int) -> None:
         cursor.execute(f"INSERT INTO shop.orders SELECT id + {turn * rows}, {names} FROM shop.orders WHERE id < {rows}")
 
 
-def told(folder: str, port: int, rows: int, tasks: int) -> None:
+def measure(folder: str, port: int, rows: int, tasks: int) -> None:
     home = Path(tempfile.mkdtemp(dir=folder))
     server = int((Path(folder) / "server/pid").read_text())
     before = cpu_of(server)
@@ -68,8 +68,8 @@ def cpu_of(pid: int) -> float:
 def pipeline(home: Path, port: int) -> PipelineSpec:
     words = ["--warehouse", f"{home}/warehouse", "--database", "ods", "--table", "orders"]
     conf = ("hostname=127.0.0.1", f"port={port}", "username=cdc", "password=cdc", "jdbc.properties.useSSL=false")
-    for one in (*conf, "database-name=shop", "table-name=orders"):
-        words += ["--mysql-conf", one]
+    for item in (*conf, "database-name=shop", "table-name=orders"):
+        words += ["--mysql-conf", item]
     words += ["--max-batch-rows", "100000000", "--table-conf", "bucket=4", "--table-conf", "write-only=true"]
     return spec_of_action("mysql-sync-table", words)
 

@@ -49,7 +49,7 @@ def cost_of(
         process = subprocess.Popen(
             command, stdout=output, stderr=output, start_new_session=True, env=os.environ | dict(environment or {})
         )
-    asked, next_look = False, 0.0
+    requested, next_look = False, 0.0
     try:
         while process.poll() is None:
             if time.monotonic() > next_look:
@@ -57,8 +57,8 @@ def cost_of(
                 peak, worker = max(peak, memory_of(process.pid)), max(worker, largest_worker(process.pid))
             spent |= used(process.pid)
             look(process.pid)
-            if until is not None and not asked and until():
-                asked, wall = True, time.monotonic() - started
+            if until is not None and not requested and until():
+                requested, wall = True, time.monotonic() - started
                 os.killpg(process.pid, signal.SIGTERM)
             time.sleep(TICK)
     finally:
@@ -66,9 +66,9 @@ def cost_of(
             os.killpg(process.pid, signal.SIGKILL)
     ended = time.monotonic() - started
     spent |= reaped(process.pid)
-    if process.returncode and not asked:
+    if process.returncode and not requested:
         raise CommandFailed(log.read_text(errors="replace")[-4000:])
-    return Cost(sum(spent.values()), wall if asked else ended, peak, worker)
+    return Cost(sum(spent.values()), wall if requested else ended, peak, worker)
 
 
 def adopt_orphans() -> None:

@@ -61,7 +61,7 @@ def decoded(driver: BatchDriver, inputs: list[TaskInput]) -> int:
         {name: warehouse.layout(name, schema).schema for name, schema in schemas.items()}
     )
     source = driver.reader.source
-    return sum(chunk.messages for task in inputs for one in task.ranges for chunk in source.chunks(one, options))
+    return sum(chunk.messages for task in inputs for range_ in task.ranges for chunk in source.chunks(range_, options))
 
 
 def blobs(driver: BatchDriver, inputs: list[TaskInput]) -> pa.Table:

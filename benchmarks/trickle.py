@@ -115,7 +115,7 @@ def ages(trickle: Trickle, seen: list[tuple[float, dict[int, int]]], since: floa
         for partition, end in ends.items():
             times = trickle.acknowledged[partition]
             new = [times[offset] for offset in range(reached[partition], end) if offset in times]
-            found += [moment - came for came in new if came >= since]
+            found += [moment - arrived for arrived in new if arrived >= since]
             reached[partition] = max(reached[partition], end)
     return found
 
@@ -201,11 +201,11 @@ def main(given: argparse.Namespace) -> None:
         for turn in range(given.turns):
             for compaction, all_turns in ran.items():
                 topic = f"trickle-{turn}-{compaction}"
-                one = run(port, topic, given.rate, given.seconds, compaction)
-                print(f"turn {turn + 1}, {compaction}: {len(one.batches)} batches", flush=True)
-                all_turns.add(one)
+                result = run(port, topic, given.rate, given.seconds, compaction)
+                print(f"turn {turn + 1}, {compaction}: {len(result.batches)} batches", flush=True)
+                all_turns.add(result)
     print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    p95 = {compaction: report(given, compaction, one) for compaction, one in ran.items()}
+    p95 = {compaction: report(given, compaction, result) for compaction, result in ran.items()}
     beside = p95.pop("write-only", None)
     if beside is not None:
         for compaction, seconds in p95.items():

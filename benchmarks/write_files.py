@@ -104,9 +104,9 @@ def measure(folder: str, label: str, table: pa.Table, options: dict[str, str]) -
     speeds = f"write {size / writing / 1e6:5.2f}  read {size / reading / 1e6:5.2f}"
     print(f"{label:15} {speeds}  {sum(file.size for file in files) / size:5.1f} MB/M rows")
     if label == "parquet":
-        one = files[:1]
-        ours = cpu(lambda: read(folder, schema, one), 7)
-        bare = cpu(lambda: bare_read(f"{folder}/{one[0].name}"), 7)
+        first = files[:1]
+        ours = cpu(lambda: read(folder, schema, first), 7)
+        bare = cpu(lambda: bare_read(f"{folder}/{first[0].name}"), 7)
         print(f"{'':15} reading costs {ours / bare - 1:+.1%} over iter_batches")
 
 

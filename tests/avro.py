@@ -68,8 +68,8 @@ def converted(schema: Mapping[str, Any], known: set[str] | None = None, place: s
         else:
             known.add(own)
             fields = [
-                {"name": one["field"], "type": converted(one, known, f"{place}_{one['field']}")}
-                for one in schema["fields"]
+                {"name": item["field"], "type": converted(item, known, f"{place}_{item['field']}")}
+                for item in schema["fields"]
             ]
             made = {"type": "record", "name": own, "fields": fields}
     elif kind == "array":
@@ -93,7 +93,7 @@ def value_of(schema: Mapping[str, Any], value: Any) -> Any:
         return None
     match schema["type"]:
         case "struct":
-            return {one["field"]: value_of(one, value.get(one["field"])) for one in schema["fields"]}
+            return {entry["field"]: value_of(entry, value.get(entry["field"])) for entry in schema["fields"]}
         case "array":
             return [value_of(schema["items"], item) for item in value]
         case "bytes":
@@ -104,7 +104,7 @@ def value_of(schema: Mapping[str, Any], value: Any) -> Any:
 def without_logical(schema: Any) -> Any:
     """What values are written with: a decimal is given as its bytes."""
     if isinstance(schema, list):
-        return [without_logical(one) for one in schema]
+        return [without_logical(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {key: without_logical(value) for key, value in schema.items() if key != "logicalType"}

@@ -55,7 +55,7 @@ class Night:
         if not self._log.exists():
             return {}
         found = [json.loads(line) for line in self._log.read_text(encoding="utf-8").splitlines()]
-        return {f"{one['part']} {one['name']}": one for one in found}
+        return {f"{item['part']} {item['name']}": item for item in found}
 
     def run(self, pieces: list[Piece], *, jobs: int) -> None:
         left = [piece for piece in pieces if f"{piece.part} {piece.name}" not in self.done()]
@@ -76,13 +76,13 @@ class Night:
     def summarize(self) -> Result:
         """Write the sums of all that was done to `summary.json`, and return them."""
         parts: dict[str, Result] = {}
-        for one in self.done().values():
-            part = parts.setdefault(one["part"], {"pieces": 0, "seconds": 0, "failed": 0, "failures": []})
+        for item in self.done().values():
+            part = parts.setdefault(item["part"], {"pieces": 0, "seconds": 0, "failed": 0, "failures": []})
             part["pieces"] += 1
-            for name, value in one.items():
+            for name, value in item.items():
                 if isinstance(value, int):
                     part[name] = part.get(name, 0) + value
-            part["failures"] += one.get("failures", [])
+            part["failures"] += item.get("failures", [])
         (self.folder / "summary.json").write_text(json.dumps(parts, indent=2) + "\n", encoding="utf-8")
         return parts
 
@@ -134,7 +134,7 @@ def kills(rounds: int) -> Iterator[Piece]:
 
 
 def killed(start: int, rounds: int) -> Result:
-    test = "test_a_driver_killed_at_every_named_point_and_at_random_loses_and_doubles_nothing"
+    test = "test_kills_of_the_driver_at_any_point_lose_and_repeat_nothing"
     environment = {"PENSTOCK_CHAOS_ROUNDS": str(rounds), "PENSTOCK_CHAOS_SEED": str(start)}
     return {"kills": rounds, **tests(f"tests/chaos/test_kills.py::{test}", **environment)}
 
@@ -197,11 +197,14 @@ def main() -> int:
     summary = night.summarize()
     print(
         json.dumps(
-            {part: {name: value for name, value in one.items() if name != "failures"} for part, one in summary.items()},
+            {
+                part: {name: value for name, value in item.items() if name != "failures"}
+                for part, item in summary.items()
+            },
             indent=2,
         )
     )
-    return 1 if any(one["failed"] for one in summary.values()) else 0
+    return 1 if any(item["failed"] for item in summary.values()) else 0
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def pages(kind: str | None) -> list[Path]:
     return [
         page
         for page in PAGES
-        if next((one for one in ("kafka", "mysql", "spark", "session") if one in needs(page)), None) == kind
+        if next((item for item in ("kafka", "mysql", "spark", "session") if item in needs(page)), None) == kind
     ]
 
 
@@ -80,10 +80,10 @@ def _run_console(block: Block, text: str) -> None:
     for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
         command, _, wanted = part.partition("\n")
         words = shlex.split(command)
-        code, said, errors = _apart(words) if block.note else _here(words)
+        code, output, errors = _apart(words) if block.note else _here(words)
         fails = wanted.startswith("error:")
-        assert (code != 0) == fails, f"{block.place}: {command} gave {code}\n{said}{errors}"
-        got = errors if fails else said
+        assert (code != 0) == fails, f"{block.place}: {command} gave {code}\n{output}{errors}"
+        got = errors if fails else output
         if wanted.strip() and not doctest.OutputChecker().check_output(wanted, got, doctest.ELLIPSIS):
             raise AssertionError(f"{block.place}: {command}\nthe page says\n{wanted}\nbut it said\n{got}")
 

@@ -167,7 +167,7 @@ class RestCatalogServer:
                 return None
             case "GET", ["tables"]:
                 kind = query.get("tableType")
-                names = [key[1] for key, one in self.tables.items() if key[0] == name and kind in {None, one.kind}]
+                names = [key[1] for key, item in self.tables.items() if key[0] == name and kind in {None, item.kind}]
                 return self._paged(query, "tables", sorted(names), {"tableNamePattern", "tableType"})
             case "POST", ["tables"]:
                 return self._create(name, body)
@@ -190,11 +190,11 @@ class RestCatalogServer:
             case "POST", []:
                 keys(body, {"changes"})
                 store = self._store(found, branch, name)
-                columns = {one.name for one in store.schema().fields}
+                columns = {item.name for item in store.schema().fields}
                 store.evolve([change(node, columns) for node in body["changes"]], check_usable)
                 return None
             case "DELETE", []:
-                del self.tables[next(key for key, one in self.tables.items() if one is found)]
+                del self.tables[next(key for key, item in self.tables.items() if item is found)]
                 if not found.external:
                     self._storage.delete_tree(found.folder)
                 return None
@@ -205,8 +205,8 @@ class RestCatalogServer:
                 if snapshot is None:
                     raise Refusal(404, "No Snapshot", "SNAPSHOT", name)
                 counts = list(found.partitions.get(branch or "", {}).values())
-                sums = {key: sum(one[key] for one in counts) for key in COUNTS[:-1]}
-                newest = max((one["lastFileCreationTime"] for one in counts), default=0)
+                sums = {key: sum(item[key] for item in counts) for key in COUNTS[:-1]}
+                newest = max((item["lastFileCreationTime"] for item in counts), default=0)
                 return {"snapshot": {"snapshot": snapshot, **sums, "lastFileCreationTime": newest}}
             case "POST", ["rollback"]:
                 return self._rollback(found, branch, name, body)
@@ -217,19 +217,19 @@ class RestCatalogServer:
             case "GET", ["partitions"]:
                 if self._store(found, branch, name).schema().options.get("metastore.partitioned-table") != "true":
                     raise Refusal(501, "the table is not partitioned in the metastore")
-                partitions = [{**one, "done": False} for one in found.partitions.get(branch or "", {}).values()]
+                partitions = [{**item, "done": False} for item in found.partitions.get(branch or "", {}).values()]
                 return self._paged(query, "partitions", partitions, {"partitionNamePattern"})
             case "GET", ["branches"]:
                 return {"branches": Table(self._store(found, None, name)).branches}
             case "POST", ["branches"]:
                 keys(body, {"branch", "fromTag"})
                 return self._in_branches(
-                    found, name, body["branch"], lambda one: one.create_branch(body["branch"], body["fromTag"])
+                    found, name, body["branch"], lambda item: item.create_branch(body["branch"], body["fromTag"])
                 )
             case "DELETE", ["branches", given]:
-                return self._in_branches(found, name, given, lambda one: one.delete_branch(given))
+                return self._in_branches(found, name, given, lambda item: item.delete_branch(given))
             case "POST", ["branches", given, "forward"]:
-                return self._in_branches(found, name, given, lambda one: one.fast_forward(given))
+                return self._in_branches(found, name, given, lambda item: item.fast_forward(given))
         raise Refusal(404, f"there is no {method} {steps}")
 
     def _paged(self, query: Mapping[str, str], key: str, found: Sequence[Any], patterns: set[str]) -> Node:
@@ -307,10 +307,10 @@ class RestCatalogServer:
                 raise Refusal(400, f"{key} {snapshot[key]} does not exist")
         if snapshot["schemaId"] not in store.schemas.ids():
             raise Refusal(400, f"schema {snapshot['schemaId']} does not exist")
-        for one in body["statistics"]:
-            keys(one, {"spec", *COUNTS}, {"totalBuckets"})
-            if list(one["spec"]) != list(store.schema().partition_keys):
-                raise Refusal(400, f"{one['spec']} is not a partition")
+        for item in body["statistics"]:
+            keys(item, {"spec", *COUNTS}, {"totalBuckets"})
+            if list(item["spec"]) != list(store.schema().partition_keys):
+                raise Refusal(400, f"{item['spec']} is not a partition")
         if not put_if_absent(self._storage, store.paths.snapshot(snapshot["id"]), pretty_json(snapshot)):
             return False
         store.snapshots.folder.write_latest(snapshot["id"])
@@ -319,12 +319,12 @@ class RestCatalogServer:
         return True
 
     def _count(self, partitions: dict[str, Node], added: Sequence[Node]) -> None:
-        for one in added:
-            key = json.dumps(one["spec"])
-            before = partitions.get(key, {"spec": one["spec"], **dict.fromkeys(COUNTS, 0)})
-            after = {name: before[name] + one[name] for name in COUNTS[:-1]}
-            newest = max(before["lastFileCreationTime"], one["lastFileCreationTime"])
-            partitions[key] = {"spec": one["spec"], **after, "lastFileCreationTime": newest}
+        for item in added:
+            key = json.dumps(item["spec"])
+            before = partitions.get(key, {"spec": item["spec"], **dict.fromkeys(COUNTS, 0)})
+            after = {name: before[name] + item[name] for name in COUNTS[:-1]}
+            newest = max(before["lastFileCreationTime"], item["lastFileCreationTime"])
+            partitions[key] = {"spec": item["spec"], **after, "lastFileCreationTime": newest}
 
     def _rollback(self, found: Registered, branch: str | None, name: str, body: Node) -> None:
         keys(body, {"instant"}, {"fromSnapshot"})
@@ -351,8 +351,8 @@ class RestCatalogServer:
         try:
             act(table)
             found.newest.pop(branch, None)
-            for one in (None, *table.refresh().branches):
-                self._look(found, one, name)
+            for item in (None, *table.refresh().branches):
+                self._look(found, item, name)
         except PenstockError as error:
             code = 409 if existed else 404
             raise Refusal(code, error.message, "BRANCH" if existed else "TAG", branch) from error
@@ -441,7 +441,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         catalog, path = self.server.catalog, self.path.partition("?")[0]
         data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = next((one for one in catalog.faults if one.method == self.command and path.endswith(one.end)), None)
+        fault = next((item for item in catalog.faults if item.method == self.command and path.endswith(item.end)), None)
         if fault is not None:
             fault.times -= 1
             if not fault.times:

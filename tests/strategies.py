@@ -218,5 +218,5 @@ def changes(of: Columns, pool: Sequence[Sequence[Any]], kinds: Sequence[str], mo
     def made(kind: str, key: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
         return [kind, *key, *rest]
 
-    one = st.builds(made, st.sampled_from(kinds), st.sampled_from([list(key) for key in pool]), st.tuples(*fresh))
-    return st.lists(one, min_size=1, max_size=most)
+    change = st.builds(made, st.sampled_from(kinds), st.sampled_from([list(key) for key in pool]), st.tuples(*fresh))
+    return st.lists(change, min_size=1, max_size=most)

@@ -59,8 +59,8 @@ def _stage(kind: str, folder: Path, count: int) -> Stage:
     words = [sys.executable, "-m", "tests.tasks", kind, str(folder), str(count)]
     root = Path(__file__).resolve().parents[1]
     done = subprocess.run(words, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
-    told = json.loads(done.stdout)
-    return Stage(told["wall"], sum(told["cpu"]), max(told["peak"]))
+    output = json.loads(done.stdout)
+    return Stage(output["wall"], sum(output["cpu"]), max(output["peak"]))
 
 
 def read(reader: BatchReader, task: TaskInput, folder: Path, number: int) -> None:
@@ -116,8 +116,8 @@ def main(kind: str, folder: Path, count: int) -> None:
     failed = [child for child in children if os.waitpid(child, 0)[1]]
     if failed:
         raise SystemExit(f"{len(failed)} of {count} tasks failed")
-    told = [json.loads((folder / f"{kind}-{number}.json").read_text()) for number in range(count)]
-    cpu, peak = zip(*told, strict=True)
+    results = [json.loads((folder / f"{kind}-{number}.json").read_text()) for number in range(count)]
+    cpu, peak = zip(*results, strict=True)
     print(json.dumps({"wall": time.monotonic() - began, "cpu": cpu, "peak": peak}))
 
 

@@ -78,9 +78,9 @@ def numbers(low: int, high: int) -> Values:
 
 
 def decimals(scale: int, below: int) -> Values:
-    one = 10**scale
+    unit = 10**scale
     return lambda hashes, _: [
-        f"{number // one}.{number % one:0{scale}}" for number in (hashes % np.uint64(below * one)).tolist()
+        f"{number // unit}.{number % unit:0{scale}}" for number in (hashes % np.uint64(below * unit)).tolist()
     ]
 
 

@@ -82,7 +82,7 @@ def test_a_long_run_with_killed_workers_holds_no_more_at_its_end(broker: Broker,
     bank.check_whole()
     assert killed or MINUTES * 60 <= KILL_SECONDS, "no worker was found that could be killed"
     for name, factor in {"rss": GROWTH, "handles": 1.5, "files": 1.5, "snapshots": 1.5}.items():
-        before, after = (middle([getattr(one, name) for one in part]) for part in thirds(samples))
+        before, after = (middle([getattr(item, name) for item in part]) for part in thirds(samples))
         assert after <= before * factor, f"{name} grew from {before:,.0f} to {after:,.0f}"
 
 

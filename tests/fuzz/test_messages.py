@@ -66,14 +66,14 @@ def samples(name: str) -> list[Any]:
 
 def fitted(decoded: DecodeResult, chance: random.Random) -> None:
     for batch in decoded.batches:
-        for number, one in enumerate(batch.schema.fields):
+        for number, item in enumerate(batch.schema.fields):
             targets = [parse_type(chance.choice(TARGETS))]
             try:
-                targets.append(paimon_type(batch.schema.dialect, one, TypeMapping()))
+                targets.append(paimon_type(batch.schema.dialect, item, TypeMapping()))
             except SchemaConflict:
                 continue
             for type_ in targets:
-                column = fit_column(batch.rows.column(number), Field(0, one.name, type_), TypeMapping(), Misfits())
+                column = fit_column(batch.rows.column(number), Field(0, item.name, type_), TypeMapping(), Misfits())
                 column.validate(full=True)
 
 

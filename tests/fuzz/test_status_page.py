@@ -29,11 +29,11 @@ def server() -> Iterator[StatusServer]:
     made.close()
 
 
-def answer(server: StatusServer, said: bytes, wait: float = 0.3) -> bytes:
+def answer(server: StatusServer, request: bytes, wait: float = 0.3) -> bytes:
     found = b""
     with socket.create_connection(("127.0.0.1", server.port), timeout=wait) as wire:
         try:
-            wire.sendall(said)
+            wire.sendall(request)
             wire.shutdown(socket.SHUT_WR)
             while piece := wire.recv(65536):
                 found += piece
@@ -67,8 +67,8 @@ def test_its_host_names_are_accepted(server: StatusServer, host: bytes) -> None:
 def test_a_public_server_accepts_any_host_name() -> None:
     server = StatusServer("0.0.0.0:0", lambda: {"pipeline": "p"}, None)
     try:
-        said = b"GET /status.json HTTP/1.1\r\nHost: lake.example\r\nConnection: close\r\n\r\n"
-        assert b'"pipeline"' in answer(server, said)
+        request = b"GET /status.json HTTP/1.1\r\nHost: lake.example\r\nConnection: close\r\n\r\n"
+        assert b'"pipeline"' in answer(server, request)
     finally:
         server.close()
 

@@ -17,8 +17,8 @@ from penstock.table.handle import Table
 from penstock.table.read.scan import Scan
 from penstock.table.read.splits import Split
 from tests.golden.cases import Case, Incremental, case_names
+from tests.golden.descriptions import described_files, described_indexes
 from tests.golden.relations import Relation, difference
-from tests.golden.told import told_files, told_indexes
 
 case_of = functools.cache(Case)
 each_case = pytest.mark.parametrize("name", case_names())
@@ -81,31 +81,31 @@ def numbered_changes(case: Case) -> range:
 
 @pytest.mark.parametrize(("name", "place"), places(numbered_changes))
 def test_changes_between_snapshots_are_those_java_reads(name: str, place: int) -> None:
-    asked = case_of(name).incrementals[place]
+    incremental = case_of(name).incrementals[place]
     options = {
-        "incremental-between": f"{asked.start},{asked.end}",
-        "incremental-between-scan-mode": asked.mode,
+        "incremental-between": f"{incremental.start},{incremental.end}",
+        "incremental-between-scan-mode": incremental.mode,
     }
 
     def read() -> pa.Table:
         return opened(name).scan(options=options).to_arrow()
 
-    if asked.mode == "diff" and (expected := between_states(name, asked)) is not None:
+    if incremental.mode == "diff" and (expected := between_states(name, incremental)) is not None:
         assert_same(expected, lambda: read().drop_columns([ROWKIND]))
     else:
-        assert_same(asked.rows, read, kinds=True)
+        assert_same(incremental.rows, read, kinds=True)
 
 
-def between_states(name: str, asked: Incremental) -> Relation | None:
+def between_states(name: str, incremental: Incremental) -> Relation | None:
     """The rows that Java reads at the end and not at the start. Its own difference has others beside: rows of files
     that a compaction wrote anew, and rows that are not merged with older files. None where columns changed.
     """
     states = case_of(name).snapshots
-    end, start = states.get(asked.end), states.get(asked.start)
+    end, start = states.get(incremental.end), states.get(incremental.start)
     if (
         end is None
-        or end.columns != asked.rows.columns
-        or (asked.start and (start is None or start.types != end.types))
+        or end.columns != incremental.rows.columns
+        or (incremental.start and (start is None or start.types != end.types))
     ):
         return None
     gone = Counter(json.dumps(row) for row in start.rows) if start is not None else Counter()
@@ -134,24 +134,24 @@ def test_stream_has_the_changes_java_streams(name: str) -> None:
 
 @each_case
 def test_description_equals_that_of_java(name: str) -> None:
-    table, told = opened(name), case_of(name).expected
-    assert table.primary_keys == told["primary_keys"]
-    assert table.partition_keys == told["partition_keys"]
-    assert {key: value for key, value in table.options.items() if key != "path"} == told["options"]
+    table, expected = opened(name), case_of(name).expected
+    assert table.primary_keys == expected["primary_keys"]
+    assert table.partition_keys == expected["partition_keys"]
+    assert {key: value for key, value in table.options.items() if key != "path"} == expected["options"]
     # A null that pypaimon writes for no comment, Java reads as a word.
-    assert table.comment == (None if told["comment"] == "null" else told["comment"])
-    assert table.schema_id == told["schema_id"]
-    assert table.bucket_mode == told["bucket_mode"]
-    assert table.tags == told["tags"]
-    assert set(table.branches) == set(told["branches"])
-    assert table.consumers == told["consumers"]
-    assert [snapshot.id for snapshot in table.snapshots] == [snapshot["id"] for snapshot in told["snapshots"]]
+    assert table.comment == (None if expected["comment"] == "null" else expected["comment"])
+    assert table.schema_id == expected["schema_id"]
+    assert table.bucket_mode == expected["bucket_mode"]
+    assert table.tags == expected["tags"]
+    assert set(table.branches) == set(expected["branches"])
+    assert table.consumers == expected["consumers"]
+    assert [snapshot.id for snapshot in table.snapshots] == [snapshot["id"] for snapshot in expected["snapshots"]]
 
 
 @each_case
 def test_files_and_their_statistics_equal_those_of_java(name: str) -> None:
-    table, told = opened(name), case_of(name).expected
-    by_name = {"files": told_files, "index_files": told_indexes}
+    table, expected = opened(name), case_of(name).expected
+    by_name = {"files": described_files, "index_files": described_indexes}
     for kind, tell in by_name.items():
         ours = sorted(tell(table.store, table.latest_snapshot), key=lambda file: str(file["file"]))
-        assert ours == sorted(told[kind], key=lambda file: str(file["file"]))
+        assert ours == sorted(expected[kind], key=lambda file: str(file["file"]))

@@ -73,7 +73,7 @@ def test_our_writers_and_those_of_java_write_one_table_in_turn(
         before = after
         assert difference(found, shop.table("orders").scan().to_arrow()) is None
     indexed = hashes_of(shop.table("orders"))
-    every = [(partition, one) for (partition, _), hashes in indexed.items() for one in hashes]
+    every = [(partition, hash_) for (partition, _), hashes in indexed.items() for hash_ in hashes]
     assert len(every) == len(set(every))  # no hash in two buckets of a partition
     assert len(every) == len(model)
     check_invariants(shop.table("orders"), oracle=oracle)
@@ -159,7 +159,7 @@ def test_hashes_in_the_index_equal_those_of_java(oracle: Oracle, tmp_path: Path)
     table = penstock.open_table(str(path))
     batch = table.scan().to_arrow().combine_chunks().to_batches()[0]
     ours = key_hashes(Layout.of(table.definition), batch, ("id",))
-    assert sorted(one for hashes in hashes_of(table).values() for one in hashes) == sorted(ours.tolist())
+    assert sorted(hash_ for hashes in hashes_of(table).values() for hash_ in hashes) == sorted(ours.tolist())
 
 
 def test_an_overwrite_that_would_repeat_a_key_is_refused_as_in_java(oracle: Oracle, tmp_path: Path) -> None:

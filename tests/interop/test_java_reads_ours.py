@@ -46,14 +46,14 @@ def judge(request: pytest.FixtureRequest, name: str, tmp_path: Path) -> Iterator
 EXCUSED = {"bucket_dynamic_dv": ["I12"]}
 
 
-def told() -> list[Any]:
+def golden_cases() -> list[Any]:
     never = [pytest.mark.never("Java sorts the wrong way"), pytest.mark.xfail(strict=True)]
     turns = [(name, turn) for turn in TURNS for name in story_names()]
     return [pytest.param(*turn, marks=never if turn[0] == ALONE else ()) for turn in turns]
 
 
 @pytest.mark.java
-@pytest.mark.parametrize(("name", "turns"), told())
+@pytest.mark.parametrize(("name", "turns"), golden_cases())
 def test_golden_histories_written_by_us_have_the_rows_of_java(
     judge: Oracle, tmp_path: Path, name: str, turns: str
 ) -> None:
@@ -61,7 +61,7 @@ def test_golden_histories_written_by_us_have_the_rows_of_java(
     story, expected = Story.of_case(case), case.latest
     if any("orc" in value for value in story.options.values()):
         story = story.tamed()
-        expected = told_by_java(judge, story, tmp_path)
+        expected = written_by_java(judge, story, tmp_path)
     create_ours(story, storage, str(path))
     ours = Ours(lambda branch: TableStore.open(storage, str(path), branch))
     java = Javas(judge, path)
@@ -79,7 +79,7 @@ def test_golden_histories_written_by_us_have_the_rows_of_java(
     check_invariants(table, oracle=judge, excused=EXCUSED.get(name, ()))
 
 
-def told_by_java(judge: Oracle, story: Story, folder: Path) -> Relation:
+def written_by_java(judge: Oracle, story: Story, folder: Path) -> Relation:
     keys = {"primary_keys": story.primary_keys, "partition_keys": story.partition_keys}
     path = judge.create(folder, "java.t", story.columns, options=story.options, **keys)
     java = Javas(judge, path)

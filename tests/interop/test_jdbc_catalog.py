@@ -63,7 +63,7 @@ def lake(oracle: Oracle, tmp_path: Path) -> Lake:
 
 def put(table: Table, *ids: int) -> None:
     with table.writer() as writer:
-        writer.write(pa.table({"id": list(ids), "v": [str(one) for one in ids]}, schema=ROW_TYPE))
+        writer.write(pa.table({"id": list(ids), "v": [str(id_) for id_ in ids]}, schema=ROW_TYPE))
         writer.commit()
 
 
@@ -114,9 +114,9 @@ def test_the_database_of_the_catalog_equals_that_of_java(oracle: Oracle, tmp_pat
     java.java("create", table="shop.orders", columns=COLUMNS)
     assert ours.columns() == java.columns()
     assert ours.database("paimon_tables") == java.database("paimon_tables") == [("lake", "shop", "orders")]
-    mine, theirs = (one.database("paimon_database_properties") for one in (ours, java))
+    mine, theirs = (item.database("paimon_database_properties") for item in (ours, java))
     assert [row[:3] for row in mine] == [row[:3] for row in theirs]
-    assert [row[3].replace(str(one.folder), "") for one, rows in ((ours, mine), (java, theirs)) for row in rows] == [
+    assert [row[3].replace(str(item.folder), "") for item, rows in ((ours, mine), (java, theirs)) for row in rows] == [
         "true",
         "/warehouse/shop.db",
     ] * 2

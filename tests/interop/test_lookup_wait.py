@@ -33,7 +33,7 @@ def drawn(random: Random, name: str) -> list[list[Any]]:
     ]
 
 
-def told(oracle: Oracle, path: Path) -> list[tuple[Any, ...]]:
+def java_changes(oracle: Oracle, path: Path) -> list[tuple[Any, ...]]:
     changes = [change.rows for change in oracle.stream(path)]
     return [(kind, *row) for rows in changes for kind, row in zip(rows.kinds or (), rows.rows, strict=True)]
 
@@ -74,6 +74,6 @@ def test_java_reads_and_continues_commits_without_lookup_wait(oracle: Oracle, tm
     assert difference(oracle.read(java), oracle.read(lagging)) is None
     assert difference(oracle.read(java), table.scan().to_arrow()) is None
     if "changelog-producer" in options:
-        assert held(told(oracle, lagging)) == Counter(map(tuple, oracle.read(lagging).rows))
+        assert held(java_changes(oracle, lagging)) == Counter(map(tuple, oracle.read(lagging).rows))
         ours = table.changes(0, table.latest_snapshot.id).to_pylist()
-        assert Counter(tuple(row.values()) for row in ours) == Counter(told(oracle, lagging))
+        assert Counter(tuple(row.values()) for row in ours) == Counter(java_changes(oracle, lagging))

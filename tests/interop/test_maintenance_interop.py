@@ -61,8 +61,8 @@ def rows(oracle: Oracle, path: Path) -> tuple[Relation, Relation]:
     return oracle.read(path), oracle.read(path, tag="t2")
 
 
-def same(one: Relation, other: Relation) -> bool:
-    return difference(one, other) is None
+def same(item: Relation, other: Relation) -> bool:
+    return difference(item, other) is None
 
 
 def test_expiry_keeps_the_files_that_java_keeps(oracle: Oracle, table: Path) -> None:
@@ -114,8 +114,8 @@ def test_an_expired_snapshot_with_a_tag_is_tagged_and_restored_as_in_java(oracle
     create_tag(opened(table), "again", 2)
     oracle.rollback(javas, snapshot=2)
     rollback_to(opened(table), 2)
-    told = [oracle.info(path) for path in (javas, table)]
-    assert told[0]["tags"] == told[1]["tags"] == {"again": 2, "t2": 2}
+    infos = [oracle.info(path) for path in (javas, table)]
+    assert infos[0]["tags"] == infos[1]["tags"] == {"again": 2, "t2": 2}
     assert files(table) == files(javas)
     assert same(oracle.read(table), oracle.read(javas))
 
@@ -199,10 +199,10 @@ def test_tags_create_success_files_as_in_java(oracle: Oracle, tmp_path: Path) ->
     oracle.write(path, [("+I", 1, "a", "1")])
     oracle.tag(path, "javas")
     create_tag(opened(path), "ours")
-    told = {name: (path / f"tag/tag-success-file/{name}_SUCCESS").read_text() for name in ("javas", "ours")}
-    shapes = [[type(value) for value in json.loads(text).values()] for text in told.values()]
+    contents = {name: (path / f"tag/tag-success-file/{name}_SUCCESS").read_text() for name in ("javas", "ours")}
+    shapes = [[type(value) for value in json.loads(text).values()] for text in contents.values()]
     assert shapes[0] == shapes[1]
-    assert [list(json.loads(text)) for text in told.values()] == [["creationTime", "modificationTime"]] * 2
+    assert [list(json.loads(text)) for text in contents.values()] == [["creationTime", "modificationTime"]] * 2
     assert sorted(oracle.info(path)["tags"]) == ["javas", "ours"]
     delete_tag(opened(path), "javas")
     oracle.delete_tag(path, "ours")

@@ -57,7 +57,7 @@ def random_commits(name: str, count: int = 5) -> Iterator[tuple[pa.Table, list[i
         yield table.drop_columns(["_SEQUENCE_NUMBER", "_VALUE_KIND"]), drawn
 
 
-def told(rows: pa.Table, kinds: list[int], columns: dict[str, Any]) -> list[list[Any]]:
+def rows_with_kinds(rows: pa.Table, kinds: list[int], columns: dict[str, Any]) -> list[list[Any]]:
     """As the oracle takes them."""
     return [[KINDS[kind], *row] for kind, row in zip(kinds, relation_of(rows, columns).rows, strict=True)]
 
@@ -71,7 +71,7 @@ def test_files_and_reads_of_random_commits_equal_those_of_java(oracle: Oracle, n
         for who in ("java", "ours")
     )
     for number, (rows, kinds) in enumerate(random_commits(name), 1):
-        oracle.write(java, told(rows, kinds, columns))
+        oracle.write(java, rows_with_kinds(rows, kinds, columns))
         with penstock.open_table(str(ours)).writer(commit_user="test") as writer:
             writer.write(rows, kinds=[KINDS[kind] for kind in kinds])
             writer.commit(identifier=number)
@@ -183,7 +183,7 @@ def test_compactions_of_java_files_equal_those_of_java(oracle: Oracle, name: str
     bucket = CompactedBucket(path, columns)
     for number, (rows, kinds) in enumerate(random_commits(table, COMPACTIONS)):
         full = number % 6 == 5
-        oracle.write(path, told(rows, kinds, columns), compact="full" if full else "auto")
+        oracle.write(path, rows_with_kinds(rows, kinds, columns), compact="full" if full else "auto")
         bucket.compare(f"commit {number}", full=full)
 
 

@@ -43,9 +43,9 @@ def declared(oracle: Oracle) -> list[dict[str, Any]]:
     return found
 
 
-def ours(one: dict[str, Any]) -> TableOption:
-    found = find(one["key"])
-    assert found is not None, one
+def ours(item: dict[str, Any]) -> TableOption:
+    found = find(item["key"])
+    assert found is not None, item
     return found
 
 
@@ -53,40 +53,40 @@ def test_every_option_of_a_catalog_is_known(oracle: Oracle) -> None:
     names = ("options.CatalogOptions", "jdbc.JdbcCatalogOptions", "hive.HiveCatalogOptions")
     declared = oracle.ask("options", classes=[f"org.apache.paimon.{name}" for name in names])["options"]
     assert len(declared) > 20
-    assert {one["key"] for one in declared} <= {*ACTING, *WITHOUT_EFFECT}
+    assert {item["key"] for item in declared} <= {*ACTING, *WITHOUT_EFFECT}
 
 
 def test_every_option_of_java_is_declared_under_the_same_key(declared: list[dict[str, Any]]) -> None:
-    wrong = [one["key"] for one in declared if ours(one).pattern is None and ours(one).key != one["key"]]
+    wrong = [item["key"] for item in declared if ours(item).pattern is None and ours(item).key != item["key"]]
     assert wrong == []
 
 
 def test_older_keys_are_the_same(declared: list[dict[str, Any]]) -> None:
-    for one in declared:
-        assert all(older in ours(one).old_keys for older in one["older"]), one
+    for item in declared:
+        assert all(older in ours(item).old_keys for older in item["older"]), item
 
 
 def test_types_are_the_same(declared: list[dict[str, Any]]) -> None:
-    for one in declared:
-        option = ours(one)
-        if one["choices"] and option.kind.choices:
+    for item in declared:
+        option = ours(item)
+        if item["choices"] and option.kind.choices:
             known = {choice.lower().replace("_", "-") for choice in option.kind.choices}
-            missing = {choice.lower().replace("_", "-") for choice in one["choices"]} - known
-            assert missing <= {"from-creation-timestamp", "custom"}, one
-        elif not one["choices"] and one["key"] not in MISTYPED:
-            assert option.kind.name in KINDS.get(one["type"], {"text"}), one
+            missing = {choice.lower().replace("_", "-") for choice in item["choices"]} - known
+            assert missing <= {"from-creation-timestamp", "custom"}, item
+        elif not item["choices"] and item["key"] not in MISTYPED:
+            assert option.kind.name in KINDS.get(item["type"], {"text"}), item
 
 
 def test_defaults_are_the_same(declared: list[dict[str, Any]]) -> None:
-    for one in declared:
-        option, given = ours(one), one["default"] or None
-        if one["key"] in MISTYPED | UNLIMITED or (option.kind.name == "per level" and given == "{}"):
+    for item in declared:
+        option, given = ours(item), item["default"] or None
+        if item["key"] in MISTYPED | UNLIMITED or (option.kind.name == "per level" and given == "{}"):
             continue
         if given is None or not option.default:
-            assert given == (option.default or None), one
+            assert given == (option.default or None), item
             continue
         value = option.kind.parse(_seconds(given) if option.kind.name == "duration" else given)
-        assert value == option.kind.parse(option.default), one
+        assert value == option.kind.parse(option.default), item
 
 
 def _seconds(text: str) -> str:

@@ -44,13 +44,13 @@ def test_postponed_files_have_the_layout_of_java(oracle: Oracle, tmp_path: Path)
     ours, java = made(oracle, tmp_path / "ours"), made(oracle, tmp_path / "java")
     table = write(ours, *rows)
     oracle.write(java, rows, user="ours")
-    told = []
+    layouts = []
     for path in (ours, java):
         [file] = oracle.files(path)
         assert re.fullmatch(r"data--u-ours-s-\d+-w-[0-9a-f-]{36}-0.avro", file.pop("file"))
         # Java tells nothing of the keys' range here; ours does no harm.
-        told.append({name: value for name, value in file.items() if name not in {"bytes", "key_stats"}})
-    assert told[0] == told[1]
+        layouts.append({name: value for name, value in file.items() if name not in {"bytes", "key_stats"}})
+    assert layouts[0] == layouts[1]
     [change], [javas] = oracle.stream(ours), oracle.stream(java)
     assert difference(javas.rows, change.rows) is None
     assert oracle.read(ours).rows == []

@@ -57,7 +57,7 @@ def notyet(reason: str | None) -> list[Any]:
     return [pytest.mark.notyet(reason), pytest.mark.xfail(strict=True, reason=reason)] if reason else []
 
 
-def told() -> list[Any]:
+def golden_cases() -> list[Any]:
     return [pytest.param(name, marks=notyet(STORIES_NOT_YET.get(name))) for name in story_names()]
 
 
@@ -108,7 +108,7 @@ def test_values_written_by_pypaimon_are_read_by_ours_as_by_java(
     assert difference(rows, ours) is None
 
 
-@pytest.mark.parametrize("name", told())
+@pytest.mark.parametrize("name", golden_cases())
 def test_golden_histories_written_by_us_are_read_by_pypaimon_if_it_reads_those_of_java(
     pypaimon: Pypaimon, tmp_path: Path, name: str
 ) -> None:

@@ -77,7 +77,7 @@ def drawn_rows(random: Random, kinds: list[str]) -> list[list[Any]]:
     ]
 
 
-def told(oracle: Oracle, path: Path) -> Counter[Any]:
+def java_changes(oracle: Oracle, path: Path) -> Counter[Any]:
     changes = [change.rows for change in oracle.stream(path)]
     return Counter((kind, *row) for rows in changes for kind, row in zip(rows.kinds or (), rows.rows, strict=True))
 
@@ -113,13 +113,13 @@ def test_a_table_written_by_both_equals_one_written_by_java(oracle: Oracle, tmp_
     excused = ["I4"] if any("sequence-group" in name for name in options) else []
     check_invariants(penstock.open_table(str(shared)), excused=excused)
     if options["changelog-producer"] != "none":
-        assert told(oracle, shared) == told(oracle, alone), options
+        assert java_changes(oracle, shared) == java_changes(oracle, alone), options
 
 
 def levels_of(oracle: Oracle, path: Path) -> Counter[Any]:
     """What lies where, by keys and numbers; sizes differ between two writers of Parquet, ORC or Avro."""
-    told_of = ("bucket", "level", "rows", "deletes", "min_key", "max_key", "min_seq", "max_seq")
-    return Counter(str([file[name] for name in told_of]) for file in oracle.files(path))
+    described = ("bucket", "level", "rows", "deletes", "min_key", "max_key", "min_seq", "max_seq")
+    return Counter(str([file[name] for name in described]) for file in oracle.files(path))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 5, 18, 39])
@@ -144,7 +144,7 @@ def test_both_compact_the_same_files_to_the_same_result(oracle: Oracle, tmp_path
         expected = oracle.read(javas)
         assert difference(expected, oracle.read(ours)) is None, what
         assert difference(expected, penstock.open_table(str(ours)).scan().to_arrow()) is None, what
-        assert told(oracle, ours) == told(oracle, javas), what
+        assert java_changes(oracle, ours) == java_changes(oracle, javas), what
         table = random.choice([ours, javas])
 
 
@@ -184,8 +184,8 @@ def test_the_changelog_of_a_null_sequence_group_equals_that_of_java(oracle: Orac
     steps: list[list[Any] | str] = [["+I", 1, 5, "x", None, 3], ["+I", 1, None, None, None, 4]]
     tables = both_written(oracle, tmp_path, options, steps)
     first, before, after = [1, None, None, None, 3], [1, 5, "x", None, 3], [1, None, None, None, 4]
-    told_of_both = {("+I", *first): 1, ("-U", *before): 1, ("+U", *after): 1}
-    assert [told(oracle, path) for path in tables] == [told_of_both, told_of_both]
+    changes_of_both = {("+I", *first): 1, ("-U", *before): 1, ("+U", *after): 1}
+    assert [java_changes(oracle, path) for path in tables] == [changes_of_both, changes_of_both]
 
 
 def test_a_null_sequence_group_loses_its_values_at_a_rewrite_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
@@ -195,4 +195,4 @@ def test_a_null_sequence_group_loses_its_values_at_a_rewrite_as_in_java(oracle: 
     for number, (steps, kept) in enumerate([([alone], "z"), ([alone, ["+I", 2, 1, "y", 1, 1], "full"], None)]):
         tables = both_written(oracle, tmp_path / str(number), options, steps)
         assert [min(oracle.read(path).rows) for path in tables] == [[1, None, kept, None, 3]] * 2
-        assert told(oracle, tables[0]) == told(oracle, tables[1])
+        assert java_changes(oracle, tables[0]) == java_changes(oracle, tables[1])

@@ -37,7 +37,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def stories(file_format: str, *, keyed: bool) -> st.SearchStrategy[tuple[Story, Relation]]:
     """One commit of random rows, and those rows."""
 
-    def told(of: strategies.Columns) -> st.SearchStrategy[tuple[Story, Relation]]:
+    def stories_of(of: strategies.Columns) -> st.SearchStrategy[tuple[Story, Relation]]:
         names, types = zip(*of.columns, strict=True)
         options = {"bucket": "2" if keyed else "-1", "file.format": file_format}
         return strategies.rows(of).map(
@@ -48,7 +48,7 @@ def stories(file_format: str, *, keyed: bool) -> st.SearchStrategy[tuple[Story, 
         )
 
     limits = strategies.AVRO if file_format == "avro" else strategies.NO_LIMITS
-    return strategies.columns(keyed=keyed, limits=limits).flatmap(told)
+    return strategies.columns(keyed=keyed, limits=limits).flatmap(stories_of)
 
 
 def inserts(rows: list[list[Any]]) -> list[list[Any]]:

@@ -60,7 +60,7 @@ def lake(oracle: Oracle, tmp_path: Path) -> Iterator[Lake]:
 
 
 def rows(*ids: int, dt: str = "x") -> pa.Table:
-    return pa.table({"id": list(ids), "v": [str(one) for one in ids], "dt": [dt] * len(ids)}, schema=ROW_TYPE)
+    return pa.table({"id": list(ids), "v": [str(id_) for id_ in ids], "dt": [dt] * len(ids)}, schema=ROW_TYPE)
 
 
 def put(table: Table, *ids: int, dt: str = "x") -> None:
@@ -73,7 +73,7 @@ def ids(table: Table) -> list[int]:
     return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
 
 
-def test_java_uses_what_we_made(lake: Lake) -> None:
+def test_java_uses_our_catalog(lake: Lake) -> None:
     ours = lake.ours
     for name in ("a", "b", "shop"):
         ours.create_database(name, properties={"team": "sales"})
@@ -94,7 +94,7 @@ def test_java_uses_what_we_made(lake: Lake) -> None:
         lake.java("read", table="shop.sales")
 
 
-def test_we_use_what_java_made(lake: Lake) -> None:
+def test_we_use_the_catalog_of_java(lake: Lake) -> None:
     lake.java(
         "create", table="shop.orders", columns=COLUMNS, pk=["id", "dt"], partition=["dt"], options={"bucket": "1"}
     )
@@ -150,10 +150,10 @@ def test_requests_of_a_commit_are_those_of_java(lake: Lake) -> None:
         lake.java("write", table="shop.java", rows=[["+I", number, str(number), dt]])
     mine, theirs = lake.commits()[:2], lake.commits()[2:]
     assert len(mine) == len(theirs) == 2
-    for one, other in zip(mine, theirs, strict=True):
-        assert one.keys() == other.keys()
-        assert one["snapshot"].keys() - {"properties"} == other["snapshot"].keys() - {"properties"}
-        [counted], [expected] = one["statistics"], other["statistics"]
+    for request, other in zip(mine, theirs, strict=True):
+        assert request.keys() == other.keys()
+        assert request["snapshot"].keys() - {"properties"} == other["snapshot"].keys() - {"properties"}
+        [counted], [expected] = request["statistics"], other["statistics"]
         assert counted.keys() == expected.keys()
         for key in ("spec", "recordCount", "fileCount"):
             assert counted[key] == expected[key]
@@ -180,8 +180,8 @@ def test_branches_tags_and_rollback_by_both(lake: Lake) -> None:
     assert lake.java_rows("shop.orders") == [[1, "1", "x"]]
     table.refresh().delete_branch("b")
     assert lake.java("info", table="shop.orders")["branches"] == []
-    asked = {path.rpartition("/")[2] for method, path, _ in lake.server.requests if method != "GET"}
-    assert {"rollback", "branches", "forward", "b"} <= asked
+    requested = {path.rpartition("/")[2] for method, path, _ in lake.server.requests if method != "GET"}
+    assert {"rollback", "branches", "forward", "b"} <= requested
     check_invariants(table.refresh(), oracle=lake.oracle)
 
 

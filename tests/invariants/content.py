@@ -58,7 +58,7 @@ def metadata_is_that_of_the_files(view: View) -> Iterator[str]:
 
 def key_metadata(view: View, rows: pa.Table, file: DataFile) -> Iterator[str]:
     kinds, keys = rows.column("_VALUE_KIND"), keys_of(view, rows)
-    told = {
+    recorded = {
         "deletes": file.delete_row_count,
         "first key": decode_row(file.min_key, view.layout.key_types),
         "last key": decode_row(file.max_key, view.layout.key_types),
@@ -74,8 +74,8 @@ def key_metadata(view: View, rows: pa.Table, file: DataFile) -> Iterator[str]:
         "greatest sequence": sequences["max"],
     }
     for name, value in held.items():
-        if told[name] is not None and told[name] != value:
-            yield f"I10 {file.name}: {name} is {value}, the metadata says {told[name]}"
+        if recorded[name] is not None and recorded[name] != value:
+            yield f"I10 {file.name}: {name} is {value}, the metadata says {recorded[name]}"
     if any(comparable(after) < comparable(before) for before, after in pairwise(keys)):
         yield f"I10 {file.name} is not in the order of its keys"
 
@@ -105,9 +105,9 @@ def bounds_hold(
         column, padded = rows.column(field.name), getattr(field.type, "root", "") == "CHAR"
         if nulls is not None and nulls != column.null_count:
             yield f"I10 {file.name}: {field.name} has {column.null_count} nulls, statistics say {nulls}"
-        held = [value for value in column_of(rows, field) if value is not None and told_of(file, field, value)]
+        held = [value for value in column_of(rows, field) if value is not None and is_covered(file, field, value)]
         values = (
-            sorted(ordered(value, padded) for value in held) if low is not None and told_of(file, field, low) else []
+            sorted(ordered(value, padded) for value in held) if low is not None and is_covered(file, field, low) else []
         )
         if not values:
             continue
@@ -121,7 +121,7 @@ def bounds_hold(
 GREGORIAN_SECONDS = -12_219_292_800
 
 
-def told_of(file: DataFile, field: Field, value: Any) -> bool:
+def is_covered(file: DataFile, field: Field, value: Any) -> bool:
     """Return whether statistics cover the value.
 
     Java's ORC statistics exclude NaN and count days before 1582 differently.

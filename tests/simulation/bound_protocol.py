@@ -71,8 +71,8 @@ class Bound:
         if not refused:
             after = protocol.offer(after, place, after.actors[place], rules)
         disk = copy.deepcopy(self.disk)
-        told = self._really_refused(_store(disk), place, actor)
-        assert told == refused, f"{actor} is {'refused' if told else 'committed'}, the model says otherwise"
+        really = self._really_refused(_store(disk), place, actor)
+        assert really == refused, f"{actor} is {'refused' if really else 'committed'}, the model says otherwise"
         bound = Bound(after, disk, self.template)
         bound.check_contents()
         return bound
@@ -90,13 +90,13 @@ class Bound:
         message = CommitMessage(entry.partition, entry.bucket, entry.total_buckets, base_snapshot=actor.seen)
         if actor.role == "writer":
             return replace(message, new_files=(self._file(made),), first_sequence=made.sequence)
-        seen = [one for one in _index(store, actor.seen) if one.index_type == DELETION_VECTORS]
+        seen = [item for item in _index(store, actor.seen) if item.index_type == DELETION_VECTORS]
         return replace(
             message,
             compact_before=tuple(self._file(file) for file in sorted(actor.inputs)),
             compact_after=(self._file(made),),
             compact_index_changes=tuple(self._index_changes(actor, made, seen)),
-            vectors_read=tuple(one.name for one in seen),
+            vectors_read=tuple(item.name for item in seen),
         )
 
     def _index_changes(self, actor: Actor, made: File, seen: list[IndexEntry]) -> Iterator[IndexEntry]:
@@ -107,7 +107,7 @@ class Bound:
             ranges = tuple(VectorRange(_name(number), 0, 1, 1) for number in sorted(marked))
             yield IndexEntry(FileKind.ADD, *place, f"vectors-of-{made.name}", 1, len(ranges), ranges)
         else:
-            yield from (replace(one, kind=FileKind.DELETE) for one in seen)
+            yield from (replace(item, kind=FileKind.DELETE) for item in seen)
 
     def _file(self, file: File) -> DataFile:
         level = 0 if file.level == 0 else file.name + 1
@@ -121,8 +121,8 @@ class Bound:
         if latest is None:
             return
         assert {entry.file.name for entry in live_entries(store, latest)} == {_name(file.name) for file in model.files}
-        ranges = (one for entry in _index(store, latest.id) for one in entry.vector_ranges or ())
-        assert {one.data_file for one in ranges} == {_name(number) for number in model.deleted}
+        ranges = (item for entry in _index(store, latest.id) for item in entry.vector_ranges or ())
+        assert {item.data_file for item in ranges} == {_name(number) for number in model.deleted}
 
 
 def explore_bound(rules: Rules, *actors: Actor) -> int:

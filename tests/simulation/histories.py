@@ -185,7 +185,7 @@ class History:
             kept = {}
         self.lines["main"] = Line(
             {**kept, **branch.snapshots},
-            {**{tag: one for tag, one in main.tags.items() if one[0] <= shared}, **branch.tags},
+            {**{tag: item for tag, item in main.tags.items() if item[0] <= shared}, **branch.tags},
         )
         return f"fast-forward {name}"
 
@@ -199,8 +199,8 @@ class History:
         snapshot = line.tags[target][0] if isinstance(target, str) else target
         state = line.states()[snapshot]
         self.table(name).rollback_to(target)
-        line.snapshots = {n: one for n, one in line.snapshots.items() if n <= snapshot} | {snapshot: state}
-        line.tags = {tag: one for tag, one in line.tags.items() if one[0] <= snapshot}
+        line.snapshots = {n: item for n, item in line.snapshots.items() if n <= snapshot} | {snapshot: state}
+        line.tags = {tag: item for tag, item in line.tags.items() if item[0] <= snapshot}
         return f"rollback {name} to {target}={snapshot}"
 
     def expire(self) -> str:
@@ -276,7 +276,7 @@ class History:
             ids = table.store.snapshots.ids()
             assert ids == sorted(line.snapshots), (name, ids, sorted(line.snapshots), self.told)
             assert ids == list(range(ids[0], ids[-1] + 1)) if ids else True, (ids, self.told)
-            assert table.tags == {tag: one[0] for tag, one in line.tags.items()}, (name, self.told)
+            assert table.tags == {tag: item[0] for tag, item in line.tags.items()}, (name, self.told)
             self._check_files(table)
             assert rows_of(table) == line.newest.rows, (name, self.told)
             for snapshot, state in line.snapshots.items() if everything else ():

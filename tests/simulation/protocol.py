@@ -86,20 +86,20 @@ def explore(rules: Rules, *actors: Actor, most: int = 2_000_000) -> str | None:
         state = waiting.popleft()
         if (wrong := what_is_wrong(state, rules)) is not None:
             return f"{wrong}: {'; '.join(way_to(state, came_from))}"
-        for said, after in steps(state, rules):
+        for step, after in steps(state, rules):
             if after not in came_from:
-                came_from[after] = (state, said)
+                came_from[after] = (state, step)
                 waiting.append(after)
         assert len(came_from) < most, "too many states: make the case smaller"
     return None
 
 
 def way_to(state: State, came_from: dict[State, tuple[State, str] | None]) -> list[str]:
-    said: list[str] = []
+    steps_taken: list[str] = []
     while (before := came_from[state]) is not None:
         state, step = before
-        said.append(step)
-    return said[::-1]
+        steps_taken.append(step)
+    return steps_taken[::-1]
 
 
 def steps(state: State, rules: Rules) -> Iterator[tuple[str, State]]:

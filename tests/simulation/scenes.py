@@ -189,7 +189,9 @@ class Performance:
         lost = told.keys() - writes_at[latest]
         assert not lost or scene.rolls_back, f"lost: {lost}"
         shown = {
-            one.id: self._relation(table, one, rows_at[one.id]) for one in table.snapshots if is_visible(table, one)
+            item.id: self._relation(table, item, rows_at[item.id])
+            for item in table.snapshots
+            if is_visible(table, item)
         }
         # A writer interrupted by a rollback writes its hint afterwards; readers check beyond the hint.
         check_invariants(table, model=shown, excused=["I1"] if scene.rolls_back else [])

@@ -132,23 +132,23 @@ ON_MANY = {
 }
 
 
-def play(stage: Stage, order: Choice, said: str) -> None:
+def play(stage: Stage, order: Choice, message: str) -> None:
     performance = stage.performance()
     try:
         run(order, performance.actors(), performance.disk, store=performance.store, whole=stage.scene.whole)
         performance.check()
     except AssertionError as error:
-        raise AssertionError(f"{said}: {error}") from error
+        raise AssertionError(f"{message}: {error}") from error
 
 
-def play_at_random(stage: Stage, said: str, seeds: int) -> None:
+def play_at_random(stage: Stage, message: str, seeds: int) -> None:
     for seed in range(seeds):
-        play(stage, RandomOrder(seed, rate=0.2), f"{said}, seed {seed}")
+        play(stage, RandomOrder(seed, rate=0.2), f"{message}, seed {seed}")
 
 
-def play_all(stage: Stage, said: str, bound: int) -> None:
+def play_all(stage: Stage, message: str, bound: int) -> None:
     for order in orders(bound):
-        play(stage, order, f"{said}, order {order.taken}")
+        play(stage, order, f"{message}, order {order.taken}")
 
 
 QUICK = ("plain", "vectors", "dynamic", "append")

@@ -44,8 +44,8 @@ def test_an_operation_that_failed_once_succeeds_when_repeated(kind: str, verb: s
         try:
             play.run(at(number, fault))
         except Exception as error:
-            told = f"VerbPlay({kind!r}, {verb!r}).run(at({number}, {fault}))"
-            raise AssertionError(f"operation {number} {fault.value}: {told}") from error
+            command = f"VerbPlay({kind!r}, {verb!r}).run(at({number}, {fault}))"
+            raise AssertionError(f"operation {number} {fault.value}: {command}") from error
 
 
 @pytest.mark.slow
@@ -59,8 +59,8 @@ def test_a_failed_operation_keeps_the_table_complete(kind: str, verb: str, night
             try:
                 play.die(at(number, fault))
             except Exception as error:
-                told = f"VerbPlay({kind!r}, {verb!r}).die(at({number}, {fault}))"
-                raise AssertionError(f"operation {number} {fault.value}: {told}") from error
+                command = f"VerbPlay({kind!r}, {verb!r}).die(at({number}, {fault}))"
+                raise AssertionError(f"operation {number} {fault.value}: {command}") from error
 
 
 @pytest.mark.slow
@@ -73,6 +73,6 @@ def test_an_operation_that_fails_repeatedly_succeeds_in_the_end(kind: str, night
             fails = sometimes(2 / max(len(play.operations), 10), seed, kinds)
             end = 2 * len(play.operations)
             try:
-                play.run(lambda one, fails=fails, end=end: fails(one) if one.number < end else None)  # type: ignore[misc]
+                play.run(lambda item, fails=fails, end=end: fails(item) if item.number < end else None)  # type: ignore[misc]
             except Exception as error:
                 raise AssertionError(f"VerbPlay({kind!r}, {verb!r}) with seed {seed}") from error

@@ -191,14 +191,14 @@ class Performance:
         assert self._last_write is not None
         step, number = self._last_write
         found = Table(self._sound(None)).snapshots
-        stands = any(one.commit_user == "main" and one.commit_identifier == number for one in found)
-        stands = stands or self.disk.clock() < self._replay_is_known_until
+        committed = any(item.commit_user == "main" and item.commit_identifier == number for item in found)
+        committed = committed or self.disk.clock() < self._replay_is_known_until
         now = self.lines[None].now
         again = {**step, "rows": with_rows_to_retract(fitted(step, now), now)}
         actor = self._actor("main", number)
         actor.perform(bare(again), number, self._is_done)
-        kinds = {one.commit_kind for one in self.disk.created(self._sound(None).paths.snapshot_folder)}
-        assert not stands or kinds <= {CommitKind.COMPACT}, f"commit {number} was replayed, and committed again"
+        kinds = {item.commit_kind for item in self.disk.created(self._sound(None).paths.snapshot_folder)}
+        assert not committed or kinds <= {CommitKind.COMPACT}, f"commit {number} was replayed, and committed again"
         self._learn(None, [(actor, again)])
 
     def _play_meanwhile(self, step: Step, number: int) -> None:
@@ -240,7 +240,7 @@ class Performance:
 
     def _check_read(self, rows: pa.Table, before: Relation) -> None:
         """Check that rows read while another process acted are those of one snapshot."""
-        made = [one.id for one in self.disk.created(self._sound(None).paths.snapshot_folder)]
+        made = [item.id for item in self.disk.created(self._sound(None).paths.snapshot_folder)]
         known = self.lines[None].visible
         if all(number in known for number in made):
             wrong = [difference(relation, rows) for relation in (before, *(known[number] for number in made))]

@@ -74,10 +74,10 @@ class TableModel(Model):
         self.rows = {key: [*row[:place], *row[place + 1 :]] for key, row in self.rows.items()}
 
     def rename_column(self, name: str, new_name: str) -> None:
-        self.columns = [(new_name if one == name else one, kind) for one, kind in self.columns]
+        self.columns = [(new_name if item == name else item, kind) for item, kind in self.columns]
 
     def widen_column(self, name: str, kind: Type) -> None:
-        self.columns = [(one, kind if one == name else old) for one, old in self.columns]
+        self.columns = [(item, kind if item == name else old) for item, old in self.columns]
 
 
 @dataclass(slots=True)

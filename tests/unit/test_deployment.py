@@ -69,7 +69,7 @@ def test_the_manifest_runs_one_driver_that_executors_can_reach() -> None:
     secrets = set(re.findall(r"\$\{(\w+)\}", (DOCKER / "shop.yaml").read_text()))
     given_on = {name.rpartition(".")[2]: value for name, value in settings.items() if ".executor.secretKeyRef." in name}
     assert given_on == {name: f"shop-secrets:{name}" for name in secrets}  # executors look them up themselves
-    assert {one["name"] for one in container["env"]} == set(re.findall(r"\$\((\w+)\)", " ".join(words)))
+    assert {item["name"] for item in container["env"]} == set(re.findall(r"\$\((\w+)\)", " ".join(words)))
     service = parts["Service"]
     assert settings["spark.driver.host"] == service["metadata"]["name"]
     assert int(settings["spark.driver.port"]) in [port["port"] for port in service["spec"]["ports"]]
@@ -85,7 +85,7 @@ def test_the_image_accepts_the_executor_command_of_spark(tmp_path: Path) -> None
     java.parent.mkdir()
     java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     java.chmod(0o755)
-    told = {
+    environment = {
         "JAVA_HOME": str(tmp_path),
         "SPARK_HOME": "/opt/spark",
         "SPARK_JAVA_OPT_0": "--add-opens=java.base/java.nio=ALL-UNNAMED",
@@ -99,12 +99,12 @@ def test_the_image_accepts_the_executor_command_of_spark(tmp_path: Path) -> None
         "SPARK_RESOURCE_PROFILE_ID": "0",
         "SPARK_EXECUTOR_POD_NAME": "shop-exec-1",
     }
-    environment = {"PATH": os.environ["PATH"], **told}
+    environment = {"PATH": os.environ["PATH"], **environment}
     done = subprocess.run(
         [DOCKER / "executor"], env=environment, capture_output=True, text=True, timeout=20, check=True
     )
     words = done.stdout.splitlines()
-    assert words[:2] == [told["SPARK_JAVA_OPT_0"], told["SPARK_JAVA_OPT_1"]]
+    assert words[:2] == [environment["SPARK_JAVA_OPT_0"], environment["SPARK_JAVA_OPT_1"]]
     assert words[4:7] == [
         "-cp",
         "/opt/spark/conf:/opt/spark/jars/*",

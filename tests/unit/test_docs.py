@@ -51,9 +51,9 @@ def test_the_table_of_type_pairs_matches_the_code() -> None:
     cells = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:3] == "| `"]
     rows = [row for row in cells if len(row) == 4]
     assert len(rows) > 20
-    for old, new, said, option in rows:
+    for old, new, documented, option in rows:
         change = change_of(parse_type(old), parse_type(new), TypeMapping.of([option] if option else []))
-        assert said.replace("`", "") == _VERDICTS[change.verdict].format(type=type_json(change.type)), (old, new)
+        assert documented.replace("`", "") == _VERDICTS[change.verdict].format(type=type_json(change.type)), (old, new)
 
 
 def test_every_error_class_has_a_remedy() -> None:

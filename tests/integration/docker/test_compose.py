@@ -25,7 +25,7 @@ def running() -> Iterator[None]:
     subprocess.run([*COMPOSE, "down", "--volumes"], check=True, timeout=120)
 
 
-def asked(*words: str) -> subprocess.CompletedProcess[str]:
+def run_penstock(*words: str) -> subprocess.CompletedProcess[str]:
     command = [*COMPOSE, "exec", "-T", "pipeline", "penstock", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
@@ -33,10 +33,10 @@ def asked(*words: str) -> subprocess.CompletedProcess[str]:
 def test_the_pipeline_writes_mysql_into_tables(running: None) -> None:
     deadline = time.monotonic() + 240
     query = ("sql", "select count(*) as n from ods.orders", "--warehouse", "/lake/warehouse")
-    while "3" not in (said := asked(*query)).stdout:
-        assert time.monotonic() < deadline, said.stderr
+    while "3" not in (output := run_penstock(*query)).stdout:
+        assert time.monotonic() < deadline, output.stderr
         time.sleep(5)
-    assert "ods.customers" in asked("status", "shop.yaml").stdout
+    assert "ods.customers" in run_penstock("status", "shop.yaml").stdout
 
 
 def test_the_image_runs_the_demo(running: None) -> None:

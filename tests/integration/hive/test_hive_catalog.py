@@ -59,7 +59,7 @@ def orders(lake: penstock.Catalog, name: str = "shop.orders", **more: str) -> Ta
 
 def put(table: Table, *ids: int) -> None:
     with table.writer() as writer:
-        writer.write(pa.table({"id": list(ids), "v": [str(one) for one in ids]}, schema=ROW_TYPE))
+        writer.write(pa.table({"id": list(ids), "v": [str(id_) for id_ in ids]}, schema=ROW_TYPE))
         writer.commit()
 
 
@@ -106,7 +106,7 @@ def test_a_table_is_described_as_java_does(lake: penstock.Catalog, metastore: st
     assert expected.items() <= found.parameters.items()
     assert set(found.parameters) - set(expected) <= {"transient_lastDdlTime", "numFiles", "totalSize"}
     assert (found.tableType, found.retention, found.partitionKeys) == ("MANAGED_TABLE", 2147483647, [])
-    assert [(one.name, one.type) for one in found.sd.cols] == [("id", "int"), ("v", "string")]
+    assert [(col.name, col.type) for col in found.sd.cols] == [("id", "int"), ("v", "string")]
     assert found.sd.inputFormat == "org.apache.paimon.hive.mapred.PaimonInputFormat"
     assert found.sd.outputFormat == "org.apache.paimon.hive.mapred.PaimonOutputFormat"
     assert found.sd.serdeInfo.serializationLib == "org.apache.paimon.hive.PaimonSerDe"
@@ -122,7 +122,7 @@ def test_schema_changes_reach_the_metastore(lake: penstock.Catalog, metastore: s
         "shop.orders", [penstock.AddColumn("n", "BIGINT"), penstock.SetOption("num-sorted-run.stop-trigger", "9")]
     )
     found = described(metastore, "shop.orders")
-    assert [one.name for one in found.sd.cols] == ["id", "v", "n"]
+    assert [col.name for col in found.sd.cols] == ["id", "v", "n"]
     assert (found.parameters["num-sorted-run.stop-trigger"], found.parameters["from.elsewhere"]) == ("9", "kept")
     lake.alter_table("shop.orders", [penstock.ResetOption("num-sorted-run.stop-trigger")])
     assert "num-sorted-run.stop-trigger" not in described(metastore, "shop.orders").parameters
@@ -137,7 +137,7 @@ def test_a_change_that_the_metastore_refuses_is_undone(lake: penstock.Catalog) -
     with pytest.raises(ConfigError, match="is not possible in the metastore") as caught:
         lake.alter_table("shop.events", [penstock.UpdateColumnType("v", "INT")])
     assert "disallow.incompatible" in str(caught.value.hint)
-    assert [str(one.type) for one in lake.table("shop.events").schema] == ["int32", "string"]
+    assert [str(item.type) for item in lake.table("shop.events").schema] == ["int32", "string"]
 
 
 def test_foreign_tables_are_neither_listed_nor_dropped(lake: penstock.Catalog, metastore: str) -> None:
@@ -182,13 +182,13 @@ def test_creating_a_table_completes_the_creation_of_a_killed_process(lake: penst
 
 def test_names_with_upper_case_and_partitions_are_refused(lake: penstock.Catalog) -> None:
     lake.create_database("shop")
-    for name, columns, more, said in (
+    for name, columns, more, message in (
         ("shop.Orders", COLUMNS, {}, "its names are lower case"),
         ("shop.orders", [("Id", "INT")], {}, "its names are lower case"),
         ("shop.orders", COLUMNS, {"metastore.partitioned-table": "true"}, "partitions are not added"),
         ("shop.orders", COLUMNS, {"metastore.tag-to-partition": "dt"}, "partitions are not added"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             lake.create_table(name, columns, options=more)
     with pytest.raises(ConfigError, match="its names are lower case"):
         lake.create_database("Shop")
@@ -258,11 +258,11 @@ def test_a_pipeline_and_commands_use_the_metastore(
     run(shop.spec(sink={"catalog": sink}))
     shop.put("2.json", insert("Orders", {"id": 2, "Name": "b", "Q": 7}))
     run(shop.spec(sink={"catalog": sink}))
-    assert [one.name for one in described(metastore, "ods.orders").sd.cols] == ["id", "name", "q"]
+    assert [item.name for item in described(metastore, "ods.orders").sd.cols] == ["id", "name", "q"]
     where = ["--warehouse", f"{tmp_path}/warehouse", "--catalog-conf", "metastore=hive"]
     where += ["--catalog-conf", f"uri={metastore}"]
     assert main(["tables", *where, "--json"]) == 0
-    assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
+    assert [item["table"] for item in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
     assert main(["compact", *where, "--database", "ods", "--table", "orders"]) == 0
     assert ids(lake.table("ods.orders")) == [1, 2]
 

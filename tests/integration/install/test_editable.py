@@ -53,11 +53,11 @@ def test_an_edit_is_effective_in_any_folder_and_editors_find_the_source(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     module = clone / "table" / "values" / "types.py"
-    asked = "import penstock.table.values.types as types; print(types.__file__, getattr(types, 'EDITED', None))"
-    assert run(python, asked, elsewhere) == f"{module} None"
+    code = "import penstock.table.values.types as types; print(types.__file__, getattr(types, 'EDITED', None))"
+    assert run(python, code, elsewhere) == f"{module} None"
     with module.open("a") as source:
         source.write("\nEDITED = 7\n")
-    assert run(python, asked, elsewhere) == f"{module} 7"
+    assert run(python, code, elsewhere) == f"{module} 7"
     assert (tmp_path / "env" / "bin" / "penstock").exists()
     # Editors do not run code: they look for penstock/table/... below the folders of the search path.
     found = run(python, "import sys; print(*sys.path, sep='\\n')", elsewhere).splitlines()

@@ -45,7 +45,7 @@ class Sync:
         return Table(self.warehouse.store(f"ods.{name}"))
 
     def columns(self, name: str) -> list[str]:
-        return [f"{one.name} {written(one.type)}" for one in self.table(name).definition.fields]
+        return [f"{field.name} {written(field.type)}" for field in self.table(name).definition.fields]
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.table(name).scan().to_arrow().to_pylist()

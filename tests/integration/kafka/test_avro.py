@@ -72,8 +72,8 @@ class Sync:
 
 @pytest.fixture
 def registry() -> Iterator[Registry]:
-    with running() as one:
-        yield one
+    with running() as server:
+        yield server
 
 
 @pytest.fixture
@@ -93,11 +93,11 @@ def test_a_schema_that_changes_in_the_middle_widens_the_table_and_the_key_record
         {"id": 1, "name": "A", "n": 1 << 40},
         {"id": 3, "name": "a producer that was not restarted", "n": None},
     ]
-    asked = len(sync.registry.asked)
+    requests = len(sync.registry.asked)
     sync.send(WIDER, "c", None, {"id": 4, "name": "later", "n": 7})
     run(sync.spec())
     assert [row["id"] for row in sync.rows()] == [1, 3, 4]
-    assert len(sync.registry.asked) == asked, "schemas never change: they are asked for once a process"
+    assert len(sync.registry.asked) == requests, "schemas never change: they are asked for once a process"
 
 
 def nested(number: str, *more: dict[str, Any]) -> Any:
@@ -201,12 +201,12 @@ def test_a_recorded_database_has_the_same_rows_as_avro_and_as_json(sync: Sync, t
         assert sync.rows(name) == plain.rows(name)
 
 
-def text(one: Any) -> str | None:
-    return None if one is None else json.dumps(one)
+def text(item: Any) -> str | None:
+    return None if item is None else json.dumps(item)
 
 
-def avro(registry: Registry, one: Any) -> bytes | None:
-    if one is None:
+def avro(registry: Registry, item: Any) -> bytes | None:
+    if item is None:
         return None
-    schema = converted(one["schema"])
-    return message(registry.register(schema), without_logical(schema), value_of(one["schema"], one["payload"]))
+    schema = converted(item["schema"])
+    return message(registry.register(schema), without_logical(schema), value_of(item["schema"], item["payload"]))

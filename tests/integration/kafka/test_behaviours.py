@@ -63,7 +63,7 @@ def ogg(operation: str, keys: list[str], **images: Any) -> str:
 
 
 def test_ddl_messages_between_changes_have_no_effect(make: MakeSync, broker: Broker) -> None:  # [1]
-    sample = next(one for one in samples() if one.id == "canal/table-schemaevolutionmissingddl")
+    sample = next(item for item in samples() if item.id == "canal/table-schemaevolutionmissingddl")
     sync, topic = make("canal-json"), broker.topic()
     for step in sample.steps:
         for message in step.feed[0][1]:
@@ -79,13 +79,13 @@ def test_one_message_may_add_and_widen_columns_in_one_version(  # [3]
     sync, topic = make("canal-json"), broker.topic()
     first = {"id": "BIGINT", "a": "INT", "b": "VARCHAR(10)"}
     broker.send(topic, canal("INSERT", "t", first, {"id": "1", "a": "1", "b": "x"}))
-    asked = f"{topic[:-1]}[{topic[-1]}].*" if pattern else topic
-    run(sync.spec(asked, "--table", "t"))
+    pattern_or_topic = f"{topic[:-1]}[{topic[-1]}].*" if pattern else topic
+    run(sync.spec(pattern_or_topic, "--table", "t"))
     odd = "$% ^,& *("
     more = first | {"a": "BIGINT", "b": "VARCHAR(20)", "c": "INT", odd: "TIMESTAMP", "d": "BIGINT", "e": "DOUBLE"}
     row = {"id": "2", "a": "3000000000", "b": "y" * 15, "c": "2", odd: "2021-09-13 17:37:26", "d": "3", "e": "0.5"}
     broker.send(topic, canal("INSERT", "t", more, row))
-    run(sync.spec(asked, "--table", "t"))
+    run(sync.spec(pattern_or_topic, "--table", "t"))
     assert sync.columns("t") == [
         *("id BIGINT NOT NULL", "a BIGINT", "b VARCHAR(20)"),
         *("c INT", f"{odd} TIMESTAMP(0)", "d BIGINT", "e DOUBLE"),
@@ -95,7 +95,7 @@ def test_one_message_may_add_and_widen_columns_in_one_version(  # [3]
 
 
 def test_a_second_run_without_new_records_changes_nothing(make: MakeSync, broker: Broker) -> None:  # [4]
-    sample = next(one for one in samples() if one.id == "canal/table-alltype")
+    sample = next(item for item in samples() if item.id == "canal/table-alltype")
     sync, topic = make("canal-json"), broker.topic()
     broker.send(topic, *sample.steps[0].feed[0][1])
     run(sync.spec(topic, *sample.arguments))

@@ -32,8 +32,8 @@ def source(broker: Broker, *topics: str, startup: StartOffsets = EARLIEST, **mor
 def read(kafka: KafkaSource, start: Offsets, end: Offsets, tasks: int = 2) -> list[bytes | None]:
     return [
         value
-        for one in kafka.plan(start, end, tasks)
-        for fetched in kafka.read(one)
+        for item in kafka.plan(start, end, tasks)
+        for fetched in kafka.read(item)
         for value in fetched.messages.values
     ]
 
@@ -42,8 +42,8 @@ def test_records_are_read_in_order_with_key_time_and_headers(broker: Broker) -> 
     topic = broker.topic()
     broker.send(topic, b"a", None, key=b"k", timestamp=1234, headers=[("h", b"1")])
     kafka = source(broker, topic, extras=frozenset({"key", "timestamp", "headers"}))
-    (one,) = kafka.plan({}, kafka.latest_offsets({}, NO_LIMIT), 2)
-    (fetched,) = kafka.read(one)
+    (planned,) = kafka.plan({}, kafka.latest_offsets({}, NO_LIMIT), 2)
+    (fetched,) = kafka.read(planned)
     messages = fetched.messages
     assert list(messages.values) == [b"a", None]
     assert messages.offsets.tolist() == [0, 1]

@@ -26,11 +26,11 @@ def words(broker: Broker, topic: str, folder: Path, value_format: str) -> list[s
     conf.append(f"properties.bootstrap.servers=127.0.0.1:{broker.port}")
     return [
         *("--warehouse", f"{folder}/warehouse", "--database", "ods", "--until-caught-up"),
-        *(word for one in conf for word in ("--kafka_conf", one)),
+        *(word for item in conf for word in ("--kafka_conf", item)),
     ]
 
 
-@pytest.mark.parametrize("sample", samples(), ids=lambda one: one.id)
+@pytest.mark.parametrize("sample", samples(), ids=lambda item: item.id)
 def test_sample_messages_become_the_expected_tables(sample: Sample, broker: Broker, tmp_path: Path) -> None:
     topic = broker.topic()
     flags = [*sample.arguments, *words(broker, topic, tmp_path, sample.format)]

@@ -12,7 +12,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from penstock.table.meta.store import TableMissing
 from tests.integration.kafka.conftest import Broker
-from tests.integration.spark.test_running import running, said, until
+from tests.integration.spark.test_running import json_output, running, until
 from tests.servers import launch
 from tests.shop import Shop, insert
 
@@ -56,8 +56,8 @@ def ids(shop: Shop) -> list[int]:
 
 
 def committed(broker: Broker, topic: str) -> int:
-    asked = ConsumerGroupTopicPartitions(GROUP, [TopicPartition(topic, 0)])
-    (place,) = broker.admin.list_consumer_group_offsets([asked])[GROUP].result().topic_partitions
+    request = ConsumerGroupTopicPartitions(GROUP, [TopicPartition(topic, 0)])
+    (place,) = broker.admin.list_consumer_group_offsets([request])[GROUP].result().topic_partitions
     return int(place.offset)
 
 
@@ -81,8 +81,8 @@ def test_a_running_job_survives_a_broker_restart_and_finds_new_topics(own_broker
         broker.send(first, insert("orders", {"id": FIRST + 2}))
         until(lambda: ids(shop) == list(range(FIRST + 3)), process, shop.folder)
         until(lambda: shop.snapshots("orders") <= 2, process, shop.folder)
-        told = said(shop.folder, "status", "shop.yaml")
-        assert told["state"] == "running"
-        assert set(told["lag"]) == {f"{first}/0", f"{first}/1", "shop-b/0"}
+        output = json_output(shop.folder, "status", "shop.yaml")
+        assert output["state"] == "running"
+        assert set(output["lag"]) == {f"{first}/0", f"{first}/1", "shop-b/0"}
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0, (shop.folder / "log").read_text()[-3000:]

@@ -52,7 +52,7 @@ def double(dice: random.Random) -> str:
 def text(characters: str, limit: int) -> Draw:
     def draw(dice: random.Random) -> str:
         if dice.random() < 0.3:
-            return f"'{dice.choice([one for one in TEXTS if len(one) <= limit])}'"
+            return f"'{dice.choice([item for item in TEXTS if len(item) <= limit])}'"
         length = dice.choice([1, 3, limit, dice.randint(0, limit)])
         return "'" + "".join(dice.choice(characters) for _ in range(length)) + "'"
 

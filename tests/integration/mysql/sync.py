@@ -41,13 +41,13 @@ class Sync:
             "password=cdc",
             "jdbc.properties.useSSL=false",
             "jdbc.properties.allowPublicKeyRetrieval=true",
-            *([] if any(one.startswith("database-name=") for one in self.conf) else [f"database-name={DATABASE}"]),
+            *([] if any(item.startswith("database-name=") for item in self.conf) else [f"database-name={DATABASE}"]),
             *self.conf,
         ]
         return [
             *("--warehouse", f"{self.folder}/warehouse", "--database", "ods", "--until-caught-up"),
             *(["--table", self.table] if self.table else []),
-            *(word for one in conf for word in ("--mysql_conf", one)),
+            *(word for item in conf for word in ("--mysql_conf", item)),
             *self.flags,
         ]
 

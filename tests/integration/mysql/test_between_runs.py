@@ -100,10 +100,10 @@ def _die(*_: object) -> None:
 
 def test_a_rolled_back_table_stops_the_run_until_a_reset(sync: Sync) -> None:
     sync.target("a").rollback_to(1)
-    with pytest.raises(CheckpointMismatch, match="rolled back") as told:
+    with pytest.raises(CheckpointMismatch, match="rolled back") as error:
         sync.run()
-    assert told.value.exit_code == 9
-    assert "--reset ods.a" in str(told.value.hint)
+    assert error.value.exit_code == 9
+    assert "--reset ods.a" in str(error.value.hint)
     with_flags(sync, "--reset", "a").run()
     checked(sync)
     sync.run()
@@ -151,7 +151,7 @@ def test_tables_created_during_the_run_are_copied_once(sync: Sync, caplog: pytes
 
 def findings(sync: Sync, level: str) -> list[Finding]:
     found = list(checked_spec(sync.spec))
-    return [one for one in found if one.level == level and one.about in {"tables", "source"}]
+    return [item for item in found if item.level == level and item.about in {"tables", "source"}]
 
 
 def test_check_reports_what_the_next_run_will_do(sync: Sync) -> None:

@@ -63,7 +63,7 @@ NOT_ASKED = ("hidden", "fleeting", "RELOAD", "server-id")  # by the pipeline tha
 TABLES = [(DATABASE, "t"), (DATABASE, "fleeting"), (DATABASE, "hidden")]
 
 
-def told(findings: Sequence[ServerFinding], level: str) -> set[str]:
+def messages_of(findings: Sequence[ServerFinding], level: str) -> set[str]:
     return {
         finding.message + (":" + finding.fix.split()[3] if finding.wanted == "SELECT" else "")
         for finding in findings
@@ -97,28 +97,28 @@ def test_each_problem_is_in_one_report_and_its_statement_corrects_it(
         wanted = CheckedPlan(TABLES, server_ids=range(1, 3), locking_snapshot=True)
         with connected(poor) as connection:
             found = check_source(connection, wanted)
-        assert told(found, "warning") == WARNINGS | (MORE[kind] & {"transactions have no GTID"})
-        assert told(found, "error") == ERRORS | (MORE[kind] - {"transactions have no GTID"})
+        assert messages_of(found, "warning") == WARNINGS | (MORE[kind] & {"transactions have no GTID"})
+        assert messages_of(found, "error") == ERRORS | (MORE[kind] - {"transactions have no GTID"})
         with pytest.raises(SourceNotReady) as report:
             require_ready(found)
-        for one in found:
-            assert (one.fix in str(report.value)) == (one.level == "error")
+        for item in found:
+            assert (item.fix in str(report.value)) == (item.level == "error")
 
         (tmp_path / "shop.yaml").write_text(PIPELINE.format(port=port, database=DATABASE, folder=tmp_path))
         assert main(["check", f"{tmp_path}/shop.yaml"]) == 3
         out = capsys.readouterr().out
-        for one in found:
-            if not any(word in one.fix for word in NOT_ASKED):
-                assert one.message in out
-                assert one.fix in out
+        for item in found:
+            if not any(word in item.fix for word in NOT_ASKED):
+                assert item.message in out
+                assert item.fix in out
 
-        for one in found:
-            if re.match("SET|GRANT|ALTER", one.fix):
+        for item in found:
+            if re.match("SET|GRANT|ALTER", item.fix):
                 server.run(
-                    *(part for part in one.fix.partition("--")[0].replace("...", "a").split(";") if part.strip())
+                    *(part for part in item.fix.partition("--")[0].replace("...", "a").split(";") if part.strip())
                 )
             else:
-                assert one.fix == "exclude 1 from the option server-id"
+                assert item.fix == "exclude 1 from the option server-id"
         with connected(poor) as connection:
             assert check_source(connection, replace(wanted, server_ids=range(6000, 6010))) == []
 
@@ -150,7 +150,7 @@ def test_an_untested_server_version_is_reported(server: Playground, monkeypatch:
         assert check_source(connection, CheckedPlan()) == []
         monkeypatch.setattr(checks, "server_facts", newer)
         found = check_source(connection, CheckedPlan())
-    [told] = [one for one in found if "version" in one.message]
+    [told] = [item for item in found if "version" in item.message]
     assert told.level == "warning"
     assert told.seen == ("MariaDB 12.3.1" if server.is_mariadb else "MySQL 12.3.1")
     assert told.wanted == "MySQL 9.7, MariaDB 10.11, MariaDB 11.8"
@@ -257,7 +257,7 @@ def test_labels_that_need_full_metadata_are_reported(server: Playground) -> None
             server.run(f"SET GLOBAL binlog_row_metadata = {names}")
             with connected(server.address) as connection:
                 found = check_source(connection, CheckedPlan([(DATABASE, "t")]))
-            told = [one.seen for one in found if "has labels with ?" in one.message]
+            told = [item.seen for item in found if "has labels with ?" in item.message]
             assert told == ([] if names == "FULL" else ["mood"])
     finally:
         server.run(f"SET GLOBAL binlog_row_metadata = '{before}'")

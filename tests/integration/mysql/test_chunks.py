@@ -211,11 +211,11 @@ def test_a_chunk_and_the_later_binlog_equal_the_table(server: Playground, key: s
     finally:
         stop.set()
         thread.join()
-    assert len({one.high.order for one in exact}) > 1
+    assert len({item.high.order for item in exact}) > 1
     names = [part.split()[0] for part in key.split(", ")]
     state: dict[tuple, tuple[dict, int]] = {}
-    for number, one in enumerate(exact):
-        for batch in one.batches:
+    for number, item in enumerate(exact):
+        for batch in item.batches:
             for row in batch.rows.to_pylist():
                 identity = tuple(row[name] for name in names)
                 assert identity not in state, "a key in two chunks"

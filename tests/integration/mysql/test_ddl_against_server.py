@@ -87,11 +87,11 @@ class Writer:
 
     def statement(self) -> str:
         dice = self.dice
-        one, two, three = (table_name(name, dice) for name in dice.sample(TABLES, 3))
+        first, two, three = (table_name(name, dice) for name in dice.sample(TABLES, 3))
         kind = dice.random()
         if kind < 0.62:
             clauses = ", ".join(self.clause() for _ in range(dice.choice([1, 1, 2, 4])))
-            return f"{dice.choice(['ALTER TABLE', '/* x */ alter table', '/*!40000 ALTER*/ TABLE'])} {one} {clauses}"
+            return f"{dice.choice(['ALTER TABLE', '/* x */ alter table', '/*!40000 ALTER*/ TABLE'])} {first} {clauses}"
         if kind < 0.8:
             names = dice.sample([name for name in COLUMNS if name != "id"], dice.randint(1, 5))
             columns = [f"`id` {dice.choice(['INT', 'BIGINT'])} {dice.choice(KEYS)}"]
@@ -101,18 +101,18 @@ class Writer:
                 ["", "CHARSET=latin1", "ENGINE=InnoDB DEFAULT CHARACTER SET gbk COMMENT 'x, y'", "COLLATE utf8mb4_bin"]
             )
             unless = dice.choice(["", "IF NOT EXISTS "])
-            return f"CREATE TABLE {unless}{one} ({', '.join(columns)}{extra}) {options}"
+            return f"CREATE TABLE {unless}{first} ({', '.join(columns)}{extra}) {options}"
         if kind < 0.86:
-            return f"CREATE TABLE {one} LIKE {two}"
+            return f"CREATE TABLE {first} LIKE {two}"
         if kind < 0.93:
             return dice.choice(
                 [
-                    f"RENAME TABLE {one} TO {two}",
-                    f"RENAME TABLE {one} TO {three}, {two} TO {one}",
-                    f"ALTER TABLE {one} RENAME {dice.choice(['TO', 'AS', ''])} {two}",
+                    f"RENAME TABLE {first} TO {two}",
+                    f"RENAME TABLE {first} TO {three}, {two} TO {first}",
+                    f"ALTER TABLE {first} RENAME {dice.choice(['TO', 'AS', ''])} {two}",
                 ]
             )
-        return dice.choice([f"DROP TABLE IF EXISTS {one}, {two}", f"DROP TABLE {one}", f"TRUNCATE {one}"])
+        return dice.choice([f"DROP TABLE IF EXISTS {first}, {two}", f"DROP TABLE {first}", f"TRUNCATE {first}"])
 
 
 def server_s(server: Playground) -> dict[tuple[str, str], TableDefinition]:

@@ -123,7 +123,7 @@ def test_a_batch_of_ddl_has_the_final_schema_of_the_server(
         history = History(server, dice)
         if not snapshot:
             place = [f"specific-offset.file={begin.file}", f"specific-offset.pos={begin.pos}"]
-            sync.conf = [*sync.conf, *(f"scan.startup.{one}" for one in ("mode=specific-offset", *place))]
+            sync.conf = [*sync.conf, *(f"scan.startup.{item}" for item in ("mode=specific-offset", *place))]
         history.run(40)
         # Rows from before a column was added or renamed have its values with their next image.
         server.run(*(f"UPDATE {name} SET touched = touched + 1" for name in "abc" if history.has(name)))
@@ -143,12 +143,12 @@ def check(server: Playground, sync: Sync, history: History) -> None:
     for (_, table), definition in theirs.items():
         schema, source = sync.target(table).store.schema(), schema_of(definition)
         assert drift_of(source, table, schema, ColumnRules()).is_none, (table, history.done)
-        comments = {one.name: one.description or "" for one in schema.fields}
-        assert {one.name: one.comment or "" for one in source.fields} == {
-            one.name: comments[one.name] for one in source.fields
+        comments = {item.name: item.description or "" for item in schema.fields}
+        assert {item.name: item.comment or "" for item in source.fields} == {
+            item.name: comments[item.name] for item in source.fields
         }, (table, history.done)
         assert (schema.comment or "") == (definition.comment or ""), (table, history.done)
-        columns = [one.name for one in source.fields]
+        columns = [item.name for item in source.fields]
         here = {row["id"]: row for row in sync.rows(table)}
         for row in server.rows(f"SELECT {', '.join(columns)} FROM {table} ORDER BY id"):
             wanted = dict(zip(columns, row, strict=True))

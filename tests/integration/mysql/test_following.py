@@ -267,8 +267,8 @@ def test_two_readers_with_one_server_id_are_reported(mariadb: Playground) -> Non
 def test_readers_with_separate_server_ids_run_in_parallel(server: Playground) -> None:
     start = server.here()
     busy(server, random.Random(8), 10)
-    one, other = DumpRequest(start, 6051), DumpRequest(start, 6052)
-    with dumping(server.address, one) as first, dumping(server.address, other) as second:
+    request, other = DumpRequest(start, 6051), DumpRequest(start, 6052)
+    with dumping(server.address, request) as first, dumping(server.address, other) as second:
         assert sum(map(len, second)) == sum(map(len, first))
 
 

@@ -133,9 +133,9 @@ def _document(value: object, *, mine: bool) -> object:
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, list):
-        return [_document(one, mine=mine) for one in value]
+        return [_document(item, mine=mine) for item in value]
     if isinstance(value, dict):
-        return {_document(key, mine=mine): _document(one, mine=mine) for key, one in value.items()}
+        return {_document(key, mine=mine): _document(item, mine=mine) for key, item in value.items()}
     return value
 
 
@@ -170,9 +170,10 @@ def test_every_change_equals_that_of_the_reference_decoder(server: Playground, s
         assert mine[:2] == theirs[:2]
         for my_row, their_row in zip(mine[2:], theirs[2:], strict=True):
             assert (my_row is None) == (their_row is None)
-            one, other = alike(my_row or {}, mine=True), alike(their_row or {}, mine=False)
-            assert one.keys() == other.keys()
-            assert {n: (one[n], other[n]) for n in one if repr(one[n]) != repr(other[n])} == {}
+            my_values, their_values = alike(my_row or {}, mine=True), alike(their_row or {}, mine=False)
+            assert my_values.keys() == their_values.keys()
+            pairs = {name: (value, their_values[name]) for name, value in my_values.items()}
+            assert {name: pair for name, pair in pairs.items() if repr(pair[0]) != repr(pair[1])} == {}
 
 
 def test_replaying_the_changelog_results_in_the_table(server: Playground) -> None:

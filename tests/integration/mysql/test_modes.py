@@ -135,10 +135,10 @@ def test_all_problems_of_a_server_are_reported_at_once(mysql: Playground, tmp_pa
     try:
         with pytest.raises(SourceNotReady) as caught:
             sync.run()
-        told = str(caught.value)
-        assert "binlog_row_image = FULL" in told
-        assert "GRANT REPLICATION SLAVE ON *.* TO" in told
-        assert "GRANT REPLICATION CLIENT ON *.* TO" in told
+        message = str(caught.value)
+        assert "binlog_row_image = FULL" in message
+        assert "GRANT REPLICATION SLAVE ON *.* TO" in message
+        assert "GRANT REPLICATION CLIENT ON *.* TO" in message
         assert not (tmp_path / "warehouse").exists()
         sync.conf = ["table-name=t"]
         with pytest.raises(RowImageError):

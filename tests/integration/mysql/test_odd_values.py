@@ -25,11 +25,11 @@ def test_invalid_dates_in_keys_are_bad_records_row_by_row(server: Playground, tm
     texts = Sync(server, tmp_path / "t", flags=["--type-mapping", "to-string"])
     with connected(server.address) as connection:
         warned = [
-            one
-            for one in check_source(connection, CheckedPlan([(DATABASE, "t")]))
-            if "TIME columns in its key" in one.message
+            item
+            for item in check_source(connection, CheckedPlan([(DATABASE, "t")]))
+            if "TIME columns in its key" in item.message
         ]
-    assert [one.level for one in warned] == ["warning"]
+    assert [item.level for item in warned] == ["warning"]
     with pytest.raises(DecodeError, match=r"2024-00-10' is a zero date \(column of a key; --type-mapping to-string"):
         failing.run()
     for turn in range(2):

@@ -118,16 +118,16 @@ def job(mysql: Playground, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_the_source_snapshot_logs_its_share_rate_and_time_left(job: Job) -> None:
-    told = re.findall(
+    reports = re.findall(
         r"event=copying share=(\S+) rows=(\d+) expected=(\d+) rows_per_second=(\d+) seconds_left=(\d+)", job.log
     )
     assert job.log.index("event=starting_spark pipeline=shop") < job.log.index("event=spark_started seconds=")
     assert f"event=copy_planned tables=1 rows={ROWS}" in job.log
-    shares = [float(one[0]) for one in told]
+    shares = [float(report[0]) for report in reports]
     assert len(shares) >= 4
     assert shares == sorted(shares)
     assert 0 < shares[0] < 0.5 < shares[-1] < 1
-    for share, rows, expected, rate, left in told:
+    for share, rows, expected, rate, left in reports:
         assert abs(float(share) - int(rows) / int(expected)) < 0.02
         assert int(left) * int(rate) == pytest.approx(int(expected) - int(rows), rel=0.1, abs=2 * int(rate))
     assert re.search(r"copying \d+%  about \d+ (s|min) left", job.log)
@@ -251,9 +251,9 @@ def test_verify_of_a_running_job_reports_different_ranges(job: Job, capsys: pyte
     finally:
         over.set()
         thread.join()
-    [told] = json.loads(capsys.readouterr().out)["tables"]
-    assert told["ranges"] == ["id from 0 to 4095", "id from 4096 to 8191"]
-    assert [(one["how"], one["key"]["id"]) for one in told["keys"]] == [("missing", 7), ("changed", 4500)]
+    [output] = json.loads(capsys.readouterr().out)["tables"]
+    assert output["ranges"] == ["id from 0 to 4095", "id from 4096 to 8191"]
+    assert [(item["how"], item["key"]["id"]) for item in output["keys"]] == [("missing", 7), ("changed", 4500)]
 
 
 def test_barriers_wait_for_one_trigger_together(mysql: Playground, tmp_path: Path) -> None:

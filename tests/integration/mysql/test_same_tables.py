@@ -72,7 +72,7 @@ def statements(name: str) -> list[str]:
         elif character == ";":
             found.append(text[start:place].strip())
             start = place + 1
-    return [one for one in found if one]
+    return [item for item in found if item]
 
 
 def lines_of(name: str) -> list[str]:
@@ -89,7 +89,7 @@ def differences(
     warehouse = CatalogSettings.of(f"{folder}/warehouse", {})
     for name in TABLES if value_format == "maxwell-json" else ():
         schema = mine.target(name).store.schema()
-        fields = tuple(replace(one, type=maxwells_type(one)) for one in schema.fields)
+        fields = tuple(replace(difference, type=maxwells_type(difference)) for difference in schema.fields)
         warehouse.created(f"ods.{name}", replace(schema, id=0, fields=fields))
     spec = {
         "pipeline": {"name": "recorded"},
@@ -102,9 +102,9 @@ def differences(
     found = {}
     for name in tables:
         key = TABLES[name]
-        one = differing(rows(mine.target(name), key), rows(Table(warehouse.store(f"ods.{name}")), key))
-        if one:
-            found[name] = one
+        difference = differing(rows(mine.target(name), key), rows(Table(warehouse.store(f"ods.{name}")), key))
+        if difference:
+            found[name] = difference
     return found
 
 
@@ -137,10 +137,10 @@ def known(tool: str) -> dict[str, dict[str, Any]]:
     """The listed losses without their reasons."""
     return {
         table: {
-            kind: {name: told["rows"] for name, told in found.items()} if kind == "columns" else found["rows"]
-            for kind, found in one.items()
+            kind: {name: column["rows"] for name, column in found.items()} if kind == "columns" else found["rows"]
+            for kind, found in item.items()
         }
-        for table, one in LOSSES[tool].items()
+        for table, item in LOSSES[tool].items()
     }
 
 
@@ -180,16 +180,16 @@ def debezium_messages(name: str) -> list[str]:
     typed = debezium_rows(WITH_SCHEMAS)
     if name == WITH_SCHEMAS:
         found = [
-            one["value"] | {"payload": one["value"]["payload"] | {"pkNames": list(one["key"]["payload"])}}
-            for one in typed
+            item["value"] | {"payload": item["value"]["payload"] | {"pkNames": list(item["key"]["payload"])}}
+            for item in typed
         ]
     else:
         schemas = {}
-        for one in typed:
-            payload = one["value"]["payload"]
-            schemas[one["topic"], frozenset(payload["after"] or payload["before"])] = one["value"]["schema"]
+        for item in typed:
+            payload = item["value"]["payload"]
+            schemas[item["topic"], frozenset(payload["after"] or payload["before"])] = item["value"]["schema"]
         found = [with_schemas(row, schemas) for row in debezium_rows(name)]
-    return [json.dumps(one, ensure_ascii=False) for one in found]
+    return [json.dumps(item, ensure_ascii=False) for item in found]
 
 
 @pytest.mark.mysql
@@ -218,9 +218,9 @@ def test_rows_kept_as_dead_letters_are_read_again_as_they_were(mysql_tables: Syn
     batches = read_chunk(mysql_tables.server.address, Chunk("rec", "all_types", 0), SnapshotOptions())
     lines = [
         canal_message(batch, row).decode()
-        for one in batches
-        if (batch := in_zone(one, "UTC"))
-        for row in range(len(one))
+        for item in batches
+        if (batch := in_zone(item, "UTC"))
+        for row in range(len(item))
     ]
     assert len(lines) == 11
     assert differences(mysql_tables, tmp_path, "canal-json", lines, ["all_types"]) == {}

@@ -57,6 +57,6 @@ def test_every_cell_is_equal_in_snapshot_and_binlog(server: Playground, zone: st
         assert different == []
 
 
-def same(one: object, other: object) -> bool:
+def same(item: object, other: object) -> bool:
     """Equal to the bit: a zero's sign counts."""
-    return repr(one) == repr(other)
+    return repr(item) == repr(other)

@@ -117,9 +117,9 @@ def test_the_command_writes_a_database_through_spark_and_resumes(mysql: Playgrou
 
 def test_an_invalid_key_is_reported_with_its_table(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE good (id INT PRIMARY KEY)", "CREATE TABLE odd (tags SET('a', 'b') PRIMARY KEY)")
-    with pytest.raises(ConfigError, match="cannot be in a primary key") as told:
+    with pytest.raises(ConfigError, match="cannot be in a primary key") as error:
         Sync(server, tmp_path).run()
-    assert told.value.facts["source"] == "play.odd"
+    assert error.value.facts["source"] == "play.odd"
     sync = Sync(server, tmp_path, flags=["--excluding-tables", "odd"])
     sync.run()
     assert sync.tables() == ["good"]

@@ -40,7 +40,7 @@ def test_a_new_table_that_cannot_be_created_is_left_out_and_the_others_continue(
     assert "event=table_left_out" in caplog.text
     assert "--excluding-tables" in caplog.text
     assert any(report.stats.left_out for report in reports)
-    assert [one.level for one in checked_spec(sync.spec) if "is excluded" in one.message] == ["warning"]
+    assert [item.level for item in checked_spec(sync.spec) if "is excluded" in item.message] == ["warning"]
     sync.server.run(insert.replace("(1", "(2"), drop, "INSERT INTO a VALUES (3)")
     sync.run()
     assert sync.ids("a") == [1, 2, 3]

@@ -91,11 +91,11 @@ def test_different_rows_are_listed_with_their_ranges_and_set_the_exit_code(
         )
         writer.commit()
     assert main([*words, "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["equal"] is False
-    [one] = told["tables"]
-    assert one["ranges"] == ["id from 0 to 4095", "id from 4096 to 8191", "id from 16384 to 20479"]
-    assert [(key["how"], key["key"]["id"]) for key in one["keys"]] == [
+    output = json.loads(capsys.readouterr().out)
+    assert output["equal"] is False
+    [reported] = output["tables"]
+    assert reported["ranges"] == ["id from 0 to 4095", "id from 4096 to 8191", "id from 16384 to 20479"]
+    assert [(key["how"], key["key"]["id"]) for key in reported["keys"]] == [
         ("missing", 5),
         ("extra", 20_000),
         ("changed", 5000),
@@ -130,10 +130,10 @@ def test_tables_are_compared_beside_one_that_cannot_be(
     sync.run()
     words = ["verify", sync.command, *sync.words]
     assert main(words) == 0
-    told = capsys.readouterr().out
-    assert "equal    ods.one: 1 rows" in told
-    assert "skipped  ods.total: rows of this table do not correspond to rows of its source" in told
-    assert "skipped  ods.no$table: 'no$table' cannot be the name of a table" in told
+    output = capsys.readouterr().out
+    assert "equal    ods.one: 1 rows" in output
+    assert "skipped  ods.total: rows of this table do not correspond to rows of its source" in output
+    assert "skipped  ods.no$table: 'no$table' cannot be the name of a table" in output
     assert main([*words, "--tables", "total"]) == 2
     assert "cannot be compared" in capsys.readouterr().err
 
@@ -199,9 +199,9 @@ def test_a_renamed_column_and_a_parked_table_hide_no_other(
     sync.run()
     capsys.readouterr()
     assert main(["verify", "mysql-sync-database", *sync.words, "--wait", "1"]) == 0
-    said = capsys.readouterr().out
-    assert "equal    ods.a: 2 rows" in said
-    assert "skipped  ods.b: the table is parked" in said
+    output = capsys.readouterr().out
+    assert "equal    ods.a: 2 rows" in output
+    assert "skipped  ods.b: the table is parked" in output
 
 
 def test_a_table_whose_source_was_just_altered_hides_no_other(
@@ -213,6 +213,6 @@ def test_a_table_whose_source_was_just_altered_hides_no_other(
     sync.run()
     server.run("ALTER TABLE b MODIFY v VARBINARY(20)", "INSERT INTO b VALUES (2, 'x')")
     assert main(["verify", "mysql-sync-database", *sync.words, "--wait", "1"]) == 3
-    said = capsys.readouterr().out
-    assert "equal    ods.a: 0 rows" in said
-    assert "skipped  ods.b: the source table was altered" in said
+    output = capsys.readouterr().out
+    assert "equal    ods.a: 0 rows" in output
+    assert "skipped  ods.b: the source table was altered" in output

@@ -26,7 +26,7 @@ class PgPlayground:
 
     def run(self, *statements: str, database: str = DATABASE) -> str:
         """Run each statement by itself and return what the last one prints."""
-        words = [word for one in statements for word in ("-c", one)]
+        words = [word for statement in statements for word in ("-c", statement)]
         address = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", database]
         done = subprocess.run(
             ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", *address, *words], capture_output=True, text=True, check=False
@@ -77,7 +77,7 @@ class PgSync:
             *("--warehouse", f"{self.folder}/warehouse", "--database", "ods", "--until-caught-up"),
             *("--checkpoint", f"{self.folder}/checkpoint"),
             *(["--table", self.table] if self.table else []),
-            *(word for one in conf for word in ("--postgres-conf", one)),
+            *(word for item in conf for word in ("--postgres-conf", item)),
             *self.flags,
         ]
         return spec_of_action("postgres-sync-table" if self.table else "postgres-sync-database", words)

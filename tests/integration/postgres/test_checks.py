@@ -19,7 +19,7 @@ def found(server: PgPlayground, user: str = "cdc", *, creates: bool = True) -> d
     """Return the findings by the names of their errors."""
     with connected(PgAddress("127.0.0.1", server.port, user, "cdc", DATABASE)) as connection:
         tables = list_tables(connection)
-        return {one.error.__name__: one for one in check_server(connection, "s", Publication("p", creates), tables)}
+        return {item.error.__name__: item for item in check_server(connection, "s", Publication("p", creates), tables)}
 
 
 def test_missing_rights_and_publications_are_named(server: PgPlayground) -> None:

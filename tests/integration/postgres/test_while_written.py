@@ -84,8 +84,8 @@ def test_nothing_is_lost_or_repeated_between_snapshot_and_log(server: PgPlaygrou
             raise _CrashError
 
     writers = [Writer(server, seed) for seed in range(3)]
-    for one in writers:
-        one.start()
+    for writer in writers:
+        writer.start()
     try:
         for _ in range(12):  # a crash between the commit and the checkpoint: the batch is planned and read again
             try:
@@ -93,10 +93,10 @@ def test_nothing_is_lost_or_repeated_between_snapshot_and_log(server: PgPlaygrou
             except _CrashError:
                 continue
     finally:
-        for one in writers:
-            one.stopped.set()
-        for one in writers:
-            one.join()
+        for writer in writers:
+            writer.stopped.set()
+        for writer in writers:
+            writer.join()
     sync.run()
     wanted = server.run("SELECT count(*), sum(id), sum(n), sum(length(big)::bigint * id) FROM w")
     assert "|".join(map(str, sums(sync))) == wanted

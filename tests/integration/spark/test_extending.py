@@ -34,8 +34,8 @@ def feed(messages: list[str]) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked = parse_qs(urlsplit(self.path).query)
-            first, last = int(asked["from"][0]), int(asked["to"][0])
+            query = parse_qs(urlsplit(self.path).query)
+            first, last = int(query["from"][0]), int(query["to"][0])
             body = json.dumps({"end": len(messages), "messages": messages[first:last]}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -66,7 +66,7 @@ def installed(folder: Path, address: str) -> None:
 
 def commands(beginning: str) -> list[tuple[str, str]]:
     """Return the commands of one block of the page, with the output that it shows."""
-    found: list[Block] = [one for one in blocks(PAGE) if one.text.startswith(f"$ penstock {beginning}")]
+    found: list[Block] = [item for item in blocks(PAGE) if item.text.startswith(f"$ penstock {beginning}")]
     (block,) = found
     parts = (part.partition("\n") for part in block.text.split("$ penstock ")[1:])
     return [(command, shown) for command, _, shown in parts]
@@ -97,8 +97,8 @@ def test_source_and_format_of_a_package_work_in_a_pipeline_file(tmp_path: Path) 
     with feed(messages) as address:
         installed(tmp_path, address)
         for command, shown in commands("check"):
-            said = run(tmp_path, command)
-            assert doctest.OutputChecker().check_output(shown, said, doctest.ELLIPSIS) or not shown, said
+            output = run(tmp_path, command)
+            assert doctest.OutputChecker().check_output(shown, output, doctest.ELLIPSIS) or not shown, output
         assert ids(tmp_path) == {"0": "new", "1": "new", "2": "new"}
         messages += [message("del", id=0), message("put", id=1, status="paid"), "no JSON"]
         text = (tmp_path / "feed.yaml").read_text()
@@ -129,16 +129,16 @@ def test_actions_of_a_package_are_commands_with_flags_help_and_hints(tmp_path: P
     assert "pipeline ods.t" in run(tmp_path, f"init http-feed-sync-table {flags}")
     assert "type: http-feed" in (tmp_path / "pipeline.yaml").read_text()
     assert "the feed does not answer" in run(tmp_path, f"check http-feed-sync-table {flags}", code=3)
-    said = run(tmp_path, "http-fed-sync-table --help", code=2)
-    assert "unknown command" in said
+    output = run(tmp_path, "http-fed-sync-table --help", code=2)
+    assert "unknown command" in output
 
 
 def test_unknown_type_names_the_types_of_packages_too(tmp_path: Path) -> None:
     installed(tmp_path, "127.0.0.1:1")
     feed_file = tmp_path / "feed.yaml"
     feed_file.write_text(feed_file.read_text().replace("type: http-feed", "type: http-fed"))
-    said = run(tmp_path, "check feed.yaml", code=2)
-    assert "unknown source type 'http-fed'" in said
-    assert "did you mean http-feed? the types are kafka, files, mysql, postgres and http-feed" in said
+    output = run(tmp_path, "check feed.yaml", code=2)
+    assert "unknown source type 'http-fed'" in output
+    assert "did you mean http-feed? the types are kafka, files, mysql, postgres and http-feed" in output
     feed_file.write_text(feed_file.read_text().replace("http-fed", "http-feed").replace("url:", "ulr:"))
     assert "did you mean url?" in run(tmp_path, "check feed.yaml", code=2)

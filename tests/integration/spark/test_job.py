@@ -65,11 +65,11 @@ def test_a_pipeline_in_python_uses_a_session_and_does_not_stop_it(
     assert (done["records"], done["rows"], done["parked"]) == ({"ods.orders": 1}, {"ods.orders": 1}, [])
     shop.put("2.json", insert("orders", {"id": 2, "name": "b"}))
     # Threads that get no signals may run a pipeline too.
-    told: list[dict[str, object]] = []
-    runner = threading.Thread(target=lambda: told.append(pipeline.run(until_caught_up=True, session=spark)))
+    events: list[dict[str, object]] = []
+    runner = threading.Thread(target=lambda: events.append(pipeline.run(until_caught_up=True, session=spark)))
     runner.start()
     runner.join(120)
-    assert told[0]["rows"] == {"ods.orders": 1}
+    assert events[0]["rows"] == {"ods.orders": 1}
     assert shop.ids("orders") == [1, 2]
     assert spark.range(3).count() == 3
 

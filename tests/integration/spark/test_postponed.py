@@ -67,6 +67,6 @@ def test_the_compact_command_assigns_buckets_to_postponed_rows(
     assert read_by_java(oracle, shop) == expected
     assert [(row["id"], row["name"]) for row in shop.rows("orders")] == expected
     table = shop.table("orders")
-    told = [kind for change in oracle.stream(Path(table.path)) for kind in change.rows.kinds or ()]
-    assert sorted(told) == sorted(["+I"] * (len(KEYS) + 1) + ["-U", "+U", "-D"])
+    kinds = [kind for change in oracle.stream(Path(table.path)) for kind in change.rows.kinds or ()]
+    assert sorted(kinds) == sorted(["+I"] * (len(KEYS) + 1) + ["-U", "+U", "-D"])
     check_invariants(table)

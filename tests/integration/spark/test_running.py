@@ -50,7 +50,7 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": package_home()}
 
 
-def said(folder: Path, *arguments: str) -> Any:
+def json_output(folder: Path, *arguments: str) -> Any:
     done = subprocess.run(
         words(*arguments, "--json"), cwd=folder, env=environment(), capture_output=True, check=False, timeout=280
     )
@@ -102,29 +102,29 @@ def test_a_running_pipeline_is_scraped_paused_resumed_stopped_and_its_parked_tab
     ids = lambda table: shop.ids(table) if table_is_there(shop, table) else []  # noqa: E731
     with running(folder, "run", "shop.yaml") as process:
         until(lambda: ids("orders") == [1] and ids("users") == [1], process, folder)
-        until(lambda: all(one in scraped(port) for one in SERIES), process, folder)
-        said(folder, "signal", "shop.yaml", "pause")
-        until(lambda: said(folder, "status", "shop.yaml")["state"] == "paused", process, folder)
+        until(lambda: all(item in scraped(port) for item in SERIES), process, folder)
+        json_output(folder, "signal", "shop.yaml", "pause")
+        until(lambda: json_output(folder, "status", "shop.yaml")["state"] == "paused", process, folder)
         shop.put("2.json", insert("users", {"id": 2}), insert("orders", {"id": 2, "q1": "seven"}))
         resumed = time.time_ns() // 1_000_000
-        said(folder, "signal", "shop.yaml", "resume")
+        json_output(folder, "signal", "shop.yaml", "resume")
         until(lambda: ids("users") == [1, 2], process, folder)
         newest = shop.table("users").latest_snapshot
         assert newest is not None
         assert newest.time_millis >= resumed
-        facts = said(folder, "status", "shop.yaml")
+        facts = json_output(folder, "status", "shop.yaml")
         assert facts["parked"]["ods.orders"]["error"] == "DecodeError"
         assert {fact["table"]: fact["state"] for fact in facts["tables"]}["ods.orders"] == "failed"
         assert looks(folder, "status", "shop.yaml", "--watch", "--every", "50ms", "--json") == ["running", "running"]
-        said(folder, "signal", "shop.yaml", "stop")
+        json_output(folder, "signal", "shop.yaml", "stop")
         assert process.wait(240) == 10
     assert "1 table failed and is parked" in (folder / "log").read_text()
     described(shop, port, ", bad-record: skip")
     shop.put("3.json", insert("orders", {"id": 3, "q1": 3}))
-    facts = said(folder, "run", "shop.yaml", "--until-caught-up", "--retry")
+    facts = json_output(folder, "run", "shop.yaml", "--until-caught-up", "--retry")
     assert facts["parked"] == []
     assert ids("orders") == [1, 3]
-    assert said(folder, "status", "shop.yaml")["state"] == "stopped"
+    assert json_output(folder, "status", "shop.yaml")["state"] == "stopped"
 
 
 def table_is_there(shop: Shop, table: str) -> bool:
@@ -152,9 +152,9 @@ def test_stopping_the_process_group_ends_the_run_in_order(shop: Shop) -> None:
         until(lambda: table_is_there(shop, "orders") and shop.ids("orders") == [1], process, shop.folder)
         os.killpg(process.pid, signal.SIGTERM)
         assert process.wait(120) == 0, (shop.folder / "log").read_text()[-3000:]
-    told = (shop.folder / "log").read_text()
-    assert "Traceback" not in told
-    assert "error:" not in told
+    output = (shop.folder / "log").read_text()
+    assert "Traceback" not in output
+    assert "error:" not in output
 
 
 def test_a_killed_jvm_is_reported_as_killed(shop: Shop) -> None:
@@ -165,6 +165,6 @@ def test_a_killed_jvm_is_reported_as_killed(shop: Shop) -> None:
         (jvm,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[:1]
         os.kill(int(jvm), signal.SIGKILL)
         assert process.wait(120) == 11, (shop.folder / "log").read_text()[-3000:]
-    told = (shop.folder / "log").read_text()
-    assert "error: Spark's JVM ended while the pipeline was running\n  killed by  signal 9" in told
-    assert "Traceback" not in told
+    output = (shop.folder / "log").read_text()
+    assert "error: Spark's JVM ended while the pipeline was running\n  killed by  signal 9" in output
+    assert "Traceback" not in output

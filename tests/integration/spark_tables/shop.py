@@ -14,7 +14,7 @@ from penstock.table.handle import Table
 ORDERS = [("id", "INT NOT NULL"), ("name", "STRING"), ("q", "INT")]
 
 
-def said(error: PySparkException, kind: type[PenstockError]) -> str:
+def error_message(error: PySparkException, kind: type[PenstockError]) -> str:
     """What Spark's text tells of our error, which is the end of it: the message, what it is about, and the hint."""
     _, named, text = str(error).rpartition(f"{kind.__module__}.{kind.__qualname__}: ")
     assert named, str(error)

@@ -15,7 +15,7 @@ from penstock.errors import ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.errors import SnapshotMissing
 from penstock.table.handle import Table
-from tests.integration.spark_tables.shop import ORDERS, add, orders, said
+from tests.integration.spark_tables.shop import ORDERS, add, error_message, orders
 
 pytestmark = pytest.mark.spark
 
@@ -29,14 +29,14 @@ def rows(frame: DataFrame) -> list[tuple[object, ...]]:
     return sorted((tuple(row) for row in frame.collect()), key=str)
 
 
-def told(table: pa.Table) -> list[tuple[object, ...]]:
+def rows_with_kinds(table: pa.Table) -> list[tuple[object, ...]]:
     return sorted((tuple(row.values()) for row in table.to_pylist()), key=str)
 
 
 def test_format_is_found_by_its_name(spark: SparkSession, catalog: Catalog) -> None:
     table = orders(catalog)
     add(table, (1, "a", 1))
-    assert rows(load(spark.newSession(), table)) == told(table.scan().to_arrow())
+    assert rows(load(spark.newSession(), table)) == rows_with_kinds(table.scan().to_arrow())
 
 
 def test_a_read_returns_the_rows_of_a_scan_in_every_type(registered: SparkSession, catalog: Catalog) -> None:
@@ -147,7 +147,7 @@ def test_reads_support_time_travel(registered: SparkSession, catalog: Catalog) -
         assert rows(load(registered, table, **options)) == [(1, "a", 1)]
     with pytest.raises(PySparkException) as caught:
         load(registered, table, scan_snapshot_id="9").collect()
-    assert "snapshot 9 does not exist" in said(caught.value, SnapshotMissing)
+    assert "snapshot 9 does not exist" in error_message(caught.value, SnapshotMissing)
 
 
 def test_reads_use_the_snapshot_of_each_option(registered: SparkSession, catalog: Catalog) -> None:
@@ -194,7 +194,7 @@ def test_an_option_that_would_be_ignored_is_refused(
     table = orders(catalog)
     with pytest.raises(PySparkException) as caught:
         registered.read.format("penstock").option(option, "1").load(table.path)
-    assert hint in said(caught.value, ConfigError)
+    assert hint in error_message(caught.value, ConfigError)
 
 
 def test_incremental_reads_contain_the_row_kinds(registered: SparkSession, catalog: Catalog) -> None:
@@ -202,7 +202,7 @@ def test_incremental_reads_contain_the_row_kinds(registered: SparkSession, catal
     add(table, (1, "a", 1), (2, "b", 1))
     add(table, (1, "a", 1), (2, "c", 2), kinds=["-D", "+U"])
     frame = load(registered, table, incremental_between="1,2")
-    assert rows(frame) == told(table.changes(1, 2)) == [("+U", 2, "c", 2), ("-D", 1, "a", 1)]
+    assert rows(frame) == rows_with_kinds(table.changes(1, 2)) == [("+U", 2, "c", 2), ("-D", 1, "a", 1)]
     assert rows(frame.where("rowkind = '-D' and id = 1")) == [("-D", 1, "a", 1)]
 
 
@@ -250,6 +250,6 @@ def test_options_on_system_tables_are_refused_or_applied(registered: SparkSessio
     for system in ("files", "audit_log"):
         with pytest.raises(PySparkException) as caught:
             read.option("scan.snapshot-id", "1").load(f"{table.path}${system}").collect()
-        assert "a system table always shows the present state of the table" in said(caught.value, ConfigError)
+        assert "a system table always shows the present state of the table" in error_message(caught.value, ConfigError)
     between = registered.read.format("penstock").option("incremental-between", "1,2").load(f"{table.path}$audit_log")
     assert rows(between) == [("+U", 1, "b", 1)]

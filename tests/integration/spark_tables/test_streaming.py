@@ -14,7 +14,7 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.errors import SnapshotMissing
 from penstock.table.handle import Table
 from penstock.table.schema.changes import AddColumn, RenameColumn
-from tests.integration.spark_tables.shop import add, orders, said
+from tests.integration.spark_tables.shop import add, error_message, orders
 
 pytestmark = pytest.mark.spark
 Batches = list[list[tuple[object, ...]]]
@@ -131,7 +131,7 @@ def test_a_stream_stops_when_a_snapshot_has_expired_before_it_was_read(
     table.expire_snapshots(retain_max=1, retain_min=1)
     with pytest.raises(StreamingQueryException) as caught:
         follow(registered, table, tmp_path)
-    assert said(caught.value, SnapshotMissing)
+    assert error_message(caught.value, SnapshotMissing)
 
 
 def test_a_time_before_the_first_snapshot_begins_a_stream_at_the_first(
@@ -143,7 +143,7 @@ def test_a_time_before_the_first_snapshot_begins_a_stream_at_the_first(
     assert collected(stream, tmp_path) == [(1, "a", 1)]
     with pytest.raises(PySparkException) as caught:
         registered.read.format("penstock").option("scan.timestamp-millis", "1000").load(table.path).collect()
-    assert said(caught.value, SnapshotMissing)
+    assert error_message(caught.value, SnapshotMissing)
 
 
 def test_a_consumer_continues_after_its_last_batch_without_a_checkpoint(
@@ -167,5 +167,5 @@ def test_the_audit_log_streams_and_contains_overwrites_of_append_tables_on_deman
         writer.write(pa.Table.from_pylist([{"id": 2, "name": "b", "q": 2}], schema=table.schema))
     read = registered.readStream.format("penstock").option("scan.snapshot-id", "1")
     assert collected(read.load(f"{table.path}$audit_log"), tmp_path / "a") == [("+I", 1, "a", 1)]
-    told = read.option("streaming-read-append-overwrite", "true")
-    assert collected(told.load(table.path), tmp_path / "b") == [(1, "a", 1), (2, "b", 2)]
+    reader = read.option("streaming-read-append-overwrite", "true")
+    assert collected(reader.load(table.path), tmp_path / "b") == [(1, "a", 1), (2, "b", 2)]

@@ -12,7 +12,7 @@ from penstock.errors import ConfigError
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
-from tests.integration.spark_tables.shop import add, orders, said
+from tests.integration.spark_tables.shop import add, error_message, orders
 from tests.interop.oracle.client import Oracle
 from tests.invariants import check_invariants
 
@@ -101,7 +101,7 @@ def test_refused_rows_leave_no_files(registered: SparkSession, catalog: Catalog,
     bad = registered.range(0, 100, 1, 4).selectExpr("cast(id as int) id", "if(id = 99, null, 1) q")
     with pytest.raises(PySparkException) as caught:
         save(bad, table)
-    assert "Cannot write null to non-null column(q)" in said(caught.value, RowRefused)
+    assert "Cannot write null to non-null column(q)" in error_message(caught.value, RowRefused)
     assert table.snapshots == []
     assert list(Path(table.path).rglob("*.parquet")) == []
     assert left_over(table) == []
@@ -129,7 +129,7 @@ def test_column_names_are_case_insensitive(registered: SparkSession, catalog: Ca
     assert held(table) == [(1, "a", 2, 3)]
     with pytest.raises(PySparkException) as caught:
         save(registered.sql("select 1 ID, 'a' NAMES"), table)
-    assert "NAMES" in said(caught.value, RowRefused)
+    assert "NAMES" in error_message(caught.value, RowRefused)
 
 
 def test_sql_reads_and_writes_a_table_by_name(registered: SparkSession, catalog: Catalog) -> None:
@@ -170,7 +170,7 @@ def test_sql_never_writes_into_a_table_that_a_statement_reads(registered: SparkS
         ):
             with pytest.raises(PySparkException) as caught:
                 registered.sql(statement)
-            assert "CREATE TEMPORARY VIEW" in said(caught.value, ConfigError), statement
+            assert "CREATE TEMPORARY VIEW" in error_message(caught.value, ConfigError), statement
         assert (held(source), held(target)) == ([(1, "a", 1)], [])
         registered.sql("INSERT INTO target SELECT id AS i, name, q FROM source")
         registered.sql("INSERT INTO target SELECT max(id) id, 'a' name, 1 q FROM source GROUP BY name")
@@ -182,7 +182,7 @@ def test_sql_never_writes_into_a_table_that_a_statement_reads(registered: SparkS
         registered.sql("ALTER TABLE source ADD COLUMN n INT")
         with pytest.raises(PySparkException) as altered:
             registered.sql("SELECT * FROM source").collect()
-        assert "Spark's ALTER TABLE changed the columns in Spark's catalog" in said(altered.value, ConfigError)
+        assert "Spark's ALTER TABLE changed the columns in Spark's catalog" in error_message(altered.value, ConfigError)
     finally:
         registered.sql("DROP VIEW of_source")
         registered.catalog.dropTempView("into_target")

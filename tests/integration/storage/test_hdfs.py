@@ -37,7 +37,7 @@ def test_a_source_keeps_its_state_on_hdfs_without_installed_hadoop(hdfs: Any) ->
         time.sleep(0.01)  # the name node counts milliseconds
     source = FilesSource(FilesSettings(folder, StateFolder(f"{folder}/_ledger")))
     assert source.latest_offsets({"batch": 0}, Limit()) == {"batch": 1}
-    assert [one.place for one in source.plan({"batch": 0}, {"batch": 1}, 1)] == ["2.json", "1.json"]  # by their time
+    assert [item.place for item in source.plan({"batch": 0}, {"batch": 1}, 1)] == ["2.json", "1.json"]  # by their time
     again = FilesSource(FilesSettings(folder, StateFolder(f"{folder}/_ledger")))
     assert again.latest_offsets({"batch": 1}, Limit()) == {"batch": 1}
 

@@ -49,7 +49,7 @@ def placed(decoded: DecodeResult) -> list[tuple[int, int, str, dict[str, Any]]]:
         assert places == sorted(places), "rows of a batch are in source order"
         names = [KINDS[kind] for kind in batch.kinds]
         found += [(*place, kind, row) for place, kind, row in zip(places, names, batch.rows.to_pylist(), strict=True)]
-    return sorted(found, key=lambda one: one[:2])
+    return sorted(found, key=lambda item: item[:2])
 
 
 def json_lines(path: Path) -> list[bytes]:

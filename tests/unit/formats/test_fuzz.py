@@ -136,9 +136,9 @@ def with_instead(seed: Any, path: tuple[Any, ...], raw: bytes) -> bytes:
 def fitted(decoded: DecodeResult) -> None:
     """The values come into columns of the types that are declared, or are named as misfits."""
     for batch in decoded.batches:
-        for number, one in enumerate(batch.schema.fields):
-            type_ = paimon_type(batch.schema.dialect, one, TypeMapping())
-            column = fit_column(batch.rows.column(number), Field(0, one.name, type_), TypeMapping(), Misfits())
+        for number, item in enumerate(batch.schema.fields):
+            type_ = paimon_type(batch.schema.dialect, item, TypeMapping())
+            column = fit_column(batch.rows.column(number), Field(0, item.name, type_), TypeMapping(), Misfits())
             column.validate(full=True)
 
 
@@ -204,15 +204,17 @@ def test_messages_decode_together_as_each_alone(name: str, changes: list[tuple[i
     together = decode(name, messages(*values))
     alone = [decode(name, messages(value, first=number)) for number, value in enumerate(values)]
     assert text_rows([together]) == text_rows(alone)
-    assert {bad.pos: bad.message for bad in together.bad} == {bad.pos: bad.message for one in alone for bad in one.bad}
-    assert together.skipped == sum((one.skipped for one in alone), start=together.skipped.__class__())
+    assert {bad.pos: bad.message for bad in together.bad} == {
+        bad.pos: bad.message for item in alone for bad in item.bad
+    }
+    assert together.skipped == sum((item.skipped for item in alone), start=together.skipped.__class__())
 
 
 def text_rows(found: list[DecodeResult]) -> list[Any]:
     """Rows with what is there; untyped batches of several messages have the columns of all of them."""
-    rows = [one for decoded in found for one in placed(decoded)]
+    rows = [item for decoded in found for item in placed(decoded)]
     kept = [(*head, {name: value for name, value in row.items() if value is not None}) for *head, row in rows]
-    return sorted(kept, key=lambda one: one[:2])
+    return sorted(kept, key=lambda item: item[:2])
 
 
 @settings(max_examples=40, deadline=None)
@@ -230,5 +232,5 @@ def test_avro_messages_decode_together_as_each_alone(changes: list[tuple[int, by
     values = [seed[:5] + (seed[5 : 5 + at] + patch + seed[5 + at + len(patch) :]) for at, patch in changes]
     together = decode("debezium-avro", messages(*values), options)
     alone = [decode("debezium-avro", messages(value, first=at), options) for at, value in enumerate(values)]
-    assert sorted(placed(together)) == sorted(one for decoded in alone for one in placed(decoded))
-    assert {bad.pos for bad in together.bad} == {bad.pos for one in alone for bad in one.bad}
+    assert sorted(placed(together)) == sorted(item for decoded in alone for item in placed(decoded))
+    assert {bad.pos for bad in together.bad} == {bad.pos for item in alone for bad in item.bad}

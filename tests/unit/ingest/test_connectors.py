@@ -49,7 +49,7 @@ def kinds_named(tree: ast.AST) -> Iterator[str]:
                 if start.strip() and any(name.startswith(start) for name in names):
                     yield f"line {node.lineno}: startswith({start!r})"
             case ast.Call(func=ast.Name(id="isinstance"), args=[_, kind]):
-                if {one.id for one in ast.walk(kind) if isinstance(one, ast.Name)} & CLASSES:
+                if {item.id for item in ast.walk(kind) if isinstance(item, ast.Name)} & CLASSES:
                     yield f"line {node.lineno}: isinstance of a kind of source"
 
 

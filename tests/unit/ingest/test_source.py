@@ -48,11 +48,11 @@ def test_small_ranges_are_not_divided() -> None:
 def test_groups_keep_order_and_are_about_as_many_as_tasks(weights: list[int], tasks: int) -> None:
     ranges = [Range(number, "p", 0, weight, weight) for number, weight in enumerate(weights)]
     groups = grouped(ranges, tasks)
-    assert [one for group in groups for one in group] == ranges
+    assert [item for group in groups for item in group] == ranges
     assert all(groups)
     assert len(groups) <= 2 * tasks + 1
 
 
 def test_a_range_survives_json() -> None:
-    one = Range(3, "shop/0", 5, {"file": "b", "pos": 4}, 7)
-    assert Range.from_json(one.to_json()) == one
+    range_ = Range(3, "shop/0", 5, {"file": "b", "pos": 4}, 7)
+    assert Range.from_json(range_.to_json()) == range_

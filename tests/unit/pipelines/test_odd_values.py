@@ -77,7 +77,7 @@ def typed(shop: Shop, suffix: str) -> None:
     catalog.create_table("ods.o", columns, ["id"], options={"bucket": "1"})
 
 
-def took(shop: Shop, value_format: str, *mapping: str, sink: Any = None, **more: Any) -> list[BatchReport]:
+def reports_of(shop: Shop, value_format: str, *mapping: str, sink: Any = None, **more: Any) -> list[BatchReport]:
     reports: list[BatchReport] = []
     options = {"type-mapping": list(mapping), "table-options": {"bucket": "-1"}}
     run(
@@ -94,7 +94,7 @@ def test_invalid_dates_are_null_or_the_epoch_in_every_format(
 ) -> None:
     typed(shop, suffix)
     shop.put("1.json", *(MESSAGES[value_format](row) for row in (ODD, GOOD)))
-    (report,) = took(shop, value_format)
+    (report,) = reports_of(shop, value_format)
     assert shop.rows("o") == [expected, READ]
     assert report.passed_over["values.nulled"] == 3
 
@@ -104,8 +104,8 @@ def test_a_strict_mapping_makes_invalid_dates_bad_records_in_every_format(shop: 
     typed(shop, "")
     shop.put("1.json", *(MESSAGES[value_format](row) for row in (ODD, GOOD)))
     with pytest.raises(DecodeError, match="0000-00-00"):
-        took(shop, value_format, "zero-date-error")
-    took(shop, value_format, "zero-date-error", errors={"bad-record": "skip"})
+        reports_of(shop, value_format, "zero-date-error")
+    reports_of(shop, value_format, "zero-date-error", errors={"bad-record": "skip"})
     assert shop.rows("o") == [READ]
 
 
@@ -125,11 +125,11 @@ def test_times_outside_of_a_day_are_bad_records_in_keys(shop: Shop, value_format
     keyed_by_time(shop)
     shop.put("1.json", *(MESSAGES[value_format](row) for row in (GOOD | {"c": outside}, GOOD)))
     with pytest.raises(DecodeError, match=outside) as refused:
-        took(shop, value_format)
+        reports_of(shop, value_format)
     assert "c TIME(0)" in str(refused.value)
     assert "time-to-string" in str(refused.value)
     assert (refused.value.facts["table"], refused.value.facts["place"]) == ("ods.o", "1.json")
-    took(shop, value_format, errors={"bad-record": "skip"})
+    reports_of(shop, value_format, errors={"bad-record": "skip"})
     assert shop.rows("o") == [READ]
 
 
@@ -144,13 +144,13 @@ def test_times_sent_as_numbers_are_bad_records_in_keys(shop: Shop, millis: int, 
     payload = {"op": "c", "before": None, "after": {"id": 1, "c": millis * 1000}, "source": {"db": "s", "table": "o"}}
     shop.put("1.json", json.dumps({"schema": schema, "payload": payload}))
     with pytest.raises(DecodeError, match=shown) as refused:
-        took(shop, "debezium-json")
+        reports_of(shop, "debezium-json")
     assert "time-to-string" in str(refused.value)
 
 
 def test_times_kept_as_text_are_accepted_in_keys(shop: Shop) -> None:
     keys = {"primary-keys": ["c"], "type-mapping": ["time-to-string"]}
-    shop.put("1.json", *(canal(GOOD | {"id": str(at), "c": one}) for at, one in enumerate(OUTSIDE)))
+    shop.put("1.json", *(canal(GOOD | {"id": str(at), "c": item}) for at, item in enumerate(OUTSIDE)))
     run(shop.spec(sink=keys))
     assert [row["c"] for row in shop.rows("o")] == list(OUTSIDE)
 
@@ -158,9 +158,9 @@ def test_times_kept_as_text_are_accepted_in_keys(shop: Shop) -> None:
 def test_a_value_without_a_column_name_is_a_bad_record(shop: Shop) -> None:
     shop.put("1.json", maxwell(GOOD | {"": "lost"}), maxwell({"id": "3", "": None}), maxwell(GOOD))  # type: ignore[dict-item]
     with pytest.raises(DecodeError, match="has no valid column name") as refused:
-        took(shop, "maxwell-json")
+        reports_of(shop, "maxwell-json")
     assert (refused.value.facts["table"], refused.value.facts["offset"]) == ("ods.o", 0)
-    took(shop, "maxwell-json", errors={"bad-record": "skip"})
+    reports_of(shop, "maxwell-json", errors={"bad-record": "skip"})
     assert shop.ids("o") == ["2", "3"]  # type: ignore[comparison-overlap]
     assert shop.table("o").schema.names == ["id", "d", "t", "c"]
 
@@ -170,10 +170,10 @@ def test_a_message_without_a_table_is_a_bad_record_of_several_tables(shop: Shop)
     shop.put("1.json", json.dumps(nameless), insert("o", {"id": 2}))
     with pytest.raises(
         DecodeError, match="Cannot synchronize record when database name or table name is unknown"
-    ) as one:
+    ) as error:
         run(shop.spec())
-    assert (one.value.facts["place"], one.value.facts["offset"]) == ("1.json", 0)
-    assert "kafka-sync-table" in (one.value.hint or "")
+    assert (error.value.facts["place"], error.value.facts["offset"]) == ("1.json", 0)
+    assert "kafka-sync-table" in (error.value.hint or "")
     run(shop.spec(errors={"bad-record": "dead-letter"}))
     assert shop.ids("o") == [2]
     (letter,) = shop.table("__penstock_dead_letters").scan().to_arrow().to_pylist()
@@ -188,8 +188,8 @@ def test_an_unknown_type_is_kept_as_bytes_and_reported_once(shop: Shop, caplog: 
         run(shop.spec())
         run(shop.spec())
     assert shop.rows("o") == [{"id": 1, "name": b"x"}]
-    told = [record.getMessage() for record in caplog.records if "type_unknown" in record.getMessage()]
-    assert told == ["event=type_unknown table=ods.o column=name type=hologram(3) taken_as=BYTES"]
+    messages = [record.getMessage() for record in caplog.records if "type_unknown" in record.getMessage()]
+    assert messages == ["event=type_unknown table=ods.o column=name type=hologram(3) taken_as=BYTES"]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_times_without_zone_become_instants_in_the_zone_of_the_pipeline(shop: Sh
     catalog.create_table("ods.o", [("id", "BIGINT NOT NULL"), ("name", "TIMESTAMP_LTZ(3)")], ["id"])
     texts = ["2024-05-06 07:08:09.5", "2024-05-06T07:08:09Z", "1714979289000"]
     shop.put("1.json", *(maxwell({"id": str(at), "name": text}) for at, text in enumerate(texts)))
-    took(shop, "maxwell-json", pipeline={"local-time-zone": zone})
+    reports_of(shop, "maxwell-json", pipeline={"local-time-zone": zone})
     read = [row["name"] for row in shop.rows("o")]
     utc = dt.datetime(2024, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
     assert read == [utc.replace(microsecond=500_000) - dt.timedelta(hours=hours), utc, utc]
@@ -223,7 +223,7 @@ def test_times_without_zone_become_instants_in_the_zone_of_the_pipeline(shop: Sh
 
 @pytest.mark.parametrize("value", ["3.5e38", "-1e39"])
 def test_a_number_beyond_all_floats_is_a_bad_record(shop: Shop, value: str) -> None:
-    rows = [insert("o", {"id": at, "name": one}) for at, one in enumerate(("3.4028235e38", value, "Infinity"))]
+    rows = [insert("o", {"id": at, "name": item}) for at, item in enumerate(("3.4028235e38", value, "Infinity"))]
     shop.put("1.json", *(row.replace("varchar(20)", "float") for row in rows))
     run(shop.spec(errors={"bad-record": "skip"}))
     assert [row["name"] for row in shop.rows("o")] == [3.4028234663852886e38, float("inf")]
@@ -246,7 +246,7 @@ def test_a_partition_value_that_cannot_name_a_folder_is_a_bad_record(shop: Shop,
 @pytest.mark.parametrize(("value_format", "mapping"), [("maxwell-json", ()), ("canal-json", ("to-string",))])
 def test_text_columns_keep_the_text_of_the_source(shop: Shop, value_format: str, mapping: tuple[str, ...]) -> None:
     shop.put("1.json", MESSAGES[value_format](ODD))
-    took(shop, value_format, *mapping)
+    reports_of(shop, value_format, *mapping)
     assert shop.rows("o") == [ODD]
 
 
@@ -254,7 +254,7 @@ def test_text_columns_keep_the_text_of_the_source(shop: Shop, value_format: str,
 def test_a_table_name_that_leads_out_of_its_database_is_refused(shop: Shop, name: str) -> None:
     shop.put("1.json", insert(name, {"id": 1}))
     with pytest.raises(ConfigError, match="cannot be the name of a table") as refused:
-        took(shop, "canal-json")
+        reports_of(shop, "canal-json")
     assert "--table-mapping" in str(refused.value)
     assert not [path for path in Path(shop.warehouse.warehouse).rglob("schema-0") if path.is_file()]
     run(shop.spec(sink={"naming": {"table-mapping": {name: "odd"}}}))
@@ -273,16 +273,16 @@ def test_skipped_messages_are_counted_by_kind(shop: Shop, caplog: pytest.LogCapt
         insert("o", {"id": 1, "name": "\\ud800"}).replace("\\\\", "\\"),
     )
     with caplog.at_level(logging.WARNING):
-        (report,) = took(shop, "canal-json", selection={"excluding-tables": "secret"}, **appends)
+        (report,) = reports_of(shop, "canal-json", selection={"excluding-tables": "secret"}, **appends)
     assert report.passed_over == {
         "messages.ALTER": 1,
         "rows.left.out": 1,
         "append.deletes.dropped": 2,
         "texts.repaired": 1,
     }
-    told = [record.getMessage() for record in caplog.records if "append_deletes_dropped" in record.getMessage()]
-    assert len(told) == 1
-    assert "table=ods.log" in told[0]
+    warnings = [record.getMessage() for record in caplog.records if "append_deletes_dropped" in record.getMessage()]
+    assert len(warnings) == 1
+    assert "table=ods.log" in warnings[0]
 
 
 def test_options_without_effect_are_reported(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
@@ -290,9 +290,9 @@ def test_options_without_effect_are_reported(shop: Shop, caplog: pytest.LogCaptu
     alignment = {f"scan.watermark.alignment.{name}": "2 s" for name in ("group", "max-drift", "update-interval")}
     with caplog.at_level(logging.WARNING):
         run(shop.spec(sink={"table-options": {"bucket": "1", **alignment, "scan.watermark.idle-timeout": "1 s"}}))
-    told = [record.getMessage() for record in caplog.records if "options_without_effect" in record.getMessage()]
-    assert len(told) == 1
-    assert {part.split(" (")[0] for part in told[0].split('options="')[1].split("; ")} == set(alignment)
+    messages = [record.getMessage() for record in caplog.records if "options_without_effect" in record.getMessage()]
+    assert len(messages) == 1
+    assert {part.split(" (")[0] for part in messages[0].split('options="')[1].split("; ")} == set(alignment)
 
 
 def test_options_without_effect_of_an_existing_table_are_reported_once_per_run(
@@ -309,6 +309,6 @@ def test_options_without_effect_of_an_existing_table_are_reported_once_per_run(
     checks._reported.clear()  # as in a process of its own
     with caplog.at_level(logging.WARNING):
         run(shop.spec())
-    told = [record.getMessage() for record in caplog.records if "options_without_effect" in record.getMessage()]
-    assert len(told) == 1
-    assert 'of="ods.o" options="file.block-size (' in told[0]
+    messages = [record.getMessage() for record in caplog.records if "options_without_effect" in record.getMessage()]
+    assert len(messages) == 1
+    assert 'of="ods.o" options="file.block-size (' in messages[0]

@@ -18,7 +18,7 @@ from tests.samples import Sample, check, samples
 WITH_KEYS = {"debezium-bson/update"}
 
 
-@pytest.mark.parametrize("sample", [one for one in samples() if one.id not in WITH_KEYS], ids=lambda one: one.id)
+@pytest.mark.parametrize("sample", [item for item in samples() if item.id not in WITH_KEYS], ids=lambda item: item.id)
 def test_sample_messages_become_the_expected_tables(sample: Sample, tmp_path: Path) -> None:
     inbox = tmp_path / "in"
     inbox.mkdir()

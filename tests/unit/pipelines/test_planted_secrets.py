@@ -210,9 +210,9 @@ def test_commands_that_read_a_pipeline_show_no_secret(
     file.write_text(text.replace("WAREHOUSE", str(tmp_path / "w")).replace("HUSH", HUSH))
     caplog.set_level(logging.DEBUG)
     assert main([command, str(file)]) != 0
-    said = capfd.readouterr()
-    assert said.out + said.err
-    assert HUSH not in said.out + said.err + caplog.text
+    output = capfd.readouterr()
+    assert output.out + output.err
+    assert HUSH not in output.out + output.err + caplog.text
 
 
 def test_a_client_that_refuses_its_properties_quotes_no_secret() -> None:

@@ -76,7 +76,7 @@ def test_now_shows_the_clock_of_a_zone() -> None:
     summer, winter = 1720000000123, 1704067200000
     assert wall_clock(summer, "UTC") == summer
     assert wall_clock(summer, "Asia/Shanghai") == summer + 8 * 3_600_000
-    assert [wall_clock(one, "Europe/Berlin") - one for one in (summer, winter)] == [7_200_000, 3_600_000]
+    assert [wall_clock(item, "Europe/Berlin") - item for item in (summer, winter)] == [7_200_000, 3_600_000]
 
 
 def test_types_follow_the_function() -> None:
@@ -183,7 +183,7 @@ def test_a_missing_source_column_results_in_null() -> None:
 
 def test_columns_are_computed_after_those_they_refer_to() -> None:
     texts = ["A=upper(B)", "B=upper(x)", "C=upper(y)", "D=upper(A)", "E=upper(C)"]
-    assert [one.name for one in in_order([ComputedColumn.of(text) for text in texts])] == ["B", "C", "A", "E", "D"]
+    assert [item.name for item in in_order([ComputedColumn.of(text) for text in texts])] == ["B", "C", "A", "E", "D"]
 
 
 def test_columns_that_refer_to_each_other_are_in_paimon_s_order() -> None:
@@ -193,7 +193,7 @@ def test_columns_that_refer_to_each_other_are_in_paimon_s_order() -> None:
         "_trim_lower=trim(_lower_of_upper)",
         "_constant=cast(11,INT)",
     ]
-    ordered = [one.name for one in in_order([ComputedColumn.of(text) for text in texts])]
+    ordered = [item.name for item in in_order([ComputedColumn.of(text) for text in texts])]
     assert ordered == ["_upper", "_constant", "_lower_of_upper", "_trim_lower"]
 
 

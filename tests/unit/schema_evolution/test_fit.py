@@ -28,7 +28,7 @@ def source(*columns: tuple[str, str]) -> SourceSchema:
 
 
 def change(schema: SourceSchema, *rows: tuple[str | None, ...], pos: list[int] | None = None) -> ChangeBatch:
-    names = [one.name for one in schema.fields]
+    names = [field.name for field in schema.fields]
     arrays = [pa.array(list(values), pa.string()) for values in zip(*rows, strict=True)]
     count = len(rows)
     return ChangeBatch(
@@ -59,7 +59,7 @@ def test_a_message_with_a_misfit_is_left_out_completely() -> None:
     batch = change(source(("id", "bigint")), ("1",), ("x",), ("2",), ("3",), pos=[10, 11, 11, 12])
     fitted = Fit(ORDERS, ColumnRules()).rows(batch)
     assert fitted.batch.rows.column("id").to_pylist() == [1, 3]
-    assert [(one.pos, "'x'" in one.message) for one in fitted.bad] == [(11, True)]
+    assert [(item.pos, "'x'" in item.message) for item in fitted.bad] == [(11, True)]
 
 
 def test_a_null_key_is_a_misfit() -> None:
@@ -94,9 +94,9 @@ def test_drifts_of_a_batch_become_one_version() -> None:
         drift_of(source(("id", "bigint"), ("a", "bigint"), ("b", "text")), "t", held, rules),
     ]
     changes = fold(drifts, held, TypeMapping())
-    assert [type(one) for one in changes] == [UpdateColumnType, AddColumn, AddColumn]
+    assert [type(item) for item in changes] == [UpdateColumnType, AddColumn, AddColumn]
     after = apply_changes(held, changes, has_snapshots=True, now=1)
-    assert [(one.name, one.type.root) for one in after.fields] == [
+    assert [(item.name, item.type.root) for item in after.fields] == [
         ("id", "BIGINT"),
         ("n", "BIGINT"),
         ("a", "BIGINT"),
@@ -165,14 +165,14 @@ def test_the_type_of_a_wider_key_is_kept() -> None:
 def test_formats_without_types_drift_only_by_new_columns() -> None:
     plain = SourceSchema("text", None, None, (SourceField("id"), SourceField("extra")))
     drift = drift_of(plain, "t", ORDERS, ColumnRules())
-    assert [one.name for one in drift.added] == ["extra"]
+    assert [item.name for item in drift.added] == ["extra"]
     assert drift.widened == ()
 
 
 def test_long_texts_may_be_bytes() -> None:
     longtext = source(("id", "bigint"), ("text", "longtext"))
     rules = ColumnRules(TypeMapping.of(["longtext-to-bytes"]))
-    held = table(*((one.name, type_text(one.type)) for one in rules.wanted(longtext)))
+    held = table(*((item.name, type_text(item.type)) for item in rules.wanted(longtext)))
     fitted = Fit(held, rules).rows(change(longtext, ("1", "abcd"), ("2", "é😀"), ("3", None)))
     assert fitted.batch.rows.column("text").to_pylist() == [b"abcd", "é😀".encode(), None]
 

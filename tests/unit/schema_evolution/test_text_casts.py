@@ -220,7 +220,7 @@ def test_timestamps_outside_of_the_calendar_do_not_fit(type_text: str, text: str
 def test_a_text_that_is_not_a_number_is_reported_without_class_names() -> None:
     misfits = Misfits()
     fit_column(pa.array(["12x"]), Field(0, "v", parse_type("DECIMAL(10, 2)")), TypeMapping(), misfits)
-    told = " ".join(misfits.reasons.values())
-    assert "12x" in told
-    assert "not a number" in told
-    assert "class" not in told
+    reasons = " ".join(misfits.reasons.values())
+    assert "12x" in reasons
+    assert "not a number" in reasons
+    assert "class" not in reasons

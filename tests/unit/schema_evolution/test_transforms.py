@@ -28,7 +28,7 @@ def batch(*rows: tuple[int, int, tuple[Any, ...]]) -> ChangeBatch:
     ]
     count = len(rows)
     return ChangeBatch(
-        pa.RecordBatch.from_arrays(columns, names=[one.name for one in FIELDS]),
+        pa.RecordBatch.from_arrays(columns, names=[field.name for field in FIELDS]),
         np.array([row[0] for row in rows], np.int8),
         np.array([row[1] for row in rows], np.int64),
         np.arange(count, dtype=np.int32),
@@ -78,7 +78,7 @@ def test_an_update_that_leaves_the_filter_is_a_delete_and_one_that_enters_is_an_
 
 def test_a_projection_keeps_declared_types_and_infers_computed_ones() -> None:
     found = applied(Transform.of("shop.*", "id, upper(name) as name, q * 2 as twice, 'x' as x"), UPDATES)
-    assert [(one.name, one.type) for one in found.schema.fields] == [
+    assert [(field.name, field.type) for field in found.schema.fields] == [
         ("id", "bigint"),
         ("name", "paimon:STRING"),
         ("twice", "paimon:BIGINT"),
@@ -94,7 +94,7 @@ def test_a_projection_without_the_key_makes_an_append_table() -> None:
 
 def test_an_explicit_column_wins_over_a_star() -> None:
     found = applied(Transform.of("shop.*", "*, concat(name, '!') as name"), UPDATES)
-    assert [one.name for one in found.schema.fields] == ["id", "q", "name"]
+    assert [field.name for field in found.schema.fields] == ["id", "q", "name"]
     assert found.rows.column("name")[0].as_py() == "a!"
 
 
@@ -113,7 +113,7 @@ def test_a_value_that_no_expression_accepts_makes_its_message_bad() -> None:
     change = batch((INSERT, 1, (1, "7", 1)), (INSERT, 2, (2, "seven", 1)))
     found, bad = Transform.of("shop.*", "id, cast(name as int) as n").applied(change, TypeMapping(), 0)
     assert rows_of(found, ("n",)) == [(INSERT, 7)]
-    assert [one.pos for one in bad] == [2]
+    assert [item.pos for item in bad] == [2]
 
 
 def test_a_filter_may_use_computed_columns_of_the_projection() -> None:
@@ -157,7 +157,7 @@ def test_each_mask_is_described() -> None:
 
 def test_a_masked_column_is_text_without_its_values() -> None:
     found = applied(Transform.of("shop.*", masks={"q": "sha256", "name": "keep-last(1)"}), UPDATES)
-    assert {one.name: one.type for one in found.schema.fields}["q"] == "paimon:STRING"
+    assert {field.name: field.type for field in found.schema.fields}["q"] == "paimon:STRING"
     assert len(found.rows.column("q")[0].as_py()) == 64
 
 

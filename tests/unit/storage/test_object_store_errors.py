@@ -108,8 +108,8 @@ def test_missing_credentials_are_reported(kind: str, url: str, cure: str) -> Non
     silent = OSError(
         f"Generic error: Error performing {url} in 3s, after 10 retries - HTTP error: error sending request"
     )
-    for said, retryable in ((answered, False), (silent, True)):
-        error = explained(said, kind, "list", f"{kind}://lake/w")
+    for answer, retryable in ((answered, False), (silent, True)):
+        error = explained(answer, kind, "list", f"{kind}://lake/w")
         assert error.message == f"cannot list {kind}://lake/w: there are no credentials for the store"
         assert cure in (error.hint or "")
         assert "169.254" not in str(error)

@@ -124,6 +124,6 @@ def test_files_outside_of_the_table_are_neither_read_nor_deleted(catalog: Catalo
     swept = delete_all(store, [away])
     assert (swept.deleted, swept.failed, file.exists()) == (0, 1, True)
     for name in ("../snapshot/snapshot-1", "/etc/passwd", "..", ""):
-        for path in (store.paths.manifest, store.paths.statistics, lambda one: store.paths.index_file(one, "", 0)):
+        for path in (store.paths.manifest, store.paths.statistics, lambda item: store.paths.index_file(item, "", 0)):
             with pytest.raises(TableCorrupt, match="outside of the folder of the table"):
                 path(name)

@@ -59,7 +59,7 @@ def test_rows_are_those_that_a_parser_finds(monkeypatch: pytest.MonkeyPatch, mes
     names = ["c", "a", "d"]
     found = alike_rows(data, names)
     if found is None:  # control characters are written by their number
-        assert any(b"\\u" in bytes(one) for one in data)
+        assert any(b"\\u" in bytes(item) for item in data)
     else:
         assert rows_of(found) == rows_of(parse_rows(data, names))
 

@@ -25,8 +25,8 @@ from tests.unit.formats.support import placed, read, rows
 
 @pytest.fixture
 def server() -> Iterator[Registry]:
-    with running() as one:
-        yield one
+    with running() as server_:
+        yield server_
 
 
 def registry(server: Registry, **settings: Any) -> SchemaRegistry:
@@ -57,7 +57,7 @@ def test_operations_keys_and_schema(server: Registry) -> None:
     (batch,) = decoded.batches
     assert (batch.schema.dialect, batch.schema.database, batch.schema.table) == ("avro", "d", "t")
     assert batch.schema.primary_keys == ("id",)
-    assert [(one.name, one.type, one.comment) for one in batch.schema.fields] == [
+    assert [(field.name, field.type, field.comment) for field in batch.schema.fields] == [
         ("id", '{"type":"int"}', None),
         ("v", '{"type":"string"}', "a comment"),
     ]
@@ -108,7 +108,7 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 
 def test_values_of_avro_types(server: Registry, schema: Any, value: Any, column: pa.DataType, expected: Any) -> None:
     whole = envelope({"name": "c", "type": optional(schema)})
     server.schemas = {1: whole}
-    changes = [change(1, whole, "c", None, {"c": one}) for one in (value, None)]
+    changes = [change(1, whole, "c", None, {"c": item}) for item in (value, None)]
     decoded = read("debezium-avro", *changes, registry=registry(server))
     assert [row["c"] for _, row in rows(decoded)] == [expected, None]
     assert decoded.batches[0].rows.column(0).type == column

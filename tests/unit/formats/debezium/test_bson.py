@@ -15,7 +15,7 @@ KEY = {"id": json.dumps(ID)}
 
 def event(operation: str, before: Any, after: Any) -> dict[str, Any]:
     sides = {"before": before, "after": after}
-    texts = {side: json.dumps(one) if isinstance(one, dict) else one for side, one in sides.items()}
+    texts = {side: json.dumps(item) if isinstance(item, dict) else item for side, item in sides.items()}
     return {**texts, "op": operation, "ts_ms": 7, "source": {"db": "d", "collection": "c"}}
 
 

@@ -276,7 +276,7 @@ def test_values_of_connect_types(field: dict[str, Any], value: Any, column: pa.D
 )
 def test_value_that_does_not_fit_its_type_is_a_bad_record(field: dict[str, Any], value: Any) -> None:
     column = {"field": "c", **field}
-    decoded = read("debezium-json", *[wrapped([column], payload("c", None, {"c": one})) for one in (None, value)])
+    decoded = read("debezium-json", *[wrapped([column], payload("c", None, {"c": item})) for item in (None, value)])
     (bad,) = decoded.bad
     assert (bad.pos, bad.reason_class) == (1, "bad-value")
     assert bad.message.startswith("the value of column c does not fit ")
@@ -296,7 +296,7 @@ def test_decimal_columns_and_single_values_agree() -> None:
 def recording(path: Any) -> tuple[list[bytes | None], list[bytes | None]]:
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     both = [(line["value"], line["key"]) for line in lines]
-    sides = [[None if one is None else json.dumps(one).encode() for one in side] for side in zip(*both, strict=True)]
+    sides = [[None if item is None else json.dumps(item).encode() for item in side] for side in zip(*both, strict=True)]
     return sides[0], sides[1]
 
 

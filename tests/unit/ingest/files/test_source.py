@@ -40,8 +40,8 @@ def put(folder: Path, name: str, text: str, second: int) -> None:
 def lines(files: FilesSource, start: Offsets, end: Offsets, tasks: int = 1) -> list[str]:
     return [
         (value or b"").decode()
-        for one in files.plan(start, end, tasks)
-        for fetched in files.read(one)
+        for item in files.plan(start, end, tasks)
+        for fetched in files.read(item)
         for value in fetched.messages.values
     ]
 

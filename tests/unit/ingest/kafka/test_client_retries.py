@@ -19,7 +19,7 @@ def away() -> None:
     raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
-def asked(seconds: float) -> int:
+def attempts(seconds: float) -> int:
     """How often, by a clock that only pauses move."""
     now, count = [0.0], [0]
 
@@ -37,8 +37,8 @@ def asked(seconds: float) -> int:
 
 
 def test_a_check_does_not_retry() -> None:
-    assert asked(0.0) == 1
-    assert asked(10.0) > 3
+    assert attempts(0.0) == 1
+    assert attempts(10.0) > 3
 
 
 def test_an_error_names_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_a_check_reports_at_once_that_no_broker_listens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "event"),
+    ("message", "event"),
     [
         (
             "FAIL [rdkafka#producer-1] [thrd:k:9092/boot]: k:9092/boot: Connect to ipv4#10.0.0.1:9092 failed: "
@@ -88,7 +88,7 @@ def test_a_check_reports_at_once_that_no_broker_listens() -> None:
         ("event=kafka_property_left_out name=x", "event=kafka_property_left_out name=x"),
     ],
 )
-def test_client_log_lines_have_our_format(said: str, event: str) -> None:
-    record = logging.makeLogRecord({"msg": said, "levelno": logging.ERROR})
+def test_client_log_lines_have_our_format(message: str, event: str) -> None:
+    record = logging.makeLogRecord({"msg": message, "levelno": logging.ERROR})
     assert EventLine().filter(record)
     assert record.getMessage() == event

@@ -55,7 +55,7 @@ def source(cluster: Cluster, startup: StartOffsets = EARLIEST, **settings: Any) 
 
 
 def spans(kafka: KafkaSource, start: Offsets, end: Offsets, tasks: int = 1) -> list[tuple[str, int, int]]:
-    return [(one.place, one.start, one.end) for one in kafka.plan(start, end, tasks)]
+    return [(item.place, item.start, item.end) for item in kafka.plan(start, end, tasks)]
 
 
 @pytest.mark.parametrize(
@@ -162,16 +162,16 @@ def test_a_bounded_run_ends_at_the_end_of_the_source_at_its_start() -> None:
     assert spans(kafka, end, kafka.latest_offsets(end, Limit(rows=6), until)) == []
 
 
-@pytest.mark.parametrize(("offset", "said"), [(2, "no longer has"), (99, "ends before")])
-def test_a_start_at_a_missing_offset_reports_the_requested_and_the_available_offsets(offset: int, said: str) -> None:
+@pytest.mark.parametrize(("offset", "message"), [(2, "no longer has"), (99, "ends before")])
+def test_a_start_at_a_missing_offset_reports_the_requested_and_the_available_offsets(offset: int, message: str) -> None:
     cluster = Cluster({("t", 0): (3, 9)}, {("t", 0): offset})
-    asked = StartOffsets("specific-offsets", {("t", 0): offset})
-    with pytest.raises(PositionLost, match=f"specific-offsets contains .*{said}") as caught:
-        source(cluster, asked).latest_offsets({}, NO_LIMIT)
+    requested = StartOffsets("specific-offsets", {("t", 0): offset})
+    with pytest.raises(PositionLost, match=f"specific-offsets contains .*{message}") as caught:
+        source(cluster, requested).latest_offsets({}, NO_LIMIT)
     assert caught.value.facts == {"topic": "t", "partition": 0, "asked_for": offset, "kept": "3 to 9"}
     assert "from 3 to 9" in (caught.value.hint or "")
     assert "stopped" not in str(caught.value)
-    with pytest.raises(PositionLost, match=f"group has committed .*{said}") as caught:
+    with pytest.raises(PositionLost, match=f"group has committed .*{message}") as caught:
         source(cluster, StartOffsets("group-offsets", reset="latest")).latest_offsets({}, NO_LIMIT)
     assert caught.value.facts["group"] == "g"
 
@@ -199,8 +199,8 @@ def test_a_recreated_topic_raises_position_lost_even_if_its_offsets_exist() -> N
 def test_a_backlog_of_one_partition_becomes_several_ranges_in_order() -> None:
     kafka = source(Cluster({("t", 0): (0, 100_000)}))
     ranges = kafka.plan({}, kafka.latest_offsets({}, NO_LIMIT), tasks=4)
-    assert [one.number for one in ranges] == [0, 1, 2, 3]
-    assert [(one.start, one.end) for one in ranges] == [
+    assert [range_.number for range_ in ranges] == [0, 1, 2, 3]
+    assert [(range_.start, range_.end) for range_ in ranges] == [
         (0, 25_000),
         (25_000, 50_000),
         (50_000, 75_000),

@@ -58,4 +58,4 @@ def delete(oid: int, *, key: Sequence[Value] | None = None, old: Sequence[Value]
 
 
 def truncate(*oids: int) -> bytes:
-    return ENVELOPE + b"T" + struct.pack(">IB", len(oids), 0) + b"".join(struct.pack(">I", one) for one in oids)
+    return ENVELOPE + b"T" + struct.pack(">IB", len(oids), 0) + b"".join(struct.pack(">I", oid) for oid in oids)

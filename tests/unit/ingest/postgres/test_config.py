@@ -29,7 +29,7 @@ def test_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"slot.name": "Upper"}, "lower case letters"),
         ({"slot.name": "x" * 64}, "lower case letters"),
@@ -39,8 +39,8 @@ def test_defaults() -> None:
         ({"tabel-name": "x"}, "tabel-name"),
     ],
 )
-def test_wrong_values_are_named(change: dict[str, object], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_wrong_values_are_named(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         PostgresConfig.model_validate({**LEAST, **change})
 
 

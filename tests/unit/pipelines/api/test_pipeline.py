@@ -56,7 +56,7 @@ def test_references_are_resolved_as_in_files(described: dict[str, Any], monkeypa
 def test_a_check_without_problems_is_true(described: dict[str, Any], tmp_path: Path) -> None:
     found = penstock.Pipeline(described).check()
     assert found
-    assert {one.about for one in found} >= {"options", "source", "warehouse", "tables", "checkpoint"}
+    assert {item.about for item in found} >= {"options", "source", "warehouse", "tables", "checkpoint"}
     (tmp_path / "in").rename(tmp_path / "away")
     found = penstock.Pipeline(described).check()
     assert not found

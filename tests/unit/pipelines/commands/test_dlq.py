@@ -91,8 +91,8 @@ def test_dead_letters_of_two_tables_need_the_name_of_one(shop: Shop, capsys: pyt
 
 
 def test_dead_letters_are_shown_with_their_content(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
-    (one,) = answered(capsys, "shop.yaml", "show", "--reason", "not-json")["letters"]
-    assert (one["raw_value"], one["topic"]) == ("{nonsense", "1.json")
+    (letter,) = answered(capsys, "shop.yaml", "show", "--reason", "not-json")["letters"]
+    assert (letter["raw_value"], letter["topic"]) == ("{nonsense", "1.json")
     assert main(["dlq", "shop.yaml", "show"]) == 0
     assert "{nonsense" in capsys.readouterr().out
 
@@ -119,7 +119,7 @@ def test_dead_letters_of_a_run_with_flags_are_replayed_with_the_same_flags(
     )
     flags = [
         *("--warehouse", f"{shop.folder}/warehouse", "--database", "ods", "--name", "shop"),
-        *(word for one in conf for word in ("--kafka-conf", one)),
+        *(word for item in conf for word in ("--kafka-conf", item)),
         *("--table-conf", "bucket=1", "--on-bad-record", "dead-letter"),
     ]
     assert answered(capsys, "kafka-sync-database", "list", *flags)["letters"] == 2
@@ -205,8 +205,8 @@ def test_dead_letters_that_still_do_not_fit_survive_a_kill_at_any_operation(
     with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
         patched.setattr(SnapshotFiles, "create", create)
         main(["dlq", "shop.yaml", "replay"])
-    kept = {one.position for one in letters_of(shop.table(LETTERS).scan().to_arrow())}
-    assert any(one.startswith("1.json") for one in kept)
+    kept = {item.position for item in letters_of(shop.table(LETTERS).scan().to_arrow())}
+    assert any(item.startswith("1.json") for item in kept)
     facts = answered(capsys, "shop.yaml", "replay", code=8)
     assert facts["still_bad"] == 1
     (left,) = answered(capsys, "shop.yaml", "show")["letters"]

@@ -53,9 +53,9 @@ def test_each_command_can_answer_in_json(name: str, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("action", ["mongodb-sync-table", "mongodb_sync_database", "pulsar-sync-table"])
 def test_an_unsupported_action_names_an_alternative(action: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([action, "--warehouse", "/x", "--database", "d"]) == 2
-    told = capsys.readouterr().err
-    assert "is not supported" in told
-    assert "penstock kafka-sync-table" in told
+    stderr = capsys.readouterr().err
+    assert "is not supported" in stderr
+    assert "penstock kafka-sync-table" in stderr
 
 
 def test_an_unknown_command_is_reported_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,9 +86,9 @@ def test_errors_show_a_traceback_only_on_request(
     monkeypatch.setattr("penstock.pipelines.commands.sql.command", refused, raising=False)
     monkeypatch.setitem(COMMANDS, "sql", ("penstock.pipelines.commands.sql", ""))
     assert main(["sql", "select 1"]) == 12
-    told = capsys.readouterr().err
-    assert told.startswith("error: PermissionError: Permission denied\n  file ")
-    assert "Traceback" not in told
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("error: PermissionError: Permission denied\n  file ")
+    assert "Traceback" not in stderr
     with pytest.raises(PermissionError):
         main(["sql", "select 1", "--debug"])
     assert main(["sql", "select 1", "--json"]) == 12
@@ -110,9 +110,9 @@ def test_a_closed_output_pipe_is_not_an_error() -> None:
     code = "import sys; from penstock.pipelines.commands.main import main; sys.exit(main(['--help']))"
     with subprocess.Popen(
         [sys.executable, "-u", "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as asked:
-        assert asked.stdout is not None
-        assert asked.stderr is not None
-        asked.stdout.close()
-        assert asked.wait(60) == 141
-        assert asked.stderr.read() == b""
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr.read() == b""

@@ -14,7 +14,7 @@ from penstock.pipelines.commands.main import COMMANDS, main, overview
 from penstock.table.catalog.catalog import Catalog
 
 
-def said(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit):
         main([command, "--help"])
     return capsys.readouterr().out
@@ -31,10 +31,10 @@ def test_each_command_has_an_example() -> None:
 def test_flags_without_effect_are_listed_separately_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = " ".join(said("remove-orphan-files", capsys).split()).replace("- ", "-")  # lines are broken at hyphens
+    output = " ".join(help_of("remove-orphan-files", capsys).split()).replace("- ", "-")  # lines are broken at hyphens
     idle = "--parallelism, --mode, --batch-table-processing, --batch-size"
-    assert f"Accepted, as by Paimon's commands, but without effect here: {idle}." in told
-    assert told.count("--parallelism") == 1  # neither in the usage nor among the options
+    assert f"Accepted, as by Paimon's commands, but without effect here: {idle}." in output
+    assert output.count("--parallelism") == 1  # neither in the usage nor among the options
     Catalog(str(tmp_path)).create_database("ods")
     words = ["--warehouse", str(tmp_path), "--database", "ods", "--parallelism", "4", "--json"]
     assert main(["remove-orphan-files", *words]) == 0
@@ -47,9 +47,9 @@ def test_flags_without_effect_are_listed_separately_and_reported(
 def test_an_example_uses_existing_flags(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(example_of(command) or "")
     assert words[:2] == ["penstock", command]
-    told = said(command, capsys)
-    assert [word for word in words if word.startswith("--") and word not in told] == []
-    assert f"penstock {command}" in told.partition("example:")[2]
+    output = help_of(command, capsys)
+    assert [word for word in words if word.startswith("--") and word not in output] == []
+    assert f"penstock {command}" in output.partition("example:")[2]
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_an_example_uses_existing_flags(command: str, capsys: pytest.CaptureFixt
     ],
 )
 def test_usage_shows_the_arguments_of_the_command(command: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
-    told = said(command, capsys)
-    assert usage in " ".join(told.split())
-    assert "WORD" not in told
+    output = help_of(command, capsys)
+    assert usage in " ".join(output.split())
+    assert "WORD" not in output
 
 
 def test_the_help_of_sql_explains_time_travel(capsys: pytest.CaptureFixture[str]) -> None:
-    told = " ".join(said("sql", capsys).split())
-    assert "FOR VERSION AS OF 3" in told
-    assert "FOR TAG 'monday'" in told
+    output = " ".join(help_of("sql", capsys).split())
+    assert "FOR VERSION AS OF 3" in output
+    assert "FOR TAG 'monday'" in output

@@ -48,21 +48,21 @@ def write(shop: Shop, **replaced: str) -> None:
     Path("shop.yaml").write_text(text)
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     capsys.readouterr()
     assert main(list(words)) == code
     return capsys.readouterr().out
 
 
 def answered(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(said(capsys, *words, "--json", code=code))
+    found: dict[str, Any] = json.loads(output_of(capsys, *words, "--json", code=code))
     return found
 
 
 def test_init_reads_messages_and_writes_a_file_that_check_accepts(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "canal-json" in said(capsys, "init", "in", "warehouse", "--name", "shop", "--output", "new.yaml")
+    assert "canal-json" in output_of(capsys, "init", "in", "warehouse", "--name", "shop", "--output", "new.yaml")
     spec = yaml_file.load(Path("new.yaml"))
     assert (spec.source.type, spec.pipeline.name, spec.sink.database) == ("files", "shop", "ods")
     assert answered(capsys, "check", "new.yaml")["ok"]
@@ -71,14 +71,14 @@ def test_init_reads_messages_and_writes_a_file_that_check_accepts(
 
 def test_init_writes_no_password(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "p.yaml"
-    said(capsys, "init", "mysql://cdc:hush@db.internal/shop", "/lake", "--offline", "--output", str(target))
+    output_of(capsys, "init", "mysql://cdc:hush@db.internal/shop", "/lake", "--offline", "--output", str(target))
     assert "hush" not in target.read_text()
     assert "${MYSQL_PASSWORD}" in target.read_text()
 
 
 def test_check_reports_all_mistakes_of_a_file_with_their_lines(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{"type: files": "type: files, patern: x", "database: ods": "databse: ods"})
-    out = said(capsys, "check", "shop.yaml", code=2)
+    out = output_of(capsys, "check", "shop.yaml", code=2)
     assert "did you mean pattern?" in out
     assert "did you mean database?" in out
     assert "line: 4" in out
@@ -98,10 +98,10 @@ def test_check_reports_a_wrong_option_and_a_missing_folder_together(
 def test_check_and_plan_explain_options_without_effect(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{'bucket: "1"': 'bucket: "1", sink.parallelism: "4", sort-engine: loser-tree'})
     note = "sink.parallelism has no effect: Spark tasks write"
-    out = said(capsys, "check", "shop.yaml")
+    out = output_of(capsys, "check", "shop.yaml")
     assert note in out
     assert "sort-engine" not in out
-    assert note in said(capsys, "plan", "shop.yaml")
+    assert note in output_of(capsys, "plan", "shop.yaml")
 
 
 def test_a_time_between_full_compactions_becomes_a_number_of_batches(
@@ -109,9 +109,9 @@ def test_a_time_between_full_compactions_becomes_a_number_of_batches(
 ) -> None:
     options = 'bucket: "1", changelog-producer: full-compaction, changelog-producer.compaction-interval: 5 min'
     write(shop, **{'bucket: "1"': options, "until: caught-up": "trigger: 30s"})
-    assert "full-compaction.delta-commits=10" in said(capsys, "plan", "shop.yaml")
+    assert "full-compaction.delta-commits=10" in output_of(capsys, "plan", "shop.yaml")
     write(shop, **{'bucket: "1"': f'{options}, full-compaction.delta-commits: "3"', "until: caught-up": "trigger: 30s"})
-    assert "full-compaction.delta-commits=3" in said(capsys, "plan", "shop.yaml")
+    assert "full-compaction.delta-commits=3" in output_of(capsys, "plan", "shop.yaml")
 
 
 def test_check_refuses_invalid_values_of_options(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,24 +128,24 @@ def test_check_reports_options_of_existing_tables(shop: Shop, capsys: pytest.Cap
     node = json.loads(schema.read_text())
     node["options"] |= {"upsert-key": "id", "file.block-size": "1 mb"}
     schema.write_text(json.dumps(node))
-    out = said(capsys, "check", "shop.yaml", code=2)
+    out = output_of(capsys, "check", "shop.yaml", code=2)
     assert "ods.orders: a table with upsert-key = id cannot be written here" in out
     assert "ods.orders: file.block-size has no effect" in out
 
 
 def test_check_exits_with_3_for_a_single_source_error(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{"path: in": "path: gone"})
-    said(capsys, "check", "shop.yaml", code=3)
+    output_of(capsys, "check", "shop.yaml", code=3)
 
 
 def test_check_finds_messages_of_another_format(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{"canal-json": "maxwell-json"})
-    assert "check value.format" in said(capsys, "check", "shop.yaml", code=8)
+    assert "check value.format" in output_of(capsys, "check", "shop.yaml", code=8)
 
 
 def test_check_changes_nothing(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(str(path) for path in Path().rglob("*"))
-    said(capsys, "check", "shop.yaml")
+    output_of(capsys, "check", "shop.yaml")
     assert sorted(str(path) for path in Path().rglob("*")) == before
 
 
@@ -169,20 +169,20 @@ def test_plan_shows_what_would_be_created_and_why(shop: Shop, capsys: pytest.Cap
         ("ods.orders", "create"),
         ("ods.users", "create"),
     ]
-    out = said(capsys, "plan", "shop.yaml", "--explain", "shop.orders")
+    out = output_of(capsys, "plan", "shop.yaml", "--explain", "shop.orders")
     assert "mysql varchar(20)" in out
     assert "ods.users" not in out
 
 
 @pytest.mark.parametrize(
-    ("sink", "said"),
+    ("sink", "message"),
     [
         ({"table": "ods.one"}, "create ods.one   from shop.orders"),
         ({"table": "a/b"}, "cannot create or alter ods.a/b   from shop.orders\n  'a/b' cannot be the name of a table"),
     ],
 )
 def test_plan_shows_the_name_of_a_single_table(
-    tmp_path: Path, sink: dict[str, str], said: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, sink: dict[str, str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop = Shop(tmp_path)
     shop.put("1.json", insert("orders", {"id": 1}))
@@ -194,14 +194,14 @@ def test_plan_shows_the_name_of_a_single_table(
     )
     (tmp_path / "p.yaml").write_text(text)
     main(["plan", str(tmp_path / "p.yaml")])
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_plan_shows_the_difference_to_existing_tables(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     run(yaml_file.load(Path("shop.yaml")))
-    assert "no changes" in said(capsys, "plan", "shop.yaml", "--diff")
+    assert "no changes" in output_of(capsys, "plan", "shop.yaml", "--diff")
     shop.put("2.json", insert("orders", {"id": 2, "name": "b", "q1": 7}))
-    assert "add q1 INT" in said(capsys, "plan", "shop.yaml", "--diff")
+    assert "add q1 INT" in output_of(capsys, "plan", "shop.yaml", "--diff")
 
 
 def test_status_works_from_the_tables_alone(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,16 +224,16 @@ def test_a_signal_waits_in_the_checkpoint(shop: Shop, capsys: pytest.CaptureFixt
     folder = CheckpointFolder(f"{shop.warehouse.warehouse}/_penstock/shop")
     assert main(["signal", "shop.yaml", "pause"]) == 2  # it has never run
     folder.put_status({"state": "stopped"})
-    said(capsys, "signal", "shop.yaml", "pause")
+    output_of(capsys, "signal", "shop.yaml", "pause")
     assert folder.signals().paused
-    said(capsys, "signal", "shop.yaml", "resume")
+    output_of(capsys, "signal", "shop.yaml", "resume")
     assert not folder.signals().paused
     assert main(["signal", "shop.yaml", "stop"]) == 2  # no driver would hear it
     assert main(["signal", "shop.yaml", "snapshot", "shop.orders"]) == 2  # files have no tables to copy
 
 
 def test_the_schema_of_pipeline_files_names_every_section(capsys: pytest.CaptureFixture[str]) -> None:
-    schema = json.loads(said(capsys, "schema"))
+    schema = json.loads(output_of(capsys, "schema"))
     assert {"pipeline", "source", "sink", "errors"} <= set(schema["properties"])
     assert schema["$defs"]["PipelineConfig"]["properties"]["max-batch"]
 
@@ -259,8 +259,8 @@ def test_from_sets_the_start_of_a_new_checkpoint() -> None:
     )
     spec = yaml_file.read(kafka)
     begun = [started_at(spec, place).source for place in ("earliest", "latest", "2026-01-31T12:00:00Z")]
-    assert all(isinstance(one, KafkaConfig) and one.topic == ("a", "b") for one in begun)
-    assert [one.startup.mode for one in begun if isinstance(one, KafkaConfig)] == [
+    assert all(isinstance(item, KafkaConfig) and item.topic == ("a", "b") for item in begun)
+    assert [item.startup.mode for item in begun if isinstance(item, KafkaConfig)] == [
         "earliest-offset",
         "latest-offset",
         "timestamp",
@@ -289,7 +289,7 @@ def test_a_read_only_checkpoint_is_reported_by_check_and_before_spark_starts(
     assert "the checkpoint folder is not writable" in capsys.readouterr().err
     monkeypatch.setattr("os.access", lambda path, mode: False)
     write(shop, **{"{name: shop,": "{name: shop, checkpoint: made/shop,"})
-    assert "made/shop cannot be created" in said(capsys, "check", "shop.yaml", code=2)
+    assert "made/shop cannot be created" in output_of(capsys, "check", "shop.yaml", code=2)
 
 
 def test_check_warns_of_tables_in_many_small_files(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def warehouse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     folder = str(tmp_path / "warehouse")
     assert main(["sql", "-f", str(tmp_path / "script.sql"), "--warehouse", folder, "--output", "json"]) == 0
     results = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [one["rows"] for one in results] == [[["OK"]], [["OK"]], [[2, 0, 0, 1]], [[1, 'a, "b"'], [2, None]]]
+    assert [result["rows"] for result in results] == [[["OK"]], [["OK"]], [[2, 0, 0, 1]], [[1, 'a, "b"'], [2, None]]]
     return folder
 
 

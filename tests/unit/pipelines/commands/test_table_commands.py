@@ -56,9 +56,9 @@ class Shop:
 
     def words(self, *words: str, expect: int = 0) -> str:
         code = main(words)
-        said = self._capsys.readouterr()
-        assert code == expect, said.err
-        return said.out if expect == 0 else said.err
+        output = self._capsys.readouterr()
+        assert code == expect, output.err
+        return output.out if expect == 0 else output.err
 
     def json(self, command: str, *flags: str, table: str | None = "orders") -> Any:
         return json.loads(self.run(command, *flags, "--json", table=table))
@@ -77,14 +77,14 @@ def test_every_command_lists_its_flags(name: str, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as left:
         main([name, "--help"])
     assert left.value.code == 0
-    said = capsys.readouterr().out
-    assert f"usage: penstock {name}" in said
-    assert "--json" in said
+    output = capsys.readouterr().out
+    assert f"usage: penstock {name}" in output
+    assert "--json" in output
 
 
 def test_snapshots_expire_by_the_flags(shop: Shop) -> None:
-    told = shop.json("expire_snapshots", "--retain_max=1", "--retain-min", "1", "--max-deletes=1")
-    assert told["snapshots"] == 1
+    report = shop.json("expire_snapshots", "--retain_max=1", "--retain-min", "1", "--max-deletes=1")
+    assert report["snapshots"] == 1
     assert shop.run("expire-snapshots", "--retain-max", "1").startswith("expired 1 snapshots")
     assert [snapshot.id for snapshot in shop.orders.snapshots] == [3]
     check_invariants(shop.orders)
@@ -118,8 +118,8 @@ def test_a_table_rolls_back_to_a_snapshot_a_tag_or_a_time(shop: Shop) -> None:
         "consumers_set_back": {"reader": 3},
     }
     assert shop.values() == ["a1", "a2", "b1", "b2"]
-    said = shop.run("rollback-to-timestamp", "--timestamp", str(at))
-    assert "snapshot 1 is the latest again; removed snapshot 2; removed tags second" in said
+    output = shop.run("rollback-to-timestamp", "--timestamp", str(at))
+    assert "snapshot 1 is the latest again; removed snapshot 2; removed tags second" in output
     assert "snapshot 9 does not exist" in shop.run("rollback-to", "--version", "9", expect=2)
     check_invariants(shop.orders)
 
@@ -156,8 +156,8 @@ def test_orphans_of_all_tables_are_listed_before_they_are_deleted(shop: Shop) ->
         path.write_bytes(b"lost")
     late = ["--older-than", "2100-01-01 00:00:00"]
     assert shop.run("remove-orphan-files", table=None).startswith("0 orphan files")
-    told = shop.json("remove-orphan-files", *late, "--dry-run", table=None)
-    assert (told["files"], told["deleted"]) == (2, False)
+    report = shop.json("remove-orphan-files", *late, "--dry-run", table=None)
+    assert (report["files"], report["deleted"]) == (2, False)
     assert shop.json("remove-orphan-files", *late)["files"] == 1
     assert [path.exists() for path in lost] == [False, True]
 
@@ -175,12 +175,12 @@ def test_partitions_expire_by_update_time(shop: Shop) -> None:
     flags = ["--expire_strategy", "update-time", "--expiration_time"]
     assert shop.json("expire-partitions", *flags, "1 d") == {"partitions": []}
     assert "the time after which partitions expire is not set" in shop.run("expire-partitions", expect=2)
-    told = shop.json("expire-partitions", *flags, "0 ms", "--max-expires", "1")
-    assert told == {"partitions": [{"dt": "a"}]}
-    told = shop.json(
+    report = shop.json("expire-partitions", *flags, "0 ms", "--max-expires", "1")
+    assert report == {"partitions": [{"dt": "a"}]}
+    report = shop.json(
         "expire-partitions", "--table-conf", "partition.expiration-strategy=update-time", *flags[2:], "0 s"
     )
-    assert told == {"partitions": [{"dt": "b"}]}
+    assert report == {"partitions": [{"dt": "b"}]}
     assert shop.values() == []
 
 
@@ -192,10 +192,10 @@ def test_one_partition_or_a_whole_database_is_compacted(shop: Shop) -> None:
         for entry in json.loads(shop.words("show", f"{shop.warehouse}/shop.db/orders", "--json"))["levels"]
     }
     assert levels == {0, 5}
-    told = json.loads(
+    report = json.loads(
         shop.words("compact-database", "--warehouse", shop.warehouse, "--including-tables", r"shop\..*", "--json")
     )
-    assert told == {"tables": {"shop.more": [4], "shop.orders": [5]}}
+    assert report == {"tables": {"shop.more": [4], "shop.orders": [5]}}
     assert shop.run("compact") == "nothing to compact\n"
     assert "full or minor" in shop.run("compact", "--compact-strategy", "huge", expect=2)
     check_invariants(shop.orders)
@@ -273,8 +273,8 @@ def test_a_table_is_copied_file_by_file(shop: Shop, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_unsupported_actions_report_the_reason(shop: Shop, name: str) -> None:
-    told = shop.words(name, "--warehouse", shop.warehouse, expect=2)
-    assert told.startswith(f"error: {name} is not supported: ")
+    output = shop.words(name, "--warehouse", shop.warehouse, expect=2)
+    assert output.startswith(f"error: {name} is not supported: ")
 
 
 def test_tables_of_other_formats_are_not_cloned(shop: Shop) -> None:
@@ -282,17 +282,17 @@ def test_tables_of_other_formats_are_not_cloned(shop: Shop) -> None:
 
 
 def test_a_warehouse_shows_its_tables(shop: Shop) -> None:
-    told = shop.words("tables", shop.warehouse)
-    assert "shop.orders" in told
+    output = shop.words("tables", shop.warehouse)
+    assert "shop.orders" in output
     [table] = json.loads(shop.words("tables", "--warehouse", shop.warehouse, "--json"))["tables"]
     assert (table["records"], table["snapshot"], table["keys"]) == (6, 3, "dt, id")
 
 
 def test_a_table_shows_columns_options_snapshots_and_files(shop: Shop) -> None:
     shop.run("create-tag", "--tag-name", "t")
-    told = shop.words("show", "shop.orders", "--warehouse", shop.warehouse)
+    output = shop.words("show", "shop.orders", "--warehouse", shop.warehouse)
     for part in ("DECIMAL(10, 2)", "write-only", "what was ordered", "APPEND", "level", "tags"):
-        assert part in told
+        assert part in output
     facts = json.loads(shop.words("show", "shop.orders", "--warehouse", shop.warehouse, "--json", "--snapshots", "2"))
     assert [snapshot["snapshot"] for snapshot in facts["snapshots"]] == [2, 3]
     assert facts["levels"][0]["files"] == 6
@@ -345,8 +345,8 @@ def test_a_table_and_a_whole_warehouse_are_cloned(shop: Shop, tmp_path: Path) ->
     copy = penstock.Catalog(str(tmp_path / "copy"))
     assert copy.table("shop.some").scan().to_arrow().num_rows == 3
     assert copy.table("shop.some").options["bucket"] == "2"
-    told = json.loads(shop.words("clone", "--warehouse", shop.warehouse, *to, "--json"))
-    assert told["tables"] == {"shop.orders": "shop.orders"}
+    report = json.loads(shop.words("clone", "--warehouse", shop.warehouse, *to, "--json"))
+    assert report["tables"] == {"shop.orders": "shop.orders"}
     assert "exists already" in shop.words("clone", "--warehouse", shop.warehouse, *to, expect=2)
     shop.words("clone", "--warehouse", shop.warehouse, *to, "--clone-if-exists", "--meta-only")
 
@@ -358,10 +358,10 @@ def test_sql_results_are_text_or_json(shop: Shop) -> None:
         "columns": ["v", "price"],
         "rows": [["a2", None], ["b2", None]],
     }
-    told = shop.words("sql", "select id, v from orders order by v", *where, "--database", "shop", "--limit", "2")
-    assert told.splitlines() == ["id  v", "--  --", " 1  a1", " 2  a2", "... 4 more rows; show all with --limit 0"]
-    told = shop.words("sql", 'select snapshot_id from shop."orders$snapshots"', *where)
-    assert told.split() == ["snapshot_id", "-----------", "1", "2", "3"]
+    output = shop.words("sql", "select id, v from orders order by v", *where, "--database", "shop", "--limit", "2")
+    assert output.splitlines() == ["id  v", "--  --", " 1  a1", " 2  a2", "... 4 more rows; show all with --limit 0"]
+    output = shop.words("sql", 'select snapshot_id from shop."orders$snapshots"', *where)
+    assert output.split() == ["snapshot_id", "-----------", "1", "2", "3"]
     assert "cannot be parsed" in shop.words("sql", "select", *where, expect=2)
 
 
@@ -395,7 +395,7 @@ def test_sql_accepts_time_travel_of_flink_and_spark(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["sql", "select * from shop.ordrs"], "did you mean shop.orders?"),
         (["sql", "select * from orders"], "did you mean shop.orders?"),
@@ -411,11 +411,11 @@ def test_sql_accepts_time_travel_of_flink_and_spark(shop: Shop) -> None:
     ],
 )
 def test_showing_something_missing_reports_what_exists(
-    shop: Shop, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    shop: Shop, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = [] if "--warehouse" in words or "nowhere" in words else ["--warehouse", shop.warehouse]
     assert main([*words, *where]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_table_without_a_warehouse_is_an_error_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
@@ -428,11 +428,11 @@ def test_json_contains_every_column_and_is_valid(shop: Shop) -> None:
         raise AssertionError(word)
 
     query = "select a.id, b.id, 'nan'::double as n, '-inf'::float as i, {'x': 'nan'::double} as s"
-    told = shop.words(
+    output = shop.words(
         "sql", f"{query} from shop.orders a, shop.orders b where a.id = 1 and b.id = 2 limit 1",
         "--warehouse", shop.warehouse, "--json",
     )  # fmt: skip
-    found = json.loads(told, parse_constant=refuse)
+    found = json.loads(output, parse_constant=refuse)
     assert len(found["columns"]) == 5
     assert found["rows"] == [[1, 2, "nan", "-inf", {"x": "nan"}]]
 
@@ -444,9 +444,9 @@ def test_a_switch_does_not_consume_the_next_word(shop: Shop) -> None:
 
 
 def test_an_error_is_printed_as_json_and_its_class_sets_the_exit_code(shop: Shop) -> None:
-    told = json.loads(shop.run("compact", "--json", table="nowhere", expect=2))
-    assert told["error"] == "TableMissing"
-    assert told["message"] == "there is no table"
+    report = json.loads(shop.run("compact", "--json", table="nowhere", expect=2))
+    assert report["error"] == "TableMissing"
+    assert report["message"] == "there is no table"
     (Path(shop.warehouse) / "shop.db/orders/snapshot/snapshot-3").write_text("{")
     assert "error:" in shop.run("compact", expect=6)
 
@@ -472,8 +472,8 @@ def test_the_file_of_a_pipeline_names_the_warehouse(shop: Shop, tmp_path: Path) 
     )
     assert "shop.orders" in shop.words("tables", "--pipeline", str(file))
     assert "what was ordered" in shop.words("show", "shop.orders", "--pipeline", str(file))
-    told = shop.words("sql", "select count(*) as n from shop.orders", "--pipeline", str(file))
-    assert told.split() == ["n", "-", "6"]
+    output = shop.words("sql", "select count(*) as n from shop.orders", "--pipeline", str(file))
+    assert output.split() == ["n", "-", "6"]
 
 
 @pytest.mark.parametrize(("written", "wanted"), [("90", 90.0), ("5min", 300.0), ("90 s", 90.0)])

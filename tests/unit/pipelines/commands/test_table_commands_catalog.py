@@ -47,9 +47,9 @@ def test_a_metastore_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFi
     about = WORDS.get(command, ["--database", "shop", "--table", "orders"])
     conf = ["--warehouse", str(tmp_path), "--catalog-conf", "metastore=glue", "--catalog-conf", "uri=http://h:9083"]
     code = main([command, *about, *conf, *NEEDED.get(command, [])])
-    said = capsys.readouterr().err
-    assert code == 2, said
-    assert "metastore = glue is not supported" in said
+    stderr = capsys.readouterr().err
+    assert code == 2, stderr
+    assert "metastore = glue is not supported" in stderr
 
 
 def test_a_target_catalog_with_a_metastore_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -169,10 +169,10 @@ sink:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"), [("  type: kafkaa\n", "unknown source type 'kafkaa'"), ("", "`type` is missing")]
+    ("given", "message"), [("  type: kafkaa\n", "unknown source type 'kafkaa'"), ("", "`type` is missing")]
 )
-def test_an_unknown_source_type_is_reported_with_the_known_types(given: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told) as caught:
+def test_an_unknown_source_type_is_reported_with_the_known_types(given: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         yaml_file.read(SMALLEST.replace("  type: kafka\n", given))
     assert "kafka, files, mysql and postgres" in (caught.value.hint or "")
 

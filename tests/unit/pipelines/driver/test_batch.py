@@ -117,7 +117,7 @@ def test_dynamic_buckets_keep_a_key_in_one_bucket_over_batches_and_writers(shop:
     )
     for number, writers in enumerate([2, 3, 2]):
         changes = [{"id": key, "name": f"v{number}", "q1": key % 2} for key in range(10 * number, 10 * number + 20)]
-        shop.put(f"{number}.json", *(insert("orders", one) for one in changes))
+        shop.put(f"{number}.json", *(insert("orders", item) for item in changes))
         run(shop.spec(sink=sink), writers=writers)
     rows = shop.rows("orders")
     assert [row["id"] for row in rows] == list(range(40))
@@ -144,7 +144,7 @@ def test_keys_move_between_partitions_over_batches_tasks_and_writers(shop: Shop)
                 changes.append({"id": key, "name": model[key][0], "q1": model[key][1]})
             shop.put(
                 f"{number}.{part}.json",
-                *(insert("orders", one) for one in changes),
+                *(insert("orders", item) for item in changes),
                 insert("users", {"id": key, "q1": 1}),
             )
         run(shop.spec(sink=sink), writers=writers)

@@ -62,9 +62,9 @@ def test_a_conflict_parks_its_table_and_the_others_continue(shop: Shop) -> None:
     assert shop.ids("orders") == [1]
     parked = parking(shop).tables["ods.orders"]
     assert (parked.batch, parked.error) == (1, "SchemaConflict")
-    with pytest.raises(TablesParked, match="1 table failed and is parked") as told:
+    with pytest.raises(TablesParked, match="1 table failed and is parked") as error:
         raise parking(shop).error()
-    assert told.value.exit_code == 10
+    assert error.value.exit_code == 10
 
 
 def test_a_parked_table_stays_parked_under_another_failure_policy(shop: Shop) -> None:
@@ -76,7 +76,7 @@ def test_a_parked_table_stays_parked_under_another_failure_policy(shop: Shop) ->
     shop.put("3.json", insert("orders", {"id": 3}), insert("users", {"id": 3}))
     run(shop.spec())
     assert (shop.ids("orders"), shop.ids("users")) == ([1], [1, 2, 3])
-    assert [one.number for one in parking(shop).missed("ods.orders")] == [1, 2]
+    assert [item.number for item in parking(shop).missed("ods.orders")] == [1, 2]
 
 
 def test_a_retry_applies_the_missed_batches_once_and_in_order(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,13 +118,13 @@ def test_a_killed_retry_continues_and_writes_nothing_twice(shop: Shop, monkeypat
     for number in (3, 4):
         shop.put(f"{number}.json", insert("orders", {"id": number, "q1": 1}))
         run(shop.spec(errors=ISOLATE, sink=keyless))
-    took, died = ParkedTables.took, []
+    original, died = ParkedTables.took, []
 
     def die(self: ParkedTables, table: str, number: int) -> None:
         if number == 2 and not died:
             died.append(number)
             raise PenstockError("died")
-        took(self, table, number)
+        original(self, table, number)
 
     monkeypatch.setattr(ParkedTables, "took", die)
     skip = {"bad-record": "skip"}

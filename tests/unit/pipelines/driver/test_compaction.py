@@ -194,8 +194,8 @@ def test_inline_and_background_compaction_have_the_same_result(tmp_path: Path, p
         words = ["--warehouse", f"{shop.folder}/warehouse", "--database", "ods", "--table", "orders"]
         assert main(["compact", *words]) == 0
         table = shop.table("orders")
-        told = table.changes(0, table.snapshots[-1].id, "changelog").to_pylist() if producer != "none" else []
-        net = {row["id"]: row["name"] for row in told if row["rowkind"] in {"+I", "+U"}}
+        changes = table.changes(0, table.snapshots[-1].id, "changelog").to_pylist() if producer != "none" else []
+        net = {row["id"]: row["name"] for row in changes if row["rowkind"] in {"+I", "+U"}}
         ends.append((shop.rows("orders"), [(file.level, file.row_count) for file in shop.live("orders")], net))
     assert ends[0] == ends[1] == ends[2]
     assert ends[0][1] == [(3, 4)]
@@ -204,7 +204,7 @@ def test_inline_and_background_compaction_have_the_same_result(tmp_path: Path, p
 def test_a_background_task_starts_no_bucket_after_10_seconds(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = {"table-options": BEHIND | {"bucket": "4"}, "compaction": BACKGROUND}
     for number in range(4):
-        shop.put(f"{number}.json", insert("orders", *({"id": one, "name": f"v{number}"} for one in range(40))))
+        shop.put(f"{number}.json", insert("orders", *({"id": item, "name": f"v{number}"} for item in range(40))))
         run(shop.spec(sink=sink))
     dues, seconds, begun = due_buckets(shop.warehouse, "ods.orders"), [0.0], []
 
@@ -280,8 +280,8 @@ def test_batches_without_lookup_wait_are_committed_before_compaction(shop: Shop,
         assert made == [append, compact] * 3
     assert all(file.level > 0 for file in shop.live("orders"))
     table = shop.table("orders")
-    told = table.changes(0, table.snapshots[-1].id).to_pylist()
-    assert sorted(row["id"] for row in told if row["rowkind"] == "+I") == [0, 1, 2]
+    changes = table.changes(0, table.snapshots[-1].id).to_pylist()
+    assert sorted(row["id"] for row in changes if row["rowkind"] == "+I") == [0, 1, 2]
 
 
 def test_full_compactions_include_buckets_outside_of_the_batch(shop: Shop) -> None:
@@ -321,10 +321,10 @@ def test_a_failed_compaction_does_not_stop_maintenance_of_other_tables(
 ) -> None:
     options = {"bucket": "1", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
     batches(shop, 0, 3, **{"table-options": {**options, "snapshot.time-retained": "1 ms"}})
-    now, asked = [0.0], []
+    now, requested = [0.0], []
 
     def compact(due: object) -> NoReturn:
-        asked.append(due)
+        requested.append(due)
         raise StoreError("the store does not answer")
 
     watch = Maintenance(

@@ -105,7 +105,7 @@ def test_a_pipeline_and_commands_use_a_jdbc_catalog(shop: Shop, capsys: pytest.C
         run(shop.spec(sink={"catalog": catalog}))
     where = ["--warehouse", f"{shop.folder}/lake", "--catalog-conf", "metastore=jdbc", "--catalog-conf", f"uri={uri}"]
     assert main(["tables", *where, "--json"]) == 0
-    assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
+    assert [table["table"] for table in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
     table = settings_of(shop.spec(sink={"catalog": catalog}).sink.catalog).open().table("ods.orders")
     assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "a"}]
     check_invariants(table)
@@ -121,10 +121,10 @@ def test_a_pipeline_and_commands_use_a_rest_catalog(shop: Shop, capsys: pytest.C
         run(shop.spec(sink={"catalog": catalog}))
         where = ["--warehouse", "lake", *(f"--catalog-conf={name}={text}" for name, text in options.items())]
         assert main(["tables", *where, "--json"]) == 0
-        assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.Orders"]
+        assert [table["table"] for table in json.loads(capsys.readouterr().out)["tables"]] == ["ods.Orders"]
         checkpoint = ["--checkpoint", f"{shop.folder}/checkpoint"]
         assert main(["status", "shop", *where, *checkpoint, "--json"]) == 0
-        assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.Orders"]
+        assert [table["table"] for table in json.loads(capsys.readouterr().out)["tables"]] == ["ods.Orders"]
         assert main(["sql", "SELECT id FROM ods.Orders ORDER BY id", *where, "--output", "csv"]) == 0
         assert capsys.readouterr().out.split() == ["id", "1", "2"]
         assert main(["compact", *where, "--database", "ods", "--table", "Orders"]) == 0

@@ -37,7 +37,7 @@ def transform(table: str, **rules: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("sections", "told"),
+    ("sections", "message"),
     [
         (transform("shop.users", mask={"emial": "sha256"}), "mask on 'emial', which is not a column of shop.users"),
         (transform("shop.users", mask={"EMAIL": "sha256"}), "mask on 'EMAIL', which is not a column of shop.users"),
@@ -70,9 +70,9 @@ def transform(table: str, **rules: Any) -> dict[str, Any]:
         ({"sink": {"per-table": {"ods.user": {"bucket": "1"}}}}, "options are given for ods.user"),
     ],
 )
-def test_a_rule_without_a_match_is_reported(shop: Shop, sections: dict[str, Any], told: str) -> None:
+def test_a_rule_without_a_match_is_reported(shop: Shop, sections: dict[str, Any], message: str) -> None:
     (error,) = errors(shop, **sections)
-    assert told in error.message
+    assert message in error.message
     assert error.hint
 
 
@@ -101,10 +101,10 @@ def test_a_rule_that_matched_earlier_tables_is_accepted(shop: Shop) -> None:
 def test_a_misspelt_mask_is_refused_by_plan_check_and_run(shop: Shop) -> None:
     shop.put("1.json", insert("users", {"id": 1, "email": "ann@x.de"}))
     spec = shop.spec(**transform("shop.users", mask={"emial": "sha256"}))
-    with pytest.raises(ConfigError, match=r"did you mean email") as told:
+    with pytest.raises(ConfigError, match=r"did you mean email") as error:
         tables_planned(spec, 100)
-    assert told.value.exit_code == 2
-    assert any("mask on 'emial'" in one.message for one in checked_spec(spec) if one.level == "error")
+    assert error.value.exit_code == 2
+    assert any("mask on 'emial'" in item.message for item in checked_spec(spec) if item.level == "error")
     with pytest.raises(ConfigError, match="mask on 'emial'"):
         run(spec)
     assert shop.warehouse.tables("ods") == []
@@ -121,14 +121,14 @@ def test_plan_shows_masked_columns(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"bucket": "four"}, "four"),
         ({"bucket": "0"}, "0"),
         ({"changelog-producer": "inputs"}, "inputs"),
     ],
 )
-def test_check_refuses_options_invalid_for_all_tables(shop: Shop, options: dict[str, str], told: str) -> None:
+def test_check_refuses_options_invalid_for_all_tables(shop: Shop, options: dict[str, str], message: str) -> None:
     shop.put("1.json", insert("users", {"id": 1}))
-    errors = [one for one in checked_spec(shop.spec(sink={"table-options": options})) if one.level == "error"]
-    assert any(told in error.message for error in errors)
+    errors = [item for item in checked_spec(shop.spec(sink={"table-options": options})) if item.level == "error"]
+    assert any(message in error.message for error in errors)

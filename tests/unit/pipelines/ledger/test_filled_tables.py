@@ -86,11 +86,11 @@ def test_a_table_that_lacks_messages_stops_the_run_before_a_batch(
     shop: Shop, change: Callable[[Shop], PipelineSpec], reason: str
 ) -> None:
     spec = change(shop)
-    with pytest.raises(CheckpointMismatch) as told:
+    with pytest.raises(CheckpointMismatch) as error:
         run(spec)
-    assert told.value.exit_code == 9
-    assert reason in told.value.facts.values()
-    assert all(word in str(told.value.hint) for word in ("--from", "--accept-replay", "--resume-from-tables"))
+    assert error.value.exit_code == 9
+    assert reason in error.value.facts.values()
+    assert all(word in str(error.value.hint) for word in ("--from", "--accept-replay", "--resume-from-tables"))
     run(spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update={"accept_gap": True})}))
     shop.put("4.json", insert("orders", {"id": 4}))
     run(spec)  # what was accepted once is not asked again
@@ -161,7 +161,9 @@ def test_check_and_status_report_missing_snapshots_before_a_run(
     assert "is missing rows" not in _said(capsys, "status", "shop.yaml")
     shop.table("orders").rollback_to(1)
     found = list(checked_spec(load(Path("shop.yaml"))))
-    (error,) = (one for one in found if one.level == "error" and one.about == "tables" and "ods.orders" in one.message)
+    (error,) = (
+        item for item in found if item.level == "error" and item.about == "tables" and "ods.orders" in item.message
+    )
     assert (error.code, error.message) == (9, "ods.orders: the table was rolled back behind the pipeline's last commit")
     assert "ods.orders is missing rows: the table was rolled back" in _said(capsys, "status", "shop.yaml")
     named = ("status", "shop", "--warehouse", shop.warehouse.warehouse, "--checkpoint", f"{shop.folder}/checkpoint")

@@ -32,7 +32,7 @@ def spec_of(shop: Shop, **sink: object) -> PipelineSpec:
 
 
 def warnings(spec: PipelineSpec) -> list[str]:
-    return [one.message for one in check_source(spec) if one.level == "warning"]
+    return [item.message for item in check_source(spec) if item.level == "warning"]
 
 
 def test_each_table_whose_messages_declare_no_types_is_named_once(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:

@@ -56,7 +56,7 @@ def test_an_incompatible_table_is_left_out_and_the_others_continue(
     )
     assert (shop.ids("orders"), shop.ids("users")) == ([1], [1, 2])
     assert "table_left_out table=ods.orders" in caplog.text
-    assert sum(one.filtered for one in reports[-1].ranges) == 1
+    assert sum(range_.filtered for range_ in reports[-1].ranges) == 1
     assert shop.files("orders") == {file.name for file in shop.live("orders")}
 
 

@@ -72,8 +72,8 @@ def test_run_reports_a_running_driver_before_it_starts_spark(
         try:
             checkpoint = tmp_path / "lake" / "_penstock" / "shop"
             checkpoint.mkdir(parents=True)
-            told = {"state": "running", "host": HERE, "pid": other.pid, "heard_millis": 4_000_000_000_000}
-            (checkpoint / "status.json").write_text(json.dumps(told))
+            status = {"state": "running", "host": HERE, "pid": other.pid, "heard_millis": 4_000_000_000_000}
+            (checkpoint / "status.json").write_text(json.dumps(status))
             assert main(["run", str(path)]) == 9
         finally:
             other.kill()
@@ -82,9 +82,9 @@ def test_run_reports_a_running_driver_before_it_starts_spark(
 
 def test_the_error_of_spark_for_two_drivers_is_checkpoint_in_use() -> None:
     error = StreamingQueryException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
-    told = cause_of_end(error, None, "/lake/_penstock/shop", ErrorMark())
-    assert isinstance(told, CheckpointInUse)
-    assert told.facts["checkpoint"] == "/lake/_penstock/shop"
+    cause = cause_of_end(error, None, "/lake/_penstock/shop", ErrorMark())
+    assert isinstance(cause, CheckpointInUse)
+    assert cause.facts["checkpoint"] == "/lake/_penstock/shop"
     other = StreamingQueryException("[OTHER] else")
     assert cause_of_end(other, None, "x", ErrorMark()) is other
 

@@ -41,17 +41,17 @@ def run(form: str) -> list[str]:
 def test_lines_of_other_processes_are_json_if_configured() -> None:
     *lines, end = run("json")
     assert end == "the end"
-    told = [json.loads(line) for line in lines]
-    assert [one.get("event", one.get("message")) for one in told] == [
+    events = [json.loads(line) for line in lines]
+    assert [event.get("event", event.get("message")) for event in events] == [
         "started",
         "BlockManager: odd\tthing",
         "plan_again",
         "Task: failed",
         "\tat org.apache.spark.X",
     ]
-    assert [one["level"] for one in told] == ["INFO", "WARNING", "WARNING", "ERROR", "ERROR"]
-    assert told[2]["reason"] == "the MySQL server cannot be reached"
-    assert told[2]["at"]
+    assert [event["level"] for event in events] == ["INFO", "WARNING", "WARNING", "ERROR", "ERROR"]
+    assert events[2]["reason"] == "the MySQL server cannot be reached"
+    assert events[2]["at"]
 
 
 def test_lines_of_other_processes_have_their_time_and_level() -> None:

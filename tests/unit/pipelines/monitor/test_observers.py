@@ -140,10 +140,12 @@ def test_a_batch_is_a_span_with_its_stages_below_and_the_tables_below_the_commit
     TracingObserver("shop", provider=provider).batch(facts(schemas=[SchemaChanged("ods.orders", 3, NOW)], stats=stats))
     plan, tasks, first, second, commit, batch = kept.get_finished_spans()
     assert (batch.name, dict(batch.attributes or {})["penstock.rows"]) == ("penstock.batch", 10)
-    assert [one.name for one in (plan, tasks, commit)] == ["penstock.plan", "penstock.tasks", "penstock.commit"]
-    lasted = [((one.end_time or 0) - (one.start_time or 0)) / 1e9 for one in (plan, tasks, commit, batch)]
+    assert [item.name for item in (plan, tasks, commit)] == ["penstock.plan", "penstock.tasks", "penstock.commit"]
+    lasted = [((item.end_time or 0) - (item.start_time or 0)) / 1e9 for item in (plan, tasks, commit, batch)]
     assert lasted == [0.25, 1.25, 0.5, 2.0]
-    assert all(one.parent is not None and one.parent.span_id == batch.context.span_id for one in (plan, tasks, commit))
+    assert all(
+        item.parent is not None and item.parent.span_id == batch.context.span_id for item in (plan, tasks, commit)
+    )
     tables = (first, second)
     assert {dict(table.attributes or {})["penstock.table"] for table in tables} == {"ods.orders", "ods.users"}
     assert all(table.parent is not None and table.parent.span_id == commit.context.span_id for table in tables)
@@ -191,7 +193,7 @@ def test_only_configured_events_are_sent() -> None:
     notify.batch(facts(bad={"not-json": 1}, schemas=[SchemaChanged("ods.orders", 3, NOW)]))
     notify.looked(Look(NOW + 1_000_000, {"t/0": 5}))
     notify.ended(SourceError("the broker is gone", hint="start it"))
-    assert [(one["event"], one.get("table")) for one in sent] == [
+    assert [(request["event"], request.get("table")) for request in sent] == [
         ("schema-changed", "ods.orders"),
         ("lag>15m", "ods.orders"),
         ("lag>15m", "ods.users"),
@@ -207,7 +209,7 @@ def test_a_repeated_event_is_sent_once_per_interval() -> None:
         now[0] = second
         notify.batch(facts(bad={"not-json": 1}))
     notify.ended(None)
-    assert [one["event"] for one in sent] == ["dead-letter", "dead-letter", "stopped"]
+    assert [request["event"] for request in sent] == ["dead-letter", "dead-letter", "stopped"]
 
 
 def test_a_webhook_receives_json_at_an_address_by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,10 +371,10 @@ def test_the_page_is_one_file_that_loads_nothing_from_elsewhere() -> None:
     assert get(server.port, "/metrics")[1] == "penstock_up 1.0\n"
     assert get(server.port, "/etc/passwd")[0] == 404
     assert get(server.port, "/health") == (200, "ok\n")
-    asked = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-    asked.request("HEAD", "/health")
-    assert (asked.getresponse().status, asked.sock is not None) == (200, True)
-    asked.close()
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request("HEAD", "/health")
+    assert (connection.getresponse().status, connection.sock is not None) == (200, True)
+    connection.close()
     server.close()
 
 

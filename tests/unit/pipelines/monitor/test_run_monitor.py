@@ -133,7 +133,7 @@ class Backlog(Noted):
 
 
 @pytest.mark.parametrize(
-    ("reached", "said"),
+    ("reached", "messages"),
     [
         ({"offsets": {"t": {"0": 7}}}, ["event=backlog records=494 partitions=2"]),
         ({"offsets": {}}, ["event=no_backlog reason=no broker answers"]),
@@ -143,7 +143,7 @@ class Backlog(Noted):
 def test_a_kafka_pipeline_logs_its_backlog_at_the_start(
     shop: Shop,
     reached: Offsets | None,
-    said: list[str],
+    messages: list[str],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -154,4 +154,4 @@ def test_a_kafka_pipeline_logs_its_backlog_at_the_start(
     monkeypatch.setattr(CheckpointFolder, "progress", lambda folder: CheckpointProgress(0, 0, reached))
     with caplog.at_level("INFO"), watch_of(shop, Backlog()) as watch, observed(spec, watch):
         pass
-    assert [message for message in caplog.messages if "backlog" in message] == said
+    assert [message for message in caplog.messages if "backlog" in message] == messages

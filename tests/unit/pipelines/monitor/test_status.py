@@ -64,15 +64,15 @@ def test_the_exit_code_shows_if_the_driver_failed_or_was_killed(
     run(spec)
     folder = CheckpointFolder(spec.checkpoint)
     words = ["status", "shop", "--warehouse", shop.warehouse.warehouse, "--checkpoint", spec.checkpoint]
-    heard = {"heard_millis": time.time_ns() // 1_000_000}
+    contact = {"heard_millis": time.time_ns() // 1_000_000}
     found = {}
-    for name, said in {
-        "running": driver(**heard),
-        "dead": driver(**heard, pid=ended),
+    for name, status in {
+        "running": driver(**contact),
+        "dead": driver(**contact, pid=ended),
         "failed": driver(state="failed", error="E: no", hint="do this"),
         "stopped": driver(state="stopped"),
     }.items():
-        folder.put_status(said)
+        folder.put_status(status)
         found[name] = main(words)
     assert found == {"running": 0, "dead": 1, "failed": 1, "stopped": 0}
     assert "error  E: no\n  to repair  do this\n" in capsys.readouterr().out
@@ -87,11 +87,11 @@ def test_a_failed_run_records_its_hint_in_the_checkpoint(shop: Shop) -> None:
 
 
 def test_an_idle_stream_has_no_rate_and_its_copied_tables_are_fresh() -> None:
-    told = {"rows_per_second": 82_372.0, "tables": {"ods.a": {"rows_per_second": 82_372.0}}}
-    busy = state(driver(committed_millis=NOW - 1000, **told), TableStatus("ods.a", 0, 1))
+    status = {"rows_per_second": 82_372.0, "tables": {"ods.a": {"rows_per_second": 82_372.0}}}
+    busy = state(driver(committed_millis=NOW - 1000, **status), TableStatus("ods.a", 0, 1))
     assert as_facts(busy)["tables"][0]["rows_per_second"] == 82_372
     idle = state(
-        driver(committed_millis=NOW - 120_000, caught_up_millis=NOW - 3000, **told), TableStatus("ods.a", 0, 1)
+        driver(committed_millis=NOW - 120_000, caught_up_millis=NOW - 3000, **status), TableStatus("ods.a", 0, 1)
     )
     [table] = as_facts(idle)["tables"]
     assert (table["rows_per_second"], table["fresh_seconds"]) == (0, 3)
@@ -105,7 +105,7 @@ def test_a_table_without_rows_of_the_newest_batch_has_no_rate(shop: Shop) -> Non
         for number, table in enumerate(("orders", "users")):
             shop.put(f"{number}.json", insert(table, {"id": 1}))
             run(shop.spec(), on_batch=watch.on_batch)
-        rates = {table: one["rows_per_second"] > 0 for table, one in watch.facts["tables"].items()}
+        rates = {table: item["rows_per_second"] > 0 for table, item in watch.facts["tables"].items()}
     assert rates == {"ods.orders": False, "ods.users": True}
 
 

@@ -52,7 +52,7 @@ def test_a_java_without_the_vector_module_is_wrapped_without_its_flag(
     monkeypatch.setattr(java, "_packaged_home", lambda: small)
     wrapped = java.java_home()
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b", "Main", "$HOME"]
-    said = subprocess.run([wrapped / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
-    assert said.splitlines() == ["-Xmx1g", "-cp", "a b", "Main", "$HOME"]
+    output = subprocess.run([wrapped / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines() == ["-Xmx1g", "-cp", "a b", "Main", "$HOME"]
     assert java.java_home() == wrapped
     assert java.java_version(wrapped) == 25

@@ -21,12 +21,12 @@ def fitted(schema: StructType) -> StructType:
     return StructType(
         [
             StructField(
-                one.name,
-                one.dataType,
-                one.nullable,
-                {key: one.metadata[key] for key in one.metadata if "CHAR" not in key},
+                field.name,
+                field.dataType,
+                field.nullable,
+                {key: field.metadata[key] for key in field.metadata if "CHAR" not in key},
             )
-            for one in schema.fields
+            for field in schema.fields
         ]
     )
 
@@ -45,8 +45,8 @@ def test_columns_that_only_pass_through_name_no_target() -> None:
 
 
 def test_a_name_of_an_older_version_is_read_and_not_written() -> None:
-    told = {"penstock.table": json.dumps({"path": PATH})}
-    schema = StructType([StructField("id", IntegerType(), True, told), StructField("n", StringType())])
+    metadata = {"penstock.table": json.dumps({"path": PATH})}
+    schema = StructType([StructField("id", IntegerType(), True, metadata), StructField("n", StringType())])
     assert read_options({}, schema) == {"path": PATH}
     with pytest.raises(ConfigError, match="nothing was written"):
         write_options({}, schema)

@@ -20,7 +20,7 @@ def warehouse(folder: Path) -> CatalogSettings:
 
 
 def batch(table: Table, *ids: int) -> pa.RecordBatch:
-    return rows(table, *((one, "x", None) for one in ids)).to_batches()[0]
+    return rows(table, *((id_, "x", None) for id_ in ids)).to_batches()[0]
 
 
 def test_a_bucket_has_one_writer_and_writers_share_the_buckets(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_new_keys_of_dynamic_buckets_have_one_writer_and_known_ones_their_bucket
     old = ids[: len(ids) // 2]
     if old:
         with table.writer(commit_user="u") as writer:
-            writer.write(rows(table, *((one, "x", None) for one in old)))
+            writer.write(rows(table, *((item, "x", None) for item in old)))
             writer.commit(1)
     version = TableVersion(0, table.store.snapshots.latest_id() or 0)
     router = Router(warehouse(folder), "shop.orders", version, writers)
@@ -61,7 +61,7 @@ def test_new_keys_of_dynamic_buckets_have_one_writer_and_known_ones_their_bucket
         for row in part.rows:
             seen[ids[int(row)]] = (part.bucket, part.writer)
     assert set(seen) == set(ids)
-    assert all((seen[one][0] == UNASSIGNED) == (one not in old) for one in ids)
+    assert all((seen[item][0] == UNASSIGNED) == (item not in old) for item in ids)
     for bucket, writer in seen.values():
         assert 0 <= writer < writers
         if bucket != UNASSIGNED:

@@ -58,7 +58,7 @@ def test_a_blob_returns_its_rows_and_kinds(kinds: list[int], size: int) -> None:
         blobs.BLOB_BYTES = whole
     found = [unpacked(data, ROWS) for _, data in parts]
     assert [count for count, _ in parts] == [part.num_rows for part, _ in found]
-    assert [one for part, _ in found for one in part.column("id").to_pylist()] == list(range(len(kinds)))
+    assert [item for part, _ in found for item in part.column("id").to_pylist()] == list(range(len(kinds)))
     assert [int(kind) for _, part in found for kind in part] == kinds
 
 

@@ -83,7 +83,7 @@ class Fixed(SchemaRegistry):
 def test_a_value_of_each_type_is_stored_in_its_column(schema: Any, type_text: str, value: Any, expected: Any) -> None:
     whole = envelope({"name": "c", "type": optional(schema)})
     decoded = read(
-        "debezium-avro", *(change(1, whole, "c", None, {"c": one}) for one in (value, None)), registry=Fixed(whole)
+        "debezium-avro", *(change(1, whole, "c", None, {"c": item}) for item in (value, None)), registry=Fixed(whole)
     )
     assert not decoded.bad
     (batch,) = decoded.batches

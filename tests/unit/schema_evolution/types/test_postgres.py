@@ -48,4 +48,4 @@ def test_arrays_have_the_type_of_their_elements() -> None:
 
 def test_options_of_the_type_mapping() -> None:
     mapping = TypeMapping.of(["char-to-string,time-to-string"])
-    assert {type_json(postgres_type(one, mapping)) for one in ("varchar(10)", "char(3)", "time(3)")} == {"STRING"}
+    assert {type_json(postgres_type(item, mapping)) for item in ("varchar(10)", "char(3)", "time(3)")} == {"STRING"}

@@ -67,7 +67,7 @@ def orders(catalog: penstock.Catalog, name: str = "shop.orders") -> Table:
 
 def put(table: Table, *ids: int) -> None:
     with table.writer() as writer:
-        writer.write(pa.table({"id": list(ids), "v": [str(one) for one in ids]}, schema=ROW_TYPE))
+        writer.write(pa.table({"id": list(ids), "v": [str(id_) for id_ in ids]}, schema=ROW_TYPE))
         writer.commit()
 
 

@@ -156,7 +156,7 @@ def test_options_that_would_fail_a_later_write_are_refused_by_create_and_alter(
 
     catalog.create_table("shop.t", SCHEMA)
     with pytest.raises(ConfigError, match=reason):
-        catalog.alter_table("shop.t", [penstock.SetOption(*one) for one in options.items()])
+        catalog.alter_table("shop.t", [penstock.SetOption(*option) for option in options.items()])
 
 
 @pytest.mark.parametrize("codec", ["lz4", "gzip", "brotli"])

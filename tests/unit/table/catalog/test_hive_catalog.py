@@ -18,7 +18,7 @@ def options(**more: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"uri": ""}, "needs a uri"),
         ({"uri": "http://host:9083"}, "is not the address of a Hive metastore"),
@@ -34,8 +34,8 @@ def options(**more: str) -> dict[str, str]:
         ({"table.type": "external"}, "table.type = external is not supported"),
     ],
 )
-def test_wrong_options_are_refused(tmp_path: Path, more: dict[str, str], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_wrong_options_are_refused(tmp_path: Path, more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         penstock.Catalog(str(tmp_path), options() | more)
 
 

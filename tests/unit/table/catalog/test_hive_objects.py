@@ -58,7 +58,7 @@ def test_keys_are_parameters_and_partition_columns_are_columns() -> None:
         "table_type": "PAIMON",
         "storage_handler": "org.apache.paimon.hive.PaimonStorageHandler",
     }
-    assert [one.name for one in table.sd.cols] == ["dt", "id", "v"]
+    assert [col.name for col in table.sd.cols] == ["dt", "id", "v"]
     assert is_paimon(table)
     assert not is_external(table)
 
@@ -71,7 +71,7 @@ def test_parameters_of_others_are_kept_and_removed_options_are_not() -> None:
     assert update(table, after, before)
     assert table.parameters["theirs"] == "1"
     assert not {"write-only", "comment"} & table.parameters.keys()
-    assert [one.name for one in table.sd.cols] == ["id", "v"]
+    assert [col.name for col in table.sd.cols] == ["id", "v"]
     assert not update(table, after, after)
 
 

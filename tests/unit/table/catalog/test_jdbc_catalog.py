@@ -118,7 +118,7 @@ def test_names_with_upper_case_are_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"uri": ""}, "needs a uri"),
         ({"uri": "jdbc:h2:/names"}, "is not the URL of a supported database"),
@@ -133,8 +133,8 @@ def test_names_with_upper_case_are_refused(tmp_path: Path, name: str) -> None:
         ({"s3.acces-key": "x"}, "did you mean s3.access-key|is not a store option"),
     ],
 )
-def test_wrong_options_are_refused(tmp_path: Path, more: dict[str, str], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_wrong_options_are_refused(tmp_path: Path, more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         penstock.Catalog(str(tmp_path), options(tmp_path) | more)
 
 

@@ -24,7 +24,7 @@ def test_a_url_may_contain_properties() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("sqlite:/names.db", "is not the URL of a supported database"),
         ("jdbc:oracle:thin:@host", "is not the URL of a supported database"),
@@ -38,8 +38,8 @@ def test_a_url_may_contain_properties() -> None:
         ("jdbc:sqlite:/names.db?user=me", "have no property 'user'"),
     ],
 )
-def test_a_url_that_cannot_be_used_is_refused(url: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+def test_a_url_that_cannot_be_used_is_refused(url: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         JdbcDatabase.of(url, {})
     assert "secret" not in str(caught.value)
 

@@ -144,9 +144,9 @@ def test_statistics_of_partitions_add_up(lake: Lake) -> None:
     put(lake.table, 3, dt="y")
     lake.table.refresh().delete("id = 1")
     [table] = lake.server.tables.values()
-    counts = {key: (one["recordCount"], one["fileCount"]) for key, one in table.partitions[""].items()}
+    counts = {key: (item["recordCount"], item["fileCount"]) for key, item in table.partitions[""].items()}
     assert counts == {'{"dt": "x"}': (1, 1), '{"dt": "y"}': (1, 1)}
-    sizes = {one["spec"]["dt"]: one["fileSizeInBytes"] for one in table.partitions[""].values()}
+    sizes = {item["spec"]["dt"]: item["fileSizeInBytes"] for item in table.partitions[""].values()}
     files = lake.table.refresh().system("files").to_pylist()
     assert {row["partition"].strip("{}"): row["file_size_in_bytes"] for row in files} == sizes
 

@@ -163,7 +163,7 @@ def test_files_of_one_level_that_overlap_are_refused(tmp_path: Path) -> None:
 
 def _without(message: CommitMessage, other: CommitMessage) -> CommitMessage:
     names = {file.name for file in other.compact_before}
-    return replace(message, compact_before=tuple(one for one in message.compact_before if one.name not in names))
+    return replace(message, compact_before=tuple(item for item in message.compact_before if item.name not in names))
 
 
 @pytest.mark.parametrize(("least", "overlaps"), [(4, True), (5, True), (6, False)])

@@ -180,7 +180,7 @@ def test_a_commit_with_a_reused_snapshot_id_is_not_reported_as_done(
             for number in (2, 3):
                 write(table, (number, 0))
             expire_snapshots(table.store, retain_max=1, retain_min=1, protect_users=0)
-            assert [one.id for one in table.snapshots] == [3]
+            assert [item.id for item in table.snapshots] == [3]
         return real(self, snapshot)
 
     monkeypatch.setattr(SnapshotFiles, "create", create)
@@ -188,7 +188,7 @@ def test_a_commit_with_a_reused_snapshot_id_is_not_reported_as_done(
         writer.write(rows(table, (9, 9)))
         with pytest.raises(StoreError):
             writer.commit(1)
-    assert [one.id for one in table.snapshots] == [3]
+    assert [item.id for item in table.snapshots] == [3]
     with table.writer(commit_user="pipeline") as writer:
         writer.write(rows(table, (9, 9)))
         assert len(writer.commit(1)) == 1

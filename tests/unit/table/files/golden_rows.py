@@ -43,8 +43,11 @@ class GoldenFiles:
         )
 
     def live_files(self) -> Iterator[tuple[DataFile, dict[str, Any]]]:
-        for told in self.case.expected["files"]:
-            yield data_file(told["file"], told["bytes"], told["schema"], told["level"]), told
+        for description in self.case.expected["files"]:
+            yield (
+                data_file(description["file"], description["bytes"], description["schema"], description["level"]),
+                description,
+            )
 
     def rows(self, vectors: dict[str, np.ndarray[Any, Any]] | None = None) -> pa.Table:
         """The merged rows of a deduplicate table, or all rows of an append table."""

@@ -42,11 +42,11 @@ def test_a_file_contains_many_vectors(bitmap64: bool) -> None:
 
     assert list(found) == list(vectors)
     assert all((found[name] == vectors[name]).all() for name in vectors)
-    assert [one.cardinality for one in ranges] == [len(vector) for vector in vectors.values()]
+    assert [range_.cardinality for range_ in ranges] == [len(vector) for vector in vectors.values()]
 
 
 @pytest.mark.parametrize(
-    ("data", "place", "said"),
+    ("data", "place", "message"),
     [
         (b"\x02" + BYTES[1:], VectorRange("f", 1, 26), "version 1"),
         (BYTES[:20], VectorRange("f", 1, 26), "length or kind"),
@@ -56,8 +56,8 @@ def test_a_file_contains_many_vectors(bitmap64: bool) -> None:
         (BYTES[:20] + b"\x09" + BYTES[21:], VectorRange("f", 1, 26), "checksum"),
     ],
 )
-def test_damaged_vectors_are_refused(data: bytes, place: VectorRange, said: str) -> None:
-    with pytest.raises(TableCorrupt, match=said) as caught:
+def test_damaged_vectors_are_refused(data: bytes, place: VectorRange, message: str) -> None:
+    with pytest.raises(TableCorrupt, match=message) as caught:
         decode_vectors(data, [place], "index-1")
 
     assert caught.value.facts["file"] == "index-1"
@@ -69,9 +69,9 @@ def test_damaged_vectors_are_refused(data: bytes, place: VectorRange, said: str)
 def test_vectors_of_java_select_the_rows_that_java_reads(name: str) -> None:
     golden = GoldenFiles(Case(name))
     vectors: dict[str, Any] = {}
-    for told in golden.case.expected["index_files"]:
-        ranges = [VectorRange(*one) for one in told["deletion_vectors"]]
-        data = golden.store.read(golden.paths[told["file"]])
+    for description in golden.case.expected["index_files"]:
+        ranges = [VectorRange(*item) for item in description["deletion_vectors"]]
+        data = golden.store.read(golden.paths[description["file"]])
         vectors |= decode_vectors(data, ranges, "index-1")
         assert encode_again(data, ranges) == (data, tuple(ranges))
 

@@ -135,7 +135,7 @@ def test_rows_can_be_counted_without_reading_a_column(numbers: Shelf) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda data: data[:-100], "bytes, its manifest says"),
         (lambda data: b"", "bytes, its manifest says"),
@@ -143,10 +143,10 @@ def test_rows_can_be_counted_without_reading_a_column(numbers: Shelf) -> None:
         (lambda data: data[:100] + b"\0" * 400 + data[500:], "cannot be read"),
     ],
 )
-def test_a_damaged_file_is_named_with_its_table_and_snapshot(numbers: Shelf, damage: Any, said: str) -> None:
+def test_a_damaged_file_is_named_with_its_table_and_snapshot(numbers: Shelf, damage: Any, message: str) -> None:
     numbers.store.files["f.parquet"] = damage(numbers.store.files["f.parquet"])
 
-    with pytest.raises(TableCorrupt, match=said) as caught:
+    with pytest.raises(TableCorrupt, match=message) as caught:
         numbers.read()
 
     assert caught.value.facts.items() >= {"table": "shop.orders", "snapshot": 7, "file": "f.parquet"}.items()

@@ -34,7 +34,7 @@ def rows(count: int, first: int = 0) -> pa.Table:
             "_SEQUENCE_NUMBER": pa.array(ids + 100),
             "_VALUE_KIND": pa.array((ids % 4).astype(np.int8)),
             "id": pa.array(ids),
-            "name": pa.array([f"name {one * 7919 % 99991}" for one in ids]),
+            "name": pa.array([f"name {id_ * 7919 % 99991}" for id_ in ids]),
             "dt": pa.array(["2026-01-01"] * count),
         }
     )
@@ -47,10 +47,10 @@ def writer(store: MemoryStore, schema: TableSchema = KEYED, **how: object) -> Ro
 
 def written(rows: pa.Table, schema: TableSchema = KEYED, **how: object) -> tuple[MemoryStore, list[DataFile]]:
     store = MemoryStore()
-    one = writer(store, schema, **how)
+    opened = writer(store, schema, **how)
     for batch in rows.to_batches(10_000):
-        one.write(batch)
-    return store, one.finish()
+        opened.write(batch)
+    return store, opened.finish()
 
 
 def test_a_file_is_described_by_its_rows() -> None:
@@ -136,9 +136,9 @@ def test_changelog_files_share_the_counter_and_have_separate_names_and_codecs() 
     store, names = MemoryStore(), FileNames("u")
     made = []
     for changelog in (False, True):
-        one = RollingWriter(store, "b", schema, names, clock=lambda: 0, changelog=changelog)
-        one.write(rows(10))
-        made += one.finish()
+        opened = RollingWriter(store, "b", schema, names, clock=lambda: 0, changelog=changelog)
+        opened.write(rows(10))
+        made += opened.finish()
 
     assert [file.name for file in made] == ["data-u-0.zstd.parquet", "chg-u-1.snappy.parquet"]
     assert [file.format for file in made] == ["parquet", "parquet"]
@@ -148,12 +148,12 @@ def test_changelog_files_share_the_counter_and_have_separate_names_and_codecs() 
 
 def test_abort_removes_complete_and_incomplete_files_and_can_be_repeated() -> None:
     store = MemoryStore()
-    one = writer(store, replace(KEYED, options={"target-file-size": "100 kb"}))
-    one.write(rows(60_000))
+    opened = writer(store, replace(KEYED, options={"target-file-size": "100 kb"}))
+    opened.write(rows(60_000))
     assert store.files
 
-    one.abort()
-    one.abort()
+    opened.abort()
+    opened.abort()
 
     assert store.files == {}
 

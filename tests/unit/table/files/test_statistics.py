@@ -34,13 +34,13 @@ CASES = [
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_written_again_is_described_as_java_described_it(name: str) -> None:
     golden = GoldenFiles(Case(name))
-    for file, told in golden.live_files():
-        again = written_again(golden, file, told)
+    for file, description in golden.live_files():
+        again = written_again(golden, file, description)
 
-        assert described(golden, again, told) == expected(golden, told)
+        assert described(golden, again, description) == expected(golden, description)
 
 
-def written_again(golden: GoldenFiles, file: DataFile, told: dict[str, Any]) -> DataFile:
+def written_again(golden: GoldenFiles, file: DataFile, expected: dict[str, Any]) -> DataFile:
     writer = RollingWriter(
         MemoryStore(),
         "bucket-0",
@@ -48,7 +48,7 @@ def written_again(golden: GoldenFiles, file: DataFile, told: dict[str, Any]) -> 
         FileNames("u"),
         clock=lambda: 0,
         level=file.level,
-        first_sequence=told["min_seq"],
+        first_sequence=expected["min_seq"],
     )
     for batch in golden.reader().read(file):
         writer.write(batch)
@@ -56,7 +56,7 @@ def written_again(golden: GoldenFiles, file: DataFile, told: dict[str, Any]) -> 
     return again
 
 
-def described(golden: GoldenFiles, file: DataFile, told: dict[str, Any]) -> dict[str, Any]:
+def described(golden: GoldenFiles, file: DataFile, description: dict[str, Any]) -> dict[str, Any]:
     keys = golden.schema.select(golden.schema.trimmed_primary_keys)
     columns = golden.schema.fields if file.value_stats_cols is None else golden.schema.select(file.value_stats_cols)
     found = {
@@ -93,17 +93,17 @@ def encoded(value: object, column: Field) -> Any:
     return canonical_of(kind)(encode(from_internal([value], column.type), kind)[0])
 
 
-def expected(golden: GoldenFiles, told: dict[str, Any]) -> dict[str, Any]:
+def expected(golden: GoldenFiles, description: dict[str, Any]) -> dict[str, Any]:
     """Java's words, floats as their bits."""
     names = ["rows", "deletes", "min_seq", "max_seq", "value_stats_cols", "value_stats"]
-    wanted: dict[str, Any] = {name: told.get(name) for name in names}
+    wanted: dict[str, Any] = {name: description.get(name) for name in names}
     kinds = {column.name: type_json(column.type) for column in golden.schema.fields}
     for part in ("value_stats", "key_stats"):
-        if part in told:
-            wanted[part] = {name: canonical_stats(stats, kinds[name]) for name, stats in told[part].items()}
+        if part in description:
+            wanted[part] = {name: canonical_stats(stats, kinds[name]) for name, stats in description[part].items()}
     for end in ("min_key", "max_key"):
-        if end in told:
-            wanted[end] = told[end]
+        if end in description:
+            wanted[end] = description[end]
     return wanted
 
 

@@ -153,7 +153,7 @@ def test_a_partition_done_by_watermark_is_reported_once(
     done = keep_up(at(table, "2026-01-03T03:00").store, done, write_only=False)  # late rows, and the next day
     assert done.marked_done == ({"dt": "2026-01-01"}, {"dt": "2026-01-02"})
     assert keep_up(at(table, "2026-01-03T04:00").store, done, write_only=False).marked_done == ()
-    assert [one["partition"] for one in _Listener.seen] == ["dt=2026-01-01/", "dt=2026-01-01/", "dt=2026-01-02/"]
+    assert [item["partition"] for item in _Listener.seen] == ["dt=2026-01-01/", "dt=2026-01-01/", "dt=2026-01-02/"]
 
 
 def test_done_partitions_are_reported(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,8 +161,8 @@ def test_done_partitions_are_reported(tmp_path: Path, url: str, monkeypatch: pyt
     options["partition.mark-done-action.http.params"] = "key=value"
     table = filled(tmp_path, "2026-01-01", options=options)
     table.mark_partitions_done([{"dt": "2026-01-01"}])
-    told = {"partition": "dt=2026-01-01/", "table": "shop.orders", "path": table.path, "params": "key=value"}
-    assert _Listener.seen == [told]
+    request = {"partition": "dt=2026-01-01/", "table": "shop.orders", "path": table.path, "params": "key=value"}
+    assert _Listener.seen == [request]
     monkeypatch.setattr(_Listener, "result", "FAILED")
     with pytest.raises(SourceError, match="FAILED"):
         table.mark_partitions_done([{"dt": "2026-01-01"}])

@@ -78,7 +78,7 @@ def test_expiry_is_limited_per_round_and_continues(case: str) -> None:
 def test_expiry_deletes_in_the_order_hint_snapshots_data_manifests() -> None:
     store = golden("changelog_lookup")
     keep(store, 1)
-    gone = [one.path.removeprefix(f"{ROOT}/") for one in log(store) if one.name in {"write", "delete"}]
+    gone = [item.path.removeprefix(f"{ROOT}/") for item in log(store) if item.name in {"write", "delete"}]
     kinds = [path.partition("/")[0] for path in gone]
     assert gone[0] == "snapshot/EARLIEST"
     assert kinds == sorted(kinds, key=["snapshot", "bucket-0", "bucket-1", "index", "manifest"].index)
@@ -328,7 +328,7 @@ def numbers_of(disk: Disk, fault: Fault) -> list[int]:
         Fault.STALE: {"list"},
     }
     wanted = changing.get(fault)
-    return [one.number for one in log(store)[opened:] if wanted is None or one.name in wanted]
+    return [item.number for item in log(store)[opened:] if wanted is None or item.name in wanted]
 
 
 @pytest.mark.parametrize("case", ["changelog_decoupled", "bucket_dynamic"])

@@ -417,9 +417,9 @@ def test_expiry_continues_after_a_restored_snapshot_without_changelog(
     for number in range(4):
         write(line, 100 + number)
         write(table, 200 + number)
-    for one in (line, table):
-        one.expire_snapshots(older_than=LATE)
-        assert len(one.snapshots) == 1
+    for item in (line, table):
+        item.expire_snapshots(older_than=LATE)
+        assert len(item.snapshots) == 1
     table.remove_orphan_files(older_than=LATE)
     table.delete_tag("keep")
     check_whole(table.store)

@@ -85,11 +85,11 @@ def test_a_batch_commit_expires_partitions_if_configured(tmp_path: Path) -> None
     with Table(later(table.refresh(), NOW)).overwrite(partition={"dt": "x"}) as writer:
         writer.commit()
     assert len(content(table)) == 3
-    asked = filled(tmp_path / "c", 3, **options)
-    with Table(later(asked.refresh(), NOW)).writer() as writer:
-        writer.write(rows(asked, ("2026-01-30", 9)))
+    configured = filled(tmp_path / "c", 3, **options)
+    with Table(later(configured.refresh(), NOW)).writer() as writer:
+        writer.write(rows(configured, ("2026-01-30", 9)))
         writer.commit()
-    assert content(asked) == [("2026-01-03", 3), ("2026-01-30", 9)]
+    assert content(configured) == [("2026-01-03", 3), ("2026-01-30", 9)]
 
 
 def test_a_failing_step_is_reported_and_the_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

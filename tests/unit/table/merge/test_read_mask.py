@@ -34,7 +34,7 @@ def test_the_rows_shown_are_those_of_a_merge(options: dict[str, str], numbered: 
         runs = runs_of(spec, Random(seed))
         wanted = deciding_columns(spec) if numbered else deciding_columns(spec) - {"_SEQUENCE_NUMBER"}
         slim = [run.select([name for name in run.column_names if name in wanted]) for run in runs]
-        masks = shown_rows(spec, [SortedRun(0, one.to_batches(max_chunksize=7)) for one in slim])
+        masks = shown_rows(spec, [SortedRun(0, item.to_batches(max_chunksize=7)) for item in slim])
         shown = pa.concat_tables(run.filter(mask) for run, mask in zip(runs, masks, strict=True))
         merged = merge_rows(spec, runs, drop_deletes=True)
         assert shown.sort_by("k").to_pylist() == merged.to_pylist()

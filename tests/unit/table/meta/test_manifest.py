@@ -205,7 +205,7 @@ def test_global_indexes_of_later_releases_are_kept() -> None:
     kept = IndexEntry(FileKind.ADD, b"", 0, "btree", "index-x-0", 1, 1, unknown={"_GLOBAL_INDEX": index})
     other = IndexEntry(FileKind.ADD, b"", 0, HASH_INDEX, "index-x-1", 1, 1)
     found = read_index_manifest(write_index_manifest([kept, other]), "i")
-    assert [one.unknown for one in found] == [{"_GLOBAL_INDEX": index}, {}]
+    assert [item.unknown for item in found] == [{"_GLOBAL_INDEX": index}, {}]
     assert read_index_manifest(write_index_manifest(found), "i") == found == [kept, other]
 
 
@@ -232,8 +232,8 @@ def test_broken_manifests_are_named_and_never_crash() -> None:
         for _ in range(draw.randrange(1, 4)):
             if broken:
                 broken[draw.randrange(len(broken))] = draw.randrange(256)
-        said = refusal(bytes(broken))
-        assert said is None or {"file": "/t/manifest/m", "snapshot": 7}.items() <= said.facts.items()
+        message = refusal(bytes(broken))
+        assert message is None or {"file": "/t/manifest/m", "snapshot": 7}.items() <= message.facts.items()
 
 
 @pytest.mark.parametrize("data", [b"", b"Obj\x01", b"ORC", b"PAR1", b"{}"])

@@ -67,9 +67,9 @@ class Manifests:
     def write(self, entries: list[ManifestEntry]) -> list[ManifestFile]:
         name = f"manifest-{len(self.entries)}"
         self.entries[name] = list(entries)
-        added = sum(one.kind is ADD for one in entries)
-        stats = partition_stats([one.partition for one in entries], [INT])
-        buckets = [one.bucket for one in entries]
+        added = sum(item.kind is ADD for item in entries)
+        stats = partition_stats([item.partition for item in entries], [INT])
+        buckets = [item.bucket for item in entries]
         size = 100 * len(entries)
         return [ManifestFile(name, size, added, len(entries) - added, stats, 0, min(buckets), max(buckets))]
 
@@ -211,14 +211,14 @@ def test_stats_of_golden_manifests_are_recomputed(case: str) -> None:
     for path in table.glob("manifest/manifest-list-*"):
         for listed in read_manifest_list(path.read_bytes(), path.name):
             entries = read_manifest((table / "manifest" / listed.name).read_bytes(), listed.name)
-            stats = partition_stats([one.partition for one in entries], types)
+            stats = partition_stats([item.partition for item in entries], types)
             assert decode_row(stats.min_values, types) == decode_row(listed.partition_stats.min_values, types)
             assert stats == listed.partition_stats or case.startswith("py_")
-            assert listed.added_files == sum(one.kind is ADD for one in entries)
+            assert listed.added_files == sum(item.kind is ADD for item in entries)
     for path in table.glob("snapshot/snapshot-*"):
         snapshot = parse_snapshot(path.read_bytes(), path.name)
         names = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         lists = [read_manifest_list((table / "manifest" / name).read_bytes(), name) for name in names]
-        files = (table / "manifest" / one.name for one in itertools.chain(*lists))
-        held = live_files(one for file in files for one in read_manifest(file.read_bytes(), file.name))
-        assert sum(one.file.row_count for one in held) == snapshot.total_record_count
+        files = (table / "manifest" / item.name for item in itertools.chain(*lists))
+        held = live_files(item for file in files for item in read_manifest(file.read_bytes(), file.name))
+        assert sum(item.file.row_count for item in held) == snapshot.total_record_count

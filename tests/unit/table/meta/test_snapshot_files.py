@@ -94,7 +94,7 @@ def test_a_cut_snapshot_names_its_file(cut: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"version": 4}, "newer than 3"),
         ({"commitKind": "TRUNCATE"}, "'TRUNCATE' is not a commit kind"),
@@ -104,8 +104,8 @@ def test_a_cut_snapshot_names_its_file(cut: int) -> None:
         ({"properties": {"a": 1}}, "'properties' should be text"),
     ],
 )
-def test_invalid_snapshots_are_refused_with_the_reason(change: dict[str, object], said: str) -> None:
-    with pytest.raises(TableCorrupt, match=said):
+def test_invalid_snapshots_are_refused_with_the_reason(change: dict[str, object], message: str) -> None:
+    with pytest.raises(TableCorrupt, match=message):
         parse_snapshot(json.dumps(json.loads(FULL) | change).encode(), "snapshot-5")
 
 
@@ -162,7 +162,7 @@ def test_newest_first_ends_where_snapshots_end() -> None:
     walk = files.newest_first()
     assert next(walk).id == 4
     store.delete("/t/snapshot/snapshot-2")
-    assert [one.id for one in walk] == [3]
+    assert [node.id for node in walk] == [3]
 
 
 @pytest.mark.parametrize(("time", "wanted"), [(1999, None), (2000, 2), (2001, 2), (3999, 3), (4000, 4), (9999, 4)])
@@ -224,8 +224,8 @@ snapshots = st.builds(
 
 
 @given(snapshots)
-def test_snapshots_survive_their_file(one: Snapshot) -> None:
-    assert parse_snapshot(snapshot_json(one), "snapshot-1") == one
+def test_snapshots_survive_their_file(item: Snapshot) -> None:
+    assert parse_snapshot(snapshot_json(item), "snapshot-1") == item
 
 
 @pytest.mark.parametrize("behind", [0, 1, 2, 3])

@@ -103,7 +103,7 @@ def test_consumers_are_updated_in_place() -> None:
     consumers.put("a", 9)
     consumers.put("b", 6)
     assert store.files["/t/consumer/consumer-b"] == b'{\n  "nextSnapshot" : 6\n}'
-    assert [(one.id, one.next_snapshot) for one in consumers.all()] == [("a", 9), ("b", 6)]
+    assert [(item.id, item.next_snapshot) for item in consumers.all()] == [("a", 9), ("b", 6)]
     assert consumers.least_next_snapshot() == 6
     consumers.delete("b")
     assert consumers.next_snapshot("b") is None

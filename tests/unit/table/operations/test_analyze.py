@@ -106,9 +106,9 @@ def test_distinct_values_are_estimated_within_a_few_percent(tmp_path: Path) -> N
 
     table.analyze()
 
-    told = json.loads(table.statistics["colstat"][0].as_py())
-    assert told["n"]["distinctCount"] == pytest.approx(200_000, rel=0.03)
-    assert told["few"]["distinctCount"] == 7
+    report = json.loads(table.statistics["colstat"][0].as_py())
+    assert report["n"]["distinctCount"] == pytest.approx(200_000, rel=0.03)
+    assert report["few"]["distinctCount"] == 7
 
 
 def test_a_table_without_a_snapshot_has_no_statistics(tmp_path: Path) -> None:

@@ -44,10 +44,10 @@ def test_postponed_rows_become_visible_by_a_compaction(
 
 def test_writers_of_postponed_rows_do_not_conflict(tmp_path: Path) -> None:
     table = new_table(tmp_path, COLUMNS, options={"bucket": "-2"})
-    with table.writer(commit_user="one") as one, table.writer(commit_user="two") as two:
-        one.write(rows(table, (1, 1)))
+    with table.writer(commit_user="one") as first, table.writer(commit_user="two") as two:
+        first.write(rows(table, (1, 1)))
         two.write(rows(table, (2, 2)))
-        one.commit(1)
+        first.commit(1)
         two.commit(1)
     table.compact()
     assert content(table) == [(1, 1), (2, 2)]

@@ -81,14 +81,14 @@ def test_files_of_a_batch_are_in_its_append_snapshot_even_if_compacted(tmp_path:
     table = table_of(tmp_path, kind)
     for turn in range(4):
         add(table, *range(8), turn=turn)
-    appended = [one for one in table.snapshots if one.commit_kind is CommitKind.APPEND]
-    assert [one.delta_record_count for one in appended] == [8] * 4
+    appended = [item for item in table.snapshots if item.commit_kind is CommitKind.APPEND]
+    assert [item.delta_record_count for item in appended] == [8] * 4
     for snapshot in appended:
         entries = delta_entries(table.store, snapshot)
         assert {(entry.kind, entry.file.level, entry.file.source) for entry in entries} == {
             (FileKind.ADD, 0, int(FileSource.APPEND))
         }
-    assert any(one.commit_kind is CommitKind.COMPACT for one in table.snapshots)
+    assert any(item.commit_kind is CommitKind.COMPACT for item in table.snapshots)
 
 
 @pytest.mark.slow

@@ -148,10 +148,10 @@ def test_dynamic_buckets_keep_the_bucket_of_a_key(tmp_path: Path) -> None:
 
 def test_a_writer_on_an_older_snapshot_reports_a_conflict(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1"})
-    with table.writer(commit_user="one") as one, table.writer(commit_user="two") as two:
-        one.write(rows(table, (1, "one", None)))
+    with table.writer(commit_user="one") as first, table.writer(commit_user="two") as two:
+        first.write(rows(table, (1, "one", None)))
         two.write(rows(table, (1, "two", None)))
-        one.commit(identifier=1)
+        first.commit(identifier=1)
         with pytest.raises(ForeignWriter):
             two.commit(identifier=1)
     assert content(table) == [(1, "one", None)]
@@ -161,10 +161,10 @@ def test_a_writer_on_an_older_snapshot_reports_a_conflict(tmp_path: Path) -> Non
 def test_writers_of_different_buckets_do_not_conflict(tmp_path: Path) -> None:
     columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL")]
     table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",))
-    with table.writer(commit_user="one") as one, table.writer(commit_user="two") as two:
-        one.write(rows(table, ("a", 1)))
+    with table.writer(commit_user="one") as first, table.writer(commit_user="two") as two:
+        first.write(rows(table, ("a", 1)))
         two.write(rows(table, ("b", 1)))
-        one.commit(identifier=1)
+        first.commit(identifier=1)
         two.commit(identifier=1)
     assert content(table) == [("a", 1), ("b", 1)]
 
@@ -319,8 +319,8 @@ def test_full_compaction_changelogs_are_written_every_n_commits(tmp_path: Path) 
         for number in range(1, 5):
             writer.write(rows(table, (1, f"v{number}", None)))
             writer.commit(identifier=number)
-    told = [change.rows.to_pylist() for change in table.follow(from_snapshot=1, until=table.snapshots[-1].id)]
-    assert [[(row["rowkind"], row["name"]) for row in one] for one in told] == [
+    changes = [change.rows.to_pylist() for change in table.follow(from_snapshot=1, until=table.snapshots[-1].id)]
+    assert [[(row["rowkind"], row["name"]) for row in item] for item in changes] == [
         [("+I", "v2")],
         [("-U", "v2"), ("+U", "v4")],
     ]

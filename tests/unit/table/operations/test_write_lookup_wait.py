@@ -37,10 +37,10 @@ def changes(table: Table) -> list[tuple[object, ...]]:
     return [(row["rowkind"], row["id"], row["name"]) for row in found]
 
 
-def folded(told: list[tuple[object, ...]]) -> dict[object, object]:
+def folded(messages: list[tuple[object, ...]]) -> dict[object, object]:
     """What a reader of the changes holds in the end; each change has to fit to what it held."""
     held: dict[object, object] = {}
-    for kind, key, value in told:
+    for kind, key, value in messages:
         if kind in {"-U", "-D"}:
             assert held.pop(key) == value
         else:
@@ -55,11 +55,11 @@ def test_a_commit_precedes_its_compaction_and_the_next_one_completes_it(tmp_path
     with table.writer("etl") as writer:
         writer.write(rows(table, *((number, "a", None) for number in range(8))))
         made = writer.commit(1)
-        assert [one.commit_kind for one in made] == [CommitKind.APPEND]
+        assert [item.commit_kind for item in made] == [CommitKind.APPEND]
         assert level0(table) == 2
         writer.write(rows(table, (0, "b", None)))  # one of the two buckets
         made = writer.commit(2)
-        assert [one.commit_kind for one in made] == [CommitKind.APPEND, CommitKind.COMPACT]
+        assert [item.commit_kind for item in made] == [CommitKind.APPEND, CommitKind.COMPACT]
         assert level0(table) == 1
         writer.commit(3)  # without rows of its own
     assert level0(table) == 0

@@ -108,8 +108,8 @@ def _texts_as_keys(tree: ast.Module) -> Iterator[tuple[int, str]]:
             case ast.Subscript(slice=ast.Constant(value=str(key)), ctx=ast.Load()):
                 yield node.lineno, key
             case ast.Compare(left=left, comparators=others):
-                for one in (left, *others):
-                    for inner in one.elts if isinstance(one, ast.Tuple | ast.Set | ast.List) else (one,):
+                for item in (left, *others):
+                    for inner in item.elts if isinstance(item, ast.Tuple | ast.Set | ast.List) else (item,):
                         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
                             yield node.lineno, inner.value
             case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[ast.Constant(value=str(key)), *_]):
@@ -162,7 +162,7 @@ def test_an_access_by_text_would_be_found(code: str) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    [one for one in OPTIONS if one.kind.name not in {"text", "names", "column"}],
+    [item for item in OPTIONS if item.kind.name not in {"text", "names", "column"}],
     ids=lambda option: option.key,
 )
 def test_a_value_of_another_type_is_refused_by_name(option: TableOption[object]) -> None:
@@ -172,7 +172,7 @@ def test_a_value_of_another_type_is_refused_by_name(option: TableOption[object])
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "said"),
+    ("key", "text", "message"),
     [
         ("sort-engine", "bogus", "choices are loser-tree, min-heap"),
         ("read.batch-size", "x", "not a whole number"),
@@ -185,14 +185,14 @@ def test_a_value_of_another_type_is_refused_by_name(option: TableOption[object])
         ("fields.id.agregate-function", "sum", "is not a table option"),
     ],
 )
-def test_wrong_values_are_refused(key: str, text: str, said: str) -> None:
+def test_wrong_values_are_refused(key: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as wrong:
         check_given({key: text})
-    assert said in str(wrong.value)
+    assert message in str(wrong.value)
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("write-mode", "a table without a primary key is an append table"),
         ("connector", "every table here is a Paimon table"),
@@ -200,10 +200,10 @@ def test_wrong_values_are_refused(key: str, text: str, said: str) -> None:
         ("bukcet", "did you mean bucket?"),
     ],
 )
-def test_an_unknown_option_is_refused_with_its_replacement(key: str, said: str) -> None:
+def test_an_unknown_option_is_refused_with_its_replacement(key: str, message: str) -> None:
     with pytest.raises(ConfigError) as unknown:
         check_given({key: "append-only"})
-    assert said in str(unknown.value)
+    assert message in str(unknown.value)
 
 
 @pytest.mark.parametrize("door", ["scan", "writer", "overwrite", "compact", "alter", "create", "sql", "spark"])
@@ -225,13 +225,13 @@ def test_every_entry_point_checks_its_options(tmp_path: Path, door: str) -> None
                 return TablePlace.of({"path": table.path, **options})
         return getattr(table, door)(options=options)
 
-    for options, said in (
+    for options, message in (
         ({"read.batch-size": "x"}, "not a whole number"),
         ({"sort-engine": "bogus"}, "choices are"),
         ({"query-auth.enabled": "true"}, "is not supported"),
         ({"scan.nosuch": "1"}, "option"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             through(options)
     assert not catalog.table_exists("db.new")
 
@@ -272,20 +272,20 @@ def test_options_without_effect_are_logged_once(tmp_path: Path, caplog: pytest.L
             with table.writer() as writer:
                 writer.write(pa.table({"id": pa.array([1], pa.int32())}))
                 writer.commit()
-    told = [record.getMessage() for record in caplog.records if "options_without_effect" in record.getMessage()]
-    assert len(told) == 1
-    assert "sink.parallelism (Spark tasks write" in told[0]
-    assert "file.block-size (" in told[0]
-    assert "sort-engine" not in told[0]
+    messages = [record.getMessage() for record in caplog.records if "options_without_effect" in record.getMessage()]
+    assert len(messages) == 1
+    assert "sink.parallelism (Spark tasks write" in messages[0]
+    assert "file.block-size (" in messages[0]
+    assert "sort-engine" not in messages[0]
 
 
 def test_each_option_without_effect_has_a_note() -> None:
     for option in OPTIONS:
-        asked = {key_of(option): value_of(option)}
+        options = {key_of(option): value_of(option)}
         if option.effect is Effect.ACTS or value_of(option) in option.harmless:
-            assert without_effect(asked) == {}
+            assert without_effect(options) == {}
         elif value_of(option):
-            assert without_effect(asked) == {key_of(option): option.note}
+            assert without_effect(options) == {key_of(option): option.note}
 
 
 # tables of other engines

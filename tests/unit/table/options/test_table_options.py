@@ -78,9 +78,9 @@ def test_an_option_of_a_column_is_read_by_the_columns_name() -> None:
     assert [(names, options[group]) for names, group in options.matching(FIELD_SEQUENCE_GROUP)] == [("v,w", ("b", "c"))]
 
 
-@pytest.mark.parametrize(("text", "said"), [("six", "whole number"), ("1", "set it to 2 or more")])
-def test_an_invalid_value_is_refused_with_the_key_of_its_option(text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+@pytest.mark.parametrize(("text", "message"), [("six", "whole number"), ("1", "set it to 2 or more")])
+def test_an_invalid_value_is_refused_with_the_key_of_its_option(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         TableOptions({"num-levels": text})[NUM_LEVELS]
     assert caught.value.facts["option"] == "num-levels"
 

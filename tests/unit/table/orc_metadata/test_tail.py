@@ -32,9 +32,9 @@ def with_type(file: Path, kind: int, *changes: tuple[int, int]) -> None:
     with pa.OSFile(str(file)) as source:
         tail = OrcTail(source)
     types = tail.types
-    one = next(type_ for type_ in types if type_.integer(1) == kind)
+    chosen = next(type_ for type_ in types if type_.integer(1) == kind)
     for number, value in changes:
-        one.put(number, value)
+        chosen.put(number, value)
     footer = Message(list(tail.footer.fields))
     footer.put_messages(4, types)
     metadata = data[tail.footer_start - tail.postscript.integer(5) : tail.footer_start]

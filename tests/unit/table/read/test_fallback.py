@@ -41,8 +41,8 @@ def write(table: Table, **row: object) -> None:
         writer.commit()
 
 
-def ids(table: Table, **asked: object) -> list[int]:
-    return sorted(table.scan(**asked).to_arrow()["id"].to_pylist())  # type: ignore[arg-type]
+def ids(table: Table, **options: object) -> list[int]:
+    return sorted(table.scan(**options).to_arrow()["id"].to_pylist())  # type: ignore[arg-type]
 
 
 ON_BRANCH = {"branch": "b"}

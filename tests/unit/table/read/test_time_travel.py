@@ -34,8 +34,8 @@ def table(tmp_path: Path) -> Table:
 DELTA_COMMITS = {"full-compaction.delta-commits": "3"}
 
 
-def seen(table: Table, **asked: object) -> list[str]:
-    found = table.scan(**asked).to_arrow().sort_by("id")  # type: ignore[arg-type]
+def seen(table: Table, **arguments: object) -> list[str]:
+    found = table.scan(**arguments).to_arrow().sort_by("id")  # type: ignore[arg-type]
     kinds = found["rowkind"].to_pylist() if "rowkind" in found.column_names else [""] * len(found)
     return [f"{kind}{name}" for kind, name in zip(kinds, found["name"].to_pylist(), strict=True)]
 
@@ -174,8 +174,8 @@ def test_a_difference_is_of_the_merged_states(tmp_path: Path, engine: str, compa
     for start in range(1, 5):
         for end in range(start, 5):
             found = made.scan(options={"incremental-between": f"t{start},t{end}"}).to_arrow().drop_columns(["rowkind"])
-            told = [tuple(row.values()) for row in found.to_pylist()]
-            assert sorted(told, key=repr) == sorted(states[end] - states[start], key=repr), (start, end)
+            rows_found = [tuple(row.values()) for row in found.to_pylist()]
+            assert sorted(rows_found, key=repr) == sorted(states[end] - states[start], key=repr), (start, end)
 
 
 def test_a_difference_without_keys_contains_each_row_as_often_as_inserted(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_difference_without_keys_contains_each_row_as_often_as_inserted(tmp_pa
     )
     for number, ids in enumerate([[1, 1, 2], [3], [1, 2, 2]], 1):
         with made.writer() as writer:
-            writer.write(rows(made, *((one, [one]) for one in ids)))
+            writer.write(rows(made, *((id_, [id_]) for id_ in ids)))
             writer.commit()
         made.create_tag(f"t{number}")
     made.compact(options={"compaction.min.file-num": "2"})
@@ -197,7 +197,7 @@ def test_a_difference_without_keys_contains_each_row_as_often_as_inserted(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("keys", "option", "told"),
+    ("keys", "option", "messages"),
     [
         ([], "streaming-read-append-overwrite", ["+I new"]),
         (["id"], "streaming-read-overwrite", ["-D old", "+I new"]),
@@ -206,7 +206,7 @@ def test_a_difference_without_keys_contains_each_row_as_often_as_inserted(tmp_pa
     ],
 )
 def test_a_stream_contains_overwrites_if_configured(
-    tmp_path: Path, keys: list[str], option: str | None, told: list[str]
+    tmp_path: Path, keys: list[str], option: str | None, messages: list[str]
 ) -> None:
     options = {"bucket": "1" if keys else "-1", **({option: "true"} if option else {})}
     made = new_table(tmp_path, [("id", "INT NOT NULL"), ("s", "STRING")], keys=keys, options=options)
@@ -217,4 +217,4 @@ def test_a_stream_contains_overwrites_if_configured(
         writer.write(rows(made, (1, "new")))
         writer.commit()
     found = [row for change in made.follow(2, until=2) for row in change.rows.to_pylist()]
-    assert [f"{row['rowkind']} {row['s']}" for row in found] == told
+    assert [f"{row['rowkind']} {row['s']}" for row in found] == messages

@@ -173,7 +173,7 @@ def test_defaults_can_be_read_as_their_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (AddColumn("v", "INT"), "a column 'v' already"),
         (AddColumn("c", "INT NOT NULL"), "cannot be NOT NULL"),
@@ -207,8 +207,8 @@ def test_defaults_can_be_read_as_their_type() -> None:
         (ResetOption("bucket"), "cannot be reset"),
     ],
 )
-def test_refused_changes_report_the_reason(change: SchemaChange, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_refused_changes_report_the_reason(change: SchemaChange, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         after(change)
 
 

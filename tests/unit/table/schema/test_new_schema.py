@@ -131,7 +131,7 @@ def test_keys_in_options_become_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         ([], "at least one column"),
         ([("a", "INT"), ("a", "STRING")], "'a' is used twice"),
@@ -145,13 +145,13 @@ def test_keys_in_options_become_keys() -> None:
         ([Field(0, "a", parse_type("INT"), default="x")], "cannot be the default of INT"),
     ],
 )
-def test_invalid_columns_are_refused(columns: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_columns_are_refused(columns: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         create_schema(columns, now=7)
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"primary_keys": ["kk"]}, "primary key names 'kk'"),
         ({"primary_keys": ["k", "k"]}, "names 'k' twice"),
@@ -161,13 +161,13 @@ def test_invalid_columns_are_refused(columns: Any, said: str) -> None:
         ({"primary_keys": ["dt"], "partition_keys": ["dt", "k"]}, "consists of partition columns only"),
     ],
 )
-def test_invalid_keys_are_refused(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_keys_are_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         create_schema(COLUMNS, **{"primary_keys": ["k"], **keys}, now=7)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"bukcet": "1"}, "did you mean bucket"),
         ({"bucket": "many"}, "not a whole number"),
@@ -204,13 +204,13 @@ def test_invalid_keys_are_refused(keys: dict[str, Any], said: str) -> None:
         ({"data-evolution.enabled": "true"}, "not supported"),
     ],
 )
-def test_invalid_options_are_refused(options: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_options_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         with_options(options)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"bucket": "2"}, "needs a bucket-key"),
         ({"bucket": "-2"}, "needs a primary key"),
@@ -221,8 +221,8 @@ def test_invalid_options_are_refused(options: dict[str, object], said: str) -> N
         ({"row-tracking.enabled": "true", "bucket": "2", "bucket-key": "k"}, "bucket = -1"),
     ],
 )
-def test_options_that_need_a_key_are_refused_without_one(options: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_options_that_need_a_key_are_refused_without_one(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         with_options(options, primary_keys=[])
 
 
@@ -232,15 +232,15 @@ def test_sequence_field_needs_keys_that_stay_in_their_partition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "options", "said"),
+    ("type_", "options", "message"),
     [
         ("TIMESTAMP(9)", {"file.format": "avro"}, "six digits"),
         ("ARRAY<TIMESTAMP(7)>", {"file.format.per.level": "0:avro,1:orc"}, "six digits"),
         ("VARIANT", {"file.format": "orc"}, "parquet files only"),
     ],
 )
-def test_types_that_a_format_cannot_store_are_refused(type_: str, options: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_types_that_a_format_cannot_store_are_refused(type_: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         create_schema([("a", type_)], options=options, now=7)
 
 

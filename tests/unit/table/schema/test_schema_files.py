@@ -107,7 +107,7 @@ def test_a_cut_schema_names_its_file(cut: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"id": None}, "no 'id'"),
         ({"fields": "none"}, "'fields' should be an array"),
@@ -120,9 +120,9 @@ def test_a_cut_schema_names_its_file(cut: int) -> None:
         ({"highestFieldId": "3"}, "'highestFieldId' should be a whole number"),
     ],
 )
-def test_invalid_schemas_are_refused_with_the_reason(change: dict[str, object], said: str) -> None:
+def test_invalid_schemas_are_refused_with_the_reason(change: dict[str, object], message: str) -> None:
     node = json.loads(WRITTEN_BY_JAVA) | change
-    with pytest.raises(TableCorrupt, match=said) as refused:
+    with pytest.raises(TableCorrupt, match=message) as refused:
         parse_schema(json.dumps(node).encode(), "schema-2")
     assert refused.value.facts["file"] == "schema-2"
 

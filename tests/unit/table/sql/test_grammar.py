@@ -50,7 +50,7 @@ def created(text: str) -> CreateTable:
 
 
 def columns(text: str) -> list[tuple[str, str]]:
-    return [(one.name, written(one.type)) for one in created(text).columns]
+    return [(column.name, written(column.type)) for column in created(text).columns]
 
 
 def test_both_dialects_create_the_same_table() -> None:
@@ -95,7 +95,11 @@ def test_columns_have_defaults_comments_and_keys() -> None:
         "CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v STRING DEFAULT 'it''s' COMMENT 'x', n INT DEFAULT -1)"
     )
     assert statement.keys == ("id",)
-    assert [(one.default, one.description) for one in statement.columns] == [(None, None), ("it's", "x"), ("-1", None)]
+    assert [(column.default, column.description) for column in statement.columns] == [
+        (None, None),
+        ("it's", "x"),
+        ("-1", None),
+    ]
 
 
 @pytest.mark.parametrize(

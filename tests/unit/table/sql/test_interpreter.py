@@ -49,9 +49,11 @@ class Shop:
         return caught.value
 
     def state(self) -> dict[str, object]:
-        names = [f"{one}.{table}" for one in self.catalog.databases() for table in self.catalog.tables(one)]
+        names = [f"{item}.{table}" for item in self.catalog.databases() for table in self.catalog.tables(item)]
         tables = {name: self.catalog.table(name) for name in names}
-        return {name: (one.schema_id, one.latest_snapshot and one.latest_snapshot.id) for name, one in tables.items()}
+        return {
+            name: (item.schema_id, item.latest_snapshot and item.latest_snapshot.id) for name, item in tables.items()
+        }
 
 
 @pytest.fixture

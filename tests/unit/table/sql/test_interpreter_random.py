@@ -168,7 +168,7 @@ class Game:
         if len(self.tables) > 5:
             return []
         source, name = self.tables[self.name()], self.new_name()
-        old = next(one for one, table in self.tables.items() if table is source)
+        old = next(item for item, table in self.tables.items() if table is source)
         where, holds = self.condition(source)
         self.run(f"CREATE TABLE {name} AS SELECT * FROM {old} WHERE {where}")
         rows = [dict(row) for row in source.rows if holds(row)]
@@ -207,7 +207,7 @@ class Game:
             case 2 if table.free:
                 column, new = self.dice.choice(table.free), f"r{self.dice.randrange(10**6)}"
                 self.run(f"ALTER TABLE {name} RENAME {column} TO {new}")
-                table.columns = {new if one == column else one: type_ for one, type_ in table.columns.items()}
+                table.columns = {new if item == column else item: type_ for item, type_ in table.columns.items()}
                 for row in table.rows:
                     row[new] = row.pop(column)
         return [name]
@@ -218,9 +218,9 @@ class Game:
         rows = self.some_rows(table)
         columns = list(table.columns)
         if self.dice.random() < 0.3:
-            columns = [one for one in columns if one in {"k", "p"} or self.dice.random() < 0.5]
+            columns = [column for column in columns if column in {"k", "p"} or self.dice.random() < 0.5]
             self.dice.shuffle(columns)
-            rows = [{one: row[one] if one in columns else None for one in table.columns} for row in rows]
+            rows = [{column: row[column] if column in columns else None for column in table.columns} for row in rows]
         listed = "" if columns == list(table.columns) else f" ({', '.join(columns)})"
         self.run(f"INSERT INTO {name}{listed} VALUES {values(rows, columns)}")
         table.insert(rows)
@@ -229,18 +229,20 @@ class Game:
     def insert_from(self) -> list[str]:
         name, source = self.name(), self.name()
         target, table = self.tables[name], self.tables[source]
-        columns = [one for one in target.columns if one in table.columns and target.columns[one] == table.columns[one]]
+        columns = [
+            item for item in target.columns if item in table.columns and target.columns[item] == table.columns[item]
+        ]
         if not set(target.keys) | ({"p"} & target.columns.keys()) <= set(columns) or "k" not in columns:
             return []
         listed = ", ".join(columns)
         # One row for each key, so that the order of the rows does not matter.
         keys = ", ".join(target.keys)
         distinct = f"DISTINCT ON ({keys}) " if keys else ""
-        order = f" ORDER BY {', '.join((*target.keys, *(f'{one} NULLS LAST' for one in columns)))}" if keys else ""
+        order = f" ORDER BY {', '.join((*target.keys, *(f'{item} NULLS LAST' for item in columns)))}" if keys else ""
         self.run(f"INSERT INTO {name} ({listed}) SELECT {distinct}{listed} FROM {source}{order}")
-        rows = [{one: row[one] if one in columns else None for one in target.columns} for row in table.rows]
+        rows = [{item: row[item] if item in columns else None for item in target.columns} for row in table.rows]
         if keys:
-            rows.sort(key=lambda row: [(row[one] is None, row[one]) for one in (*target.keys, *columns)])
+            rows.sort(key=lambda row: [(row[item] is None, row[item]) for item in (*target.keys, *columns)])
             first: dict[object, Row] = {}
             for row in rows:
                 first.setdefault(target.key_of(row), row)
@@ -262,7 +264,7 @@ class Game:
             table.rows = [row for row in table.rows if row["p"] not in replaced]
         else:
             rows = [{**row, "p": "a"} for row in rows]
-            others = [one for one in columns if one != "p"]
+            others = [column for column in columns if column != "p"]
             self.run(f"INSERT OVERWRITE {name} PARTITION (p = 'a') VALUES {values(rows, others)}")
             table.rows = [row for row in table.rows if row["p"] != "a"]
         table.insert(rows)

@@ -61,7 +61,7 @@ def test_the_ranges_of_all_plans_cover_the_log(log: str, range_bytes: int, plan_
     ranges = [part for found in plans for part in found.ranges]
     found = [batch for part in ranges for batch in read(log, part, BinlogOptions(), block)]
     assert changes(found) == changes(batches(log, BinlogOptions()))
-    assert all(one.start < other.start for one, other in pairwise(ranges))
+    assert all(item.start < other.start for item, other in pairwise(ranges))
 
 
 @pytest.mark.parametrize("log", LOG_NAMES)
@@ -126,7 +126,7 @@ def test_a_barrier_gets_a_separate_plan() -> None:
     assert [[seen.change.kind for seen in found.barrier] for found in plans] == [[], ["rename"], [], ["truncate"], []]
     assert [bool(found.ranges) for found in plans] == [True, False, True, False, True]
     assert [found.at_barrier for found in plans] == [True, True, True, True, False]
-    found = [batch for one in plans for part in one.ranges for batch in read(log, part, BinlogOptions())]
+    found = [batch for item in plans for part in item.ranges for batch in read(log, part, BinlogOptions())]
     assert changes(found) == changes(batches(log, BinlogOptions()))
     assert plans[1].end.gtid != plans[0].end.gtid
 

@@ -71,7 +71,7 @@ def test_left_out_tables_survive_json() -> None:
     history.leave_out({keyless.name: keyless}, "no primary key", START)
     history.leave_out({("d", "s"): None}, "sequence", START)
     again = SchemaHistory()
-    again.restore(DefinitionVersion.from_json(json.loads(json.dumps(one.to_json()))) for one in history.unsaved)
+    again.restore(DefinitionVersion.from_json(json.loads(json.dumps(item.to_json()))) for item in history.unsaved)
     assert again.versions == history.versions
     part = again.part(EveryTable(), START, END)
     assert [part.passes_over(("d", name), "x.000001", 300) for name in "ts"] == [False, True]

@@ -54,4 +54,4 @@ def test_bytes_read_as_the_server_converts_them(charset: str, raw: bytes, text: 
 
 
 def test_only_valid_utf8_is_decoded_without_conversion() -> None:
-    assert [name for name, one in CHARSETS.items() if one.is_utf8] == ["utf8mb4", "utf8mb3", "ascii"]
+    assert [name for name, item in CHARSETS.items() if item.is_utf8] == ["utf8mb4", "utf8mb3", "ascii"]

@@ -111,13 +111,13 @@ PLAYS = {
 @contextmanager
 def serving(play: Callable[[Rogue], None], tls: ssl.SSLContext | None = None) -> Iterator[tuple[ServerAddress, list]]:
     listener = socket.create_server(("127.0.0.1", 0))
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     def serve() -> None:
         with contextlib.suppress(OSError):
             while True:
                 wire, _ = listener.accept()
-                rogue = Rogue(wire, tls, heard)
+                rogue = Rogue(wire, tls, received)
                 with contextlib.suppress(OSError):
                     play(rogue)
                 rogue.wire.close()
@@ -126,44 +126,44 @@ def serving(play: Callable[[Rogue], None], tls: ssl.SSLContext | None = None) ->
     thread.start()
     address = ServerAddress("127.0.0.1", listener.getsockname()[1], "repl", Secret(PASSWORD), connect_timeout=5)
     try:
-        yield replace(address, read_timeout=5), heard
+        yield replace(address, read_timeout=5), received
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join(5)
 
 
-def read(said: bytes) -> bytes:
+def read(data: bytes) -> bytes:
     """What a rogue makes of an answer: the password in clear, or under the rogue's own key."""
     try:
-        plain = KEY.decrypt(said, padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None))
+        plain = KEY.decrypt(data, padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None))
     except ValueError:
-        return said
+        return data
     return bytes(byte ^ SALT[place % 20] for place, byte in enumerate(plain))
 
 
-def knows(heard: list[bytes]) -> bool:
-    return any(PASSWORD.encode() in read(said) for said in heard)
+def knows(received: list[bytes]) -> bool:
+    return any(PASSWORD.encode() in read(data) for data in received)
 
 
 @pytest.mark.parametrize("mode", ["preferred", "disabled"])
 @pytest.mark.parametrize("play", PLAYS)
 def test_without_tls_no_server_gets_the_password(play: str, mode: str) -> None:
-    with serving(PLAYS[play]) as (address, heard):
+    with serving(PLAYS[play]) as (address, received):
         with pytest.raises(PasswordExposed) as refused:
             connect(replace(address, tls=Tls(mode)))
-        assert heard
-        assert not knows(heard)
+        assert received
+        assert not knows(received)
     assert refused.value.hint
     assert PASSWORD not in str(refused.value)
 
 
 @pytest.mark.parametrize("play", ["sha256", "caching_sha2", "sha256 by a switch"])
 def test_a_public_key_is_requested_from_the_server_if_allowed(play: str) -> None:
-    with serving(PLAYS[play]) as (address, heard):
+    with serving(PLAYS[play]) as (address, received):
         with pytest.raises(SourceError):  # the rogue hangs up
             connect(replace(address, tls=Tls(public_key_retrieval=True)))
-        assert knows(heard)
+        assert knows(received)
 
 
 @pytest.mark.parametrize("play", ["sha256", "caching_sha2", "sha256 by a switch"])
@@ -171,11 +171,11 @@ def test_only_the_key_of_the_file_is_used(play: str, tmp_path: Path) -> None:
     other = rsa.generate_private_key(65537, 2048).public_key()
     file = tmp_path / "key.pem"
     file.write_bytes(other.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
-    with serving(PLAYS[play]) as (address, heard):
+    with serving(PLAYS[play]) as (address, received):
         with pytest.raises(SourceError):
             connect(replace(address, tls=Tls(public_key=str(file))))
-        assert heard
-        assert not knows(heard)
+        assert received
+        assert not knows(received)
 
 
 @pytest.fixture(scope="module")
@@ -199,16 +199,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_clear_password_is_not_sent_over_unverified_tls(play: str, mode: str, certificate: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    with serving(PLAYS[play], context) as (address, heard):
+    with serving(PLAYS[play], context) as (address, received):
         with pytest.raises(PasswordExposed):
             connect(replace(address, tls=Tls(mode)))
-        assert not knows(heard)
+        assert not knows(received)
         if play != "old":
             for tls in (Tls(mode, cleartext_password=True), Tls("verify-ca", ca=str(certificate))):
-                heard.clear()
+                received.clear()
                 with pytest.raises(SourceError):
                     connect(replace(address, tls=tls))
-                assert knows(heard)
+                assert knows(received)
 
 
 def test_the_properties_of_jdbc_have_the_same_effect() -> None:

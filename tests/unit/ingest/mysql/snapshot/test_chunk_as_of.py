@@ -23,9 +23,9 @@ SCHEMA_OF_ROWS = pa.schema([("id", pa.int32()), ("v", pa.string())])
 
 def changes(*found: tuple[int, int, int, tuple[int, str]]) -> ChangeBatch:
     """Changes as (position, place within the event, kind, row)."""
-    positions = np.array([one[0] for one in found], np.int64)
-    subs, kinds = np.array([one[1] for one in found], np.int32), np.array([one[2] for one in found], np.int8)
-    batch = rows(*(one[3] for one in found))
+    positions = np.array([item[0] for item in found], np.int64)
+    subs, kinds = np.array([item[1] for item in found], np.int32), np.array([item[2] for item in found], np.int8)
+    batch = rows(*(item[3] for item in found))
     return ChangeBatch(batch, kinds, positions, subs, SCHEMA, np.full(len(found), -1, np.int64))
 
 

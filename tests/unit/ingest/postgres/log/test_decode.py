@@ -34,7 +34,7 @@ Image = tuple[int, dict[str, object]]
 def described(logged: LoggedRelation) -> Relation | None:
     if logged.table == "other":
         return None
-    columns = tuple(Column(one.name, TYPES[one.oid], one.in_identity) for one in logged.columns)
+    columns = tuple(Column(column.name, TYPES[column.oid], column.in_identity) for column in logged.columns)
     return Relation(logged.oid, logged.schema, logged.table, columns, ("id",), logged.identity)
 
 
@@ -129,7 +129,7 @@ def test_a_repeated_relation_message_does_not_divide_the_batch() -> None:
     found = decoded(
         begin(1), relation(1, "t", COLUMNS), insert(1, ["1", "a"]), relation(1, "t", COLUMNS), insert(1, ["2", "b"])
     )
-    assert [len(one.batch) for one in found] == [2]
+    assert [len(item.batch) for item in found] == [2]
 
 
 def test_rows_are_numbered_across_blocks_and_tables() -> None:
@@ -144,7 +144,7 @@ def test_truncated_tables_are_reported() -> None:
     _, truncations = decoder().decode(
         MessageBlock.of([begin(1), relation(1, "t", COLUMNS), relation(2, "other", COLUMNS), truncate(1, 2)])
     )
-    assert [(one.database, one.table) for one in truncations] == [("public", "t")]
+    assert [(truncation.database, truncation.table) for truncation in truncations] == [("public", "t")]
 
 
 def test_old_rows_that_are_needed_and_missing_are_an_error() -> None:

@@ -22,10 +22,10 @@ from penstock.ingest.postgres.values.text import text_column
 
 
 def cells(values: Sequence[bytes | None]) -> Cells:
-    lengths = np.array([len(one or b"") for one in values], np.int64)
+    lengths = np.array([len(value or b"") for value in values], np.int64)
     start = np.cumsum(lengths) - lengths
-    null = np.array([one is None for one in values], np.bool_)
-    return Cells(with_spare_bytes(b"".join(one or b"" for one in values)), start, lengths, null)
+    null = np.array([value is None for value in values], np.bool_)
+    return Cells(with_spare_bytes(b"".join(value or b"" for value in values)), start, lengths, null)
 
 
 def numeric(value: str) -> bytes:
@@ -114,7 +114,7 @@ def test_both_formats_have_the_same_values(
     found = binary_column(cells(binary), kind, odd)
     found.validate(full=True)
     assert found.to_pylist() == wanted
-    printed = text_column(cells([None if one is None else one.encode() for one in text]), kind, odd)
+    printed = text_column(cells([None if item is None else item.encode() for item in text]), kind, odd)
     assert printed.type == found.type
     assert printed.to_pylist() == wanted
     assert not odd
@@ -161,9 +161,9 @@ def test_values_that_no_type_can_store_become_null_and_are_counted(
 def test_numerics_of_any_size(values: list[Decimal]) -> None:
     odd: Counter[str] = Counter()
     for kind in (PgType("numeric", 18, 4), PgType("numeric", 38, 6), PgType("numeric")):
-        found = binary_column(cells([numeric(str(one)) for one in values]), kind, odd)
+        found = binary_column(cells([numeric(str(value)) for value in values]), kind, odd)
         assert found.to_pylist() == values
-        text = text_column(cells([str(one).encode() for one in values]), kind, odd)
+        text = text_column(cells([str(value).encode() for value in values]), kind, odd)
         assert text.equals(found)
     assert not odd
 

@@ -13,7 +13,7 @@ HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 
 
 def row(*values: bytes | None) -> bytes:
-    cells = (struct.pack(">i", -1) if one is None else struct.pack(">i", len(one)) + one for one in values)
+    cells = (struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value for value in values)
     return struct.pack(">h", len(values)) + b"".join(cells)
 
 

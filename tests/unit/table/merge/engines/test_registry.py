@@ -79,7 +79,7 @@ def test_deletes_are_accepted_by_the_engine_or_by_its_option(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"changelog-producer": "input"}, "cannot have changelog-producer = input"),
         ({"changelog-producer": "full-compaction"}, "cannot have changelog-producer = full-compaction"),
@@ -87,11 +87,11 @@ def test_deletes_are_accepted_by_the_engine_or_by_its_option(
         ({"sequence.field": "a"}, "does not support sequence.field"),
     ],
 )
-def test_first_row_refuses_options_that_contradict_it(tmp_path: Path, options: dict[str, str], said: str) -> None:
+def test_first_row_refuses_options_that_contradict_it(tmp_path: Path, options: dict[str, str], message: str) -> None:
     catalog = Catalog(str(tmp_path))
     catalog.create_database("db")
     columns = [("k", "INT NOT NULL"), ("a", "INT")]
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         catalog.create_table("db.t", columns, primary_keys=["k"], options={"merge-engine": "first-row", **options})
     assert not catalog.table_exists("db.t")
 

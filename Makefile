@@ -4,6 +4,8 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 # Two cores are what continuous integration has; xdist starts one worker a core.
 JOBS ?= 2
+# pytest keeps its rewritten tests as bytecode: without it, each worker rewrites all of them for ten seconds.
+export PYTHONDONTWRITEBYTECODE :=
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -30,11 +32,13 @@ format: env ## format the code, and fix what the linter can fix
 	$(VENV)/bin/ruff format -q .
 	$(VENV)/bin/ruff check -q .
 
+# The types are checked beside the tests, which wait for the disk at times.
 check: env ## format, lint, types, unit tests: under two minutes
 	$(VENV)/bin/ruff format --check -q .
 	$(VENV)/bin/ruff check -q .
-	$(VENV)/bin/mypy
-	$(PY) -m pytest -q -n $(JOBS) --check -m "not slow" tests/unit
+	@$(VENV)/bin/mypy >.build/mypy.log 2>&1 & types=$$!; \
+	  $(PY) -m pytest -q -n $(JOBS) --check -m "not slow" tests/unit; tests=$$?; \
+	  wait $$types; types=$$?; cat .build/mypy.log; exit $$((tests | types))
 
 coverage: env ## the unit tests, and which lines and branches they miss (details in .build/coverage-html)
 	$(PY) -m pytest -q -n $(JOBS) --check --cov --cov-report=term:skip-covered --cov-report=html tests/unit

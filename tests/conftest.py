@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import shutil
 import signal
 import time
@@ -104,6 +105,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         absent = [tool for tool in TOOLS.get(mark.name, ()) if shutil.which(tool) is None]
         if absent:
             pytest.skip(f"CANNOT RUN HERE: tests marked {mark.name} need {', '.join(absent)} on the PATH")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without garbage collections: thousands of tests and modules are kept until the end anyway."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:

@@ -20,6 +20,7 @@ from penstock.errors import PenstockError
 from penstock.formats.debezium.schema_registry import SchemaRegistry
 from penstock.pipelines.job import build
 from tests.shop import Shop
+from tests.source_trees import source_nodes
 from tests.unit.formats.support import read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +53,8 @@ ALLOWED = Counter(
         # Names of capabilities, in this very tree.
         ("ingest/connectors.py", "getattr"): 1,
         ("table/read/time_travel.py", "getattr"): 1,
+        # Names of fields of a schema, in this very expression.
+        ("table/catalog/rest_commits.py", "getattr"): 2,
     }
 )
 
@@ -92,7 +95,7 @@ def is_suspect(node: ast.Call) -> bool:
 def test_no_text_is_run_or_imported() -> None:
     found: Counter[tuple[str, str]] = Counter()
     for path in sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in source_nodes(path):
             if isinstance(node, ast.Call) and is_suspect(node):
                 found[str(path.relative_to(ROOT)), called(node)[1]] += 1
     assert found == ALLOWED
@@ -102,7 +105,7 @@ def test_only_results_of_our_own_tasks_are_unpickled() -> None:
     found = set()
     for path in sources():
         name = str(path.relative_to(ROOT))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in source_nodes(path):
             if isinstance(node, ast.ImportFrom):
                 assert node.module not in LOADERS, f"{name}: import {node.module} whole, so that its use is seen here"
             match node:

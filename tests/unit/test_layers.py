@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.source_trees import source_nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
@@ -176,9 +179,10 @@ def modules() -> list[Path]:
     return [path for layer in LAYERS for path in [*ROOT.glob(f"{layer}/**/*.py"), *ROOT.glob(f"{layer}.py")]]
 
 
+@cache
 def imports_of(path: Path) -> list[str]:
     names = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in source_nodes(path):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -258,7 +262,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def modules_imported(path: Path, places: Mapping[str, Path]) -> set[str]:
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in source_nodes(path):
         if isinstance(node, ast.ImportFrom):
             submodules = {f"{node.module}.{alias.name}" for alias in node.names} & places.keys()
             names |= submodules or {node.module or ""}
@@ -292,22 +296,29 @@ def test_tests_that_cross_modules_exist() -> None:
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_the_catalog_computes_paths_of_tables(path: Path) -> None:
-    place, tree = str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
-    folders = [text for text in code_texts(tree) if text.endswith(".db") or ".db/{" in text]
+    place, nodes = str(path.relative_to(ROOT)), source_nodes(path)
+    folders = [text for text in code_texts(nodes) if text.endswith(".db") or ".db/{" in text]
     assert not folders or place == "table/meta/paths.py", f"{place} builds the folder of a database: {folders}"
     kinds = [name for name in imports_of(path) if name.startswith("penstock.table.catalog.file_catalog")]
     assert not kinds or place.startswith("table/catalog/"), f"{place} knows a kind of catalog: ask Catalog"
-    opens = any(ast.unparse(node.func) == "TableStore.open" for node in ast.walk(tree) if isinstance(node, ast.Call))
+    opens = any(is_table_open(node.func) for node in nodes if isinstance(node, ast.Call))
     assert not opens or place.startswith("table/"), f"{place} opens a table by its path: ask the catalog"
 
 
-def code_texts(tree: ast.AST) -> list[str]:
+def is_table_open(function: ast.expr) -> bool:
+    match function:
+        case ast.Attribute(value=ast.Name(id="TableStore"), attr="open"):
+            return True
+    return False
+
+
+def code_texts(nodes: Iterable[ast.AST]) -> list[str]:
     """Return the texts of a module; of an f-string its constant parts, with braces in place of values."""
-    joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    joined = [node for node in nodes if isinstance(node, ast.JoinedStr)]
     parts = {id(part) for node in joined for part in node.values}
     texts = [
         node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts
     ]
     return texts + [

@@ -55,6 +55,7 @@ def test_the_wheel_contains_every_module_and_the_spark_entry_point(wheel: Path) 
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
 
 
+@pytest.mark.slow
 def test_installed_wheel_imports_among_folders_of_the_same_names(wheel: Path, tmp_path: Path) -> None:
     site, beside = tmp_path / "site", tmp_path / "user"
     zipfile.ZipFile(wheel).extractall(site)

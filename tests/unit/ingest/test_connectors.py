@@ -14,6 +14,7 @@ from penstock.formats import FORMATS
 from penstock.ingest.connector import Connector, SourceConfig, SourceRequest
 from penstock.ingest.connectors import CONNECTORS, connector_named, only_types
 from penstock.storage.state_folder import StateFolder
+from tests.source_trees import source_tree
 
 ROOT = Path(__file__).resolve().parents[3]
 # Where the name of a source or a format is not a test for it.
@@ -55,7 +56,7 @@ def kinds_named(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_pipelines_call_the_connector_instead_of_testing_for_a_kind(path: Path) -> None:
-    assert list(kinds_named(ast.parse(path.read_text(encoding="utf-8")))) == []
+    assert list(kinds_named(source_tree(path))) == []
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_a_test_for_a_kind_is_found(code: str) -> None:
 
 
 def test_places_that_name_kinds_exist() -> None:
-    assert [place for place in NAMED if not list(kinds_named(ast.parse((ROOT / place).read_text())))] == []
+    assert [place for place in NAMED if not list(kinds_named(source_tree(ROOT / place)))] == []
 
 
 @pytest.mark.parametrize("name", CONNECTORS.built_in)

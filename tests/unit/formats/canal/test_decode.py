@@ -272,7 +272,7 @@ def canal_messages(draw: st.DrawFn) -> dict[str, Any]:
     return change(kind, data, old if kind == "UPDATE" else None, mysqlType=TYPES, table=draw(st.sampled_from("tu")))
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples * 4 // 5, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(canal_messages(), min_size=1, max_size=8),
     st.sampled_from(["all", "key-changes"]),

@@ -180,7 +180,7 @@ def test_compaction_needed_by_readers_runs_in_the_write_task(shop: Shop, options
         assert shop.ids("orders") == list(range(number + 1))
 
 
-@pytest.mark.parametrize("producer", ["none", "full-compaction"])
+@pytest.mark.parametrize("producer", [pytest.param("none", marks=pytest.mark.slow), "full-compaction"])
 def test_inline_and_background_compaction_have_the_same_result(tmp_path: Path, producer: str) -> None:
     """Inline, in the background, or by `penstock compact` beside a job that leaves it alone."""
     ends = []

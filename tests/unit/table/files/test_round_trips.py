@@ -150,7 +150,8 @@ def test_avro_refuses_timestamps_of_nanoseconds_by_column() -> None:
     [
         *(("parquet", codec) for codec in ("zstd", "snappy", "gzip", "lz4", "brotli", "none")),
         *(("orc", codec) for codec in ("zstd", "snappy", "zlib", "lz4", "none")),
-        *(("avro", codec) for codec in ("zstd", "snappy", "deflate", "bzip2", "xz", "none")),
+        *(("avro", codec) for codec in ("zstd", "snappy", "deflate", "none")),
+        *(pytest.param("avro", codec, marks=pytest.mark.slow) for codec in ("bzip2", "xz")),
     ],
 )
 def test_every_codec_is_written_and_read(file_format: str, codec: str) -> None:

@@ -331,7 +331,7 @@ def numbers_of(disk: Disk, fault: Fault) -> list[int]:
     return [item.number for item in log(store)[opened:] if wanted is None or item.name in wanted]
 
 
-@pytest.mark.parametrize("case", ["changelog_decoupled", "bucket_dynamic"])
+@pytest.mark.parametrize("case", ["changelog_decoupled", pytest.param("bucket_dynamic", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.DIES_BEFORE, Fault.DIES_AFTER, Fault.STALE])
 def test_a_crash_at_any_operation_of_expiry_keeps_the_table_complete(case: str, fault: Fault) -> None:
     wanted = golden(case)

@@ -9,6 +9,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from penstock.table.options.checks import check_given, without_effect
 from penstock.table.options.declaration import Effect, Stops, TableOption
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.sql.session import Session
+from tests.source_trees import source_tree
 
 ROOT = Path(__file__).resolve().parents[4]
 PACKAGES = ("table", "pipelines", "ingest", "formats", "schema_evolution", "storage")
@@ -69,11 +71,16 @@ def _modules() -> Iterator[tuple[Path, ast.Module]]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             if not path.is_relative_to(ROOT / "table" / "options"):
-                yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+                yield path.relative_to(ROOT), source_tree(path)
+
+
+@cache
+def _used_options() -> frozenset[str]:
+    return frozenset(key for _, tree in _modules() for key in _used(tree))
 
 
 def _used(tree: ast.Module) -> set[str]:
-    """The keys of the options whose declarations a module imports and uses."""
+    """Return the keys of the options whose declarations a module imports and uses."""
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     return {
         getattr(importlib.import_module(node.module), name.name).key
@@ -86,14 +93,14 @@ def _used(tree: ast.Module) -> set[str]:
 
 
 def test_every_option_that_acts_is_read_by_code() -> None:
-    used = {key for _, tree in _modules() for key in _used(tree)}
+    used = _used_options()
     users_own = "penstock.<name>"
     acting = {option.key for option in OPTIONS if option.effect is Effect.ACTS}
     assert acting - used - {users_own} == set()
 
 
 def test_code_reads_no_option_that_is_declared_to_have_no_effect() -> None:
-    used = {key for _, tree in _modules() for key in _used(tree)}
+    used = _used_options()
     without = {option.key for option in OPTIONS if option.effect is not Effect.ACTS}
     assert used & without == {
         "changelog-producer.compaction-interval",  # pipelines make another option of it

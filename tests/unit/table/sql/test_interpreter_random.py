@@ -381,9 +381,11 @@ def ordered(table: ModelTable) -> list[Row]:
     return [{column: row[column] for column in table.columns} for row in table.rows]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_random_statements_match_the_model(tmp_path: Path, seed: int) -> None:
-    Game(tmp_path, seed).play(120)
+@pytest.mark.parametrize(
+    ("seed", "statements"), [(0, 60), *(pytest.param(seed, 120, marks=pytest.mark.slow) for seed in range(2))]
+)
+def test_random_statements_match_the_model(tmp_path: Path, seed: int, statements: int) -> None:
+    Game(tmp_path, seed).play(statements)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from penstock.errors import ConfigError
 from penstock.table.values.binary_row import encode_row
@@ -81,7 +81,6 @@ def test_buckets_of_three_key_types() -> None:
     assert bucket_rows([texts], [STRING], 16).tolist() == SIXTEEN_STRING
 
 
-@settings(max_examples=100, deadline=None)
 @given(TABLES)
 def test_columns_hash_as_their_rows_do(table: tuple[Any, Any]) -> None:
     types, rows = table

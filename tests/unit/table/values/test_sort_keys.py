@@ -56,7 +56,7 @@ def model_key(row: Any, types: list[Any], down: tuple[bool, ...]) -> list[Any]:
     return [Reversed(part) if flag else part for part, flag in zip(parts, down, strict=True)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings().max_examples * 2)
 @given(key_sets())
 def test_keys_order_and_equal_as_rows_do_within_and_across_inputs(case: Any) -> None:
     types, down, left, right = case

@@ -10,10 +10,11 @@ import pytest
 
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.mysql.server import connection
-from penstock.ingest.mysql.server.address import Secret, ServerAddress
+from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.connection import connect
 
-SERVER = ServerAddress("db", 3306, "cdc", Secret("x"), patience=60.0)
+# Without TLS: its settings are read from files at every attempt.
+SERVER = ServerAddress("db", 3306, "cdc", Secret("x"), patience=60.0, tls=Tls("disabled"))
 
 
 class Clock:

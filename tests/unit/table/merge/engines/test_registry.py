@@ -15,6 +15,7 @@ from penstock.table.merge.engines.registry import ENGINES, merge_engine, merge_s
 from penstock.table.options.changelogs import ChangelogProducer
 from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.options.table_options import TableOptions
+from tests.source_trees import source_tree
 from tests.unit.table.merge.tables import schema_of
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -135,7 +136,7 @@ def test_only_engines_and_declarations_compare_engines_and_producers() -> None:
         for package in ("table", "pipelines")
         for path in sorted((ROOT / package).rglob("*.py"))
         if not str(path.relative_to(ROOT)).startswith(OWNERS)
-        for place in _comparisons(path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8")))
+        for place in _comparisons(path.relative_to(ROOT), source_tree(path))
     ]
     assert found == []
 

@@ -55,7 +55,7 @@ def sample(leader: int, warehouse: Path, began: float) -> Sample:
     return Sample(time.monotonic() - began, rss, handles, len(files), snapshots)
 
 
-def test_a_long_run_with_killed_workers_holds_no_more_at_its_end(broker: Broker, tmp_path: Path) -> None:
+def test_memory_does_not_grow_in_a_long_run_with_killed_workers(broker: Broker, tmp_path: Path) -> None:
     bank = Bank(broker, tmp_path)
     bank.send(300)
     driver, samples, killed = bank.start(), [], 0

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.source_trees import source_nodes
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # Words of a private dialect, and what to write instead.
@@ -43,6 +45,19 @@ MESSAGE_WORDS = {
     r"(?<!there )(is|are) no (?!longer\b|such\b)\w+": "is not a",
     r"(one|rows|files|tasks|bytes|records|lines|keys|messages) an? (row|table|task|batch|key|bucket|file)": "per",
     r"vouch(es)?|refuses us|(our|my) (range|identity)": "a sentence about the server, the option or the pipeline",
+}
+# Words that the name of a test must not use.
+TEST_NAME_WORDS = {
+    "tell|tells|told|say|said": "report, show, log",
+    "stand|stands|stood|lie|lies|lay": "is, exists",
+    "hold|holds|held": "contain, keep",
+    "goes|go|went|gone": "continue, is removed, is deleted",
+    "take|takes|took|taken": "accept, read, use, need",
+    "asked|wanted|heard|seen": "requested, configured, detected",
+    "anew|whoever|whatever|whichever|wherever|however": "a condition with its noun",
+    "nobody|somebody|nowhere": "a noun",
+    "outlive|outlives|living|died|dies|dead": "survive, running, killed",
+    "door|doors|house|room|floor_above": "entry point, package",
 }
 PATTERN = {word: re.compile(rf"\b(?:{word})\b", re.IGNORECASE) for word in WORDS}
 MESSAGE_PATTERN = PATTERN | {word: re.compile(rf"\b(?:{word})\b", re.IGNORECASE) for word in MESSAGE_WORDS}
@@ -95,6 +110,7 @@ MESSAGE_BUDGET = {
     "pipelines/tasks": 0,
     "pipelines/__init__.py": 0,
 }
+_TEST = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
 # Two words in small letters beside each other. SQL and patterns of Java have none.
 _PROSE = re.compile(r"[a-z]{2,},? [a-z]{2,}")
 
@@ -108,7 +124,7 @@ def prose(page: Path) -> str:
 
 
 def docstrings(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in source_nodes(path):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             text = ast.get_docstring(node)
             if text:
@@ -117,17 +133,13 @@ def docstrings(path: Path) -> Iterator[str]:
 
 def messages(path: Path) -> Iterator[tuple[int, str]]:
     """Yield each string literal of a module that reads as prose and is not a docstring, with its line."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = source_nodes(path)
     # A bare string as a statement is documentation, and the parts of an f-string belong to one text.
-    left_out = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    left_out = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     left_out |= {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.JoinedStr)
-        for part in ast.walk(node)
-        if part != node
+        id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node) if part != node
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in left_out:
             continue
         if isinstance(node, ast.JoinedStr):
@@ -177,6 +189,18 @@ def test_messages_of_a_package_only_get_better(package: str) -> None:
         if pattern.search(text)
     ]
     assert len(found) <= MESSAGE_BUDGET[package], "\n".join(found)
+
+
+def test_names_of_tests_use_plain_words() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {name}: write {plain}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name in _TEST.findall(path.read_text(encoding="utf-8"))
+        for words, plain in TEST_NAME_WORDS.items()
+        if set(words.split("|")) & set(name.split("_"))
+        if not ("dead" in name and "dead_letter" in name)
+    ]
+    assert found == []
 
 
 def test_every_package_has_a_budget_for_messages() -> None:

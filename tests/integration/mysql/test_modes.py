@@ -228,7 +228,7 @@ class Died(PenstockError):
     """The driver's death right behind a commit."""
 
 
-def test_a_snapshot_resumes_at_its_chunk_if_the_driver_dies_after_a_commit(
+def test_a_snapshot_resumes_at_its_chunk_if_the_driver_is_killed_after_a_commit(
     server: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table(server, *range(1000))

@@ -227,7 +227,7 @@ def test_a_server_that_lacks_our_transactions_is_refused(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("pair", BOTH, indirect=True)
-def test_a_pipeline_continues_from_the_replica_if_its_source_is_gone(pair: Pair, tmp_path: Path) -> None:
+def test_a_pipeline_continues_from_the_replica_without_its_source(pair: Pair, tmp_path: Path) -> None:
     source, replica = pair
     source.start_over()
     source.run(

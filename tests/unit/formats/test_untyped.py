@@ -188,7 +188,7 @@ def test_unknown_format_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*FORMATS.built_in} - {"debezium-avro"}))
-def test_empty_input_gives_empty_output(name: str) -> None:
+def test_empty_input_has_empty_output(name: str) -> None:
     decoded = decode(name.upper(), messages(None, None))
     assert decoded.skipped == {"tombstone": 2}
     assert not decoded.batches

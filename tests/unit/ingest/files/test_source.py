@@ -103,7 +103,7 @@ def test_a_bounded_run_leaves_later_files(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("after", ["gone", "longer"])
-def test_a_file_that_changed_after_it_was_seen_is_a_lost_position(folder: Path, after: str) -> None:
+def test_a_file_that_changed_after_it_was_listed_is_a_lost_position(folder: Path, after: str) -> None:
     put(folder, "a.json", "1\n", 10)
     files = source(folder)
     end = files.latest_offsets({"batch": 0}, NO_LIMIT)

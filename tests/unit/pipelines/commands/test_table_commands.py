@@ -477,7 +477,7 @@ def test_the_file_of_a_pipeline_names_the_warehouse(shop: Shop, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("written", "wanted"), [("90", 90.0), ("5min", 300.0), ("90 s", 90.0)])
-def test_verify_waits_for_the_given_time(written: str, wanted: float) -> None:
+def test_verify_waits_for_the_configured_time(written: str, wanted: float) -> None:
     assert _waited({"wait": [written]}) == wanted
     assert _waited({}) == 60.0
     with pytest.raises(ConfigError, match="is not a duration"):

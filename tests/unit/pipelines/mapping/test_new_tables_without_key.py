@@ -73,7 +73,7 @@ def message_of(form: str, keys: object = ABSENT, number: int = 1, table: str = "
 
 
 @pytest.mark.parametrize("form", SILENT)
-def test_messages_that_say_nothing_of_keys_go_to_an_append_table_as_in_paimon(
+def test_messages_without_key_columns_are_written_to_an_append_table_as_in_paimon(
     shop: Shop, form: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.put("1.json", message_of(form))
@@ -167,7 +167,7 @@ def test_an_append_table_that_exists_receives_rows_without_key_as_before(shop: S
 
 
 @pytest.mark.parametrize("sink", [{"primary-keys": ["id"]}, {"sync-primary-keys-from-source-schema": False}])
-def test_keys_that_the_pipeline_sets_hold_for_tables_without_a_key(shop: Shop, sink: dict[str, Any]) -> None:
+def test_configured_keys_apply_to_tables_without_a_key(shop: Shop, sink: dict[str, Any]) -> None:
     shop.put("1.json", keyless("log", {"id": 1}), keyless("log", {"id": 1}))
     run(shop.spec(sink={"table-options": {"bucket": "-1"}} | sink))
     assert shop.ids("log") == ([1] if "primary-keys" in sink else [1, 1])

@@ -52,7 +52,7 @@ def test_each_table_whose_messages_declare_no_types_is_named_once(shop: Shop, ca
     assert all(HINT in line for line in logged)
 
 
-def test_no_warning_if_strings_are_wanted_or_the_format_has_no_types(
+def test_no_warning_if_strings_are_configured_or_the_format_has_no_types(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.put("1.json", json.dumps(message("a")))

@@ -142,7 +142,7 @@ def test_exception_stops_at_any_schema_change_and_evolve_at_an_impossible_one(sh
         grown(Shop(tmp_path / "second"), "evolve")
 
 
-def test_lenient_applies_possible_schema_changes_and_ignore_none(shop: Shop, tmp_path: Path) -> None:
+def test_lenient_applies_possible_schema_changes_and_ignore_applies_no_change(shop: Shop, tmp_path: Path) -> None:
     grown(shop, "lenient")
     assert shop.rows("orders") == [{"id": 1, "q1": 1, "q2": None}, {"id": 2, "q1": 7, "q2": 5}]
     other = Shop(tmp_path / "second")

@@ -48,7 +48,7 @@ def ended() -> int:
     return process.pid
 
 
-def test_a_driver_of_this_machine_is_dead_without_its_process(ended: int) -> None:
+def test_a_driver_of_this_machine_without_its_process_has_ended(ended: int) -> None:
     assert state(driver()).state == "running"
     assert state(driver(pid=ended)).state == "dead"
     assert state(driver(pid=ended, host="another")).state == "running"

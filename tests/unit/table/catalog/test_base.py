@@ -201,9 +201,7 @@ def test_writers_lose_no_commit_on_a_store_that_overwrites(locked: CatalogSettin
     check_invariants(table)
 
 
-def test_rollbacks_and_changes_of_branches_hold_the_lock_of_the_catalog(
-    locked: CatalogSettings, server: Metastore
-) -> None:
+def test_rollbacks_and_changes_of_branches_lock_the_catalog(locked: CatalogSettings, server: Metastore) -> None:
     table = orders(locked.open())
     put(table, 1)
     table.create_tag("t")

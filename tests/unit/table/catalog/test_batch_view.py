@@ -135,7 +135,7 @@ def test_a_warehouse_without_pipelines_says_so(catalog: penstock.Catalog) -> Non
     assert "no pipeline wrote into this warehouse" in str(refused.value)
 
 
-def test_the_moment_is_kept_as_tags_of_all_tables_or_of_none(catalog: penstock.Catalog) -> None:
+def test_the_time_is_kept_as_tags_of_all_tables_or_no_table(catalog: penstock.Catalog) -> None:
     commit(catalog, 0, "orders", "items")
     view = catalog.at()
     view.create_tags("noon")

@@ -39,7 +39,7 @@ def test_wrong_options_are_refused_by_name(given: dict[str, str], message: str) 
         penstock.Catalog("lake", {name: text for name, text in options.items() if text})
 
 
-def test_nothing_is_asked_before_it_is_needed() -> None:
+def test_no_request_is_sent_before_it_is_needed() -> None:
     penstock.Catalog("lake", {"metastore": "rest", "uri": "http://127.0.0.1:1", "token": "t"})
 
 

@@ -135,7 +135,7 @@ def test_a_login_that_is_refused_says_which_option_to_check(
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_busy_server_is_asked_again(
+def test_requests_to_a_busy_server_are_repeated(
     server: RestServer, theirs: RestCatalogServer, pauses: list[float], status: int, method: str
 ) -> None:
     theirs.faults.append(Fault(method, "/databases", status, times=3))
@@ -147,7 +147,7 @@ def test_a_busy_server_is_asked_again(
     assert pauses == [1.0, 2.0, 4.0]
 
 
-def test_a_server_that_stays_busy_is_not_asked_for_ever(
+def test_requests_to_a_busy_server_end_after_a_limit(
     server: RestServer, theirs: RestCatalogServer, pauses: list[float]
 ) -> None:
     theirs.faults.append(Fault("GET", "/databases", 503, times=100, headers={"Retry-After": "7"}))

@@ -217,7 +217,7 @@ def test_a_change_that_paimon_refuses_is_not_sent(lake: Lake) -> None:
     assert not [path for method, path, _ in lake.server.requests if method == "POST" and path.endswith("/orders")]
 
 
-def test_branches_and_rollback_go_through_the_server(lake: Lake) -> None:
+def test_branches_and_rollback_use_the_server(lake: Lake) -> None:
     put(lake.table, 1)
     lake.table.create_tag("one")
     put(lake.table, 2)

@@ -86,7 +86,7 @@ def test_a_short_token_is_used_for_half_of_its_time(lake: tuple[RestCatalogServe
     assert tokens(server) == 2
 
 
-def test_every_request_for_files_goes_to_the_store_of_the_token(
+def test_every_request_for_files_uses_the_store_of_the_token(
     lake: tuple[RestCatalogServer, dict[str, str]],
 ) -> None:
     server, options = lake

@@ -42,7 +42,7 @@ def test_a_table_is_created_once(settings: CatalogSettings) -> None:
     assert settings.tables("other") == []
 
 
-def test_a_dropped_table_is_seen_when_it_is_opened(settings: CatalogSettings) -> None:
+def test_opening_a_dropped_table_is_refused(settings: CatalogSettings) -> None:
     settings.created("shop.orders", FIRST)
     cached = settings.store("shop.orders")
     settings.open().drop_table("shop.orders")

@@ -37,7 +37,7 @@ def stored_files(table: Table) -> set[str]:
     return {file.name for file in Path(table.path).glob("bucket-*/*") if file.is_file()}
 
 
-def test_the_later_commit_wins_whatever_was_written_first(tmp_path: Path) -> None:
+def test_the_later_commit_wins_in_any_order_of_writes(tmp_path: Path) -> None:
     table = new_table(tmp_path, WIDE, options=WRITE_ONLY)
     first, second = jobs(table)
     with first, second:
@@ -162,7 +162,7 @@ def test_a_writer_may_be_write_only_by_its_own_options(tmp_path: Path) -> None:
     assert content(table) == [(1, "second", None, 1)]
 
 
-def test_jobs_that_give_new_keys_dynamic_buckets_are_refused(tmp_path: Path) -> None:
+def test_jobs_that_assign_dynamic_buckets_to_new_keys_are_refused(tmp_path: Path) -> None:
     table = new_table(tmp_path, WIDE, options={**WRITE_ONLY, "bucket": "-1"})
     first, second = jobs(table)
     with first, second:

@@ -39,7 +39,7 @@ def test_sequence_group_of_two_fields() -> None:
     assert spec.groups == (SequenceGroup(("g", "h"), ("a", "b")),)
 
 
-def test_columns_without_a_function_take_the_default_one() -> None:
+def test_columns_without_a_function_use_the_default_one() -> None:
     spec = spec_of(COLUMNS, {**AGGREGATION, "fields.default-aggregate-function": "max", "sequence.field": "g"})
     assert {name: aggregate.function.name for name, aggregate in spec.aggregates.items()} == dict.fromkeys(
         "absh", "max"

@@ -143,7 +143,7 @@ def test_a_frame_keeps_its_snapshot_and_its_limit(tmp_path: Path) -> None:
     assert frame.head(0).collect().height == 0
 
 
-def test_a_condition_of_the_scan_and_one_of_the_engine_both_hold(table: Table) -> None:
+def test_conditions_of_the_scan_and_of_the_engine_are_both_applied(table: Table) -> None:
     for where in (pc.field("size") > 0, "size > 0"):
         scan = table.scan(columns=["id", "size"], where=where)
         lazy = scan.to_polars(lazy=True).filter(pl.col("size") < 3).collect()

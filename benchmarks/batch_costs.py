@@ -1,4 +1,4 @@
-"""What the batches of a running job cost, by kind of process, told from outside: what all had used when each was done.
+"""The costs of the batches of a running job by kind of process, measured from outside after each batch.
 
 The first batch pays for the start (a JVM that has not run, imports, empty caches). What comes after it is steady state.
 """

@@ -1,4 +1,4 @@
-"""What the file formats cost beside each other: `python -m benchmarks.formats [rows]`.
+"""The costs of the file formats: `python -m benchmarks.formats [rows]`.
 
 A keyed table of 15 columns: a commit of all rows, a smaller one over them, a scan that merges both, a full compaction,
 and a scan after it. Million rows per CPU second.

@@ -193,7 +193,7 @@ def run_flink(work: Work, home: Path) -> Cost:
 
 
 def committed(work: Work, group: str) -> Callable[[], bool]:
-    """Whether a group has committed to the ends of the topic, and some time has passed for the tables' commits."""
+    """Return whether a group committed up to the ends of the topic, and the tables had time for their commits."""
     client = AdminClient({"bootstrap.servers": work.bootstrap})
     consumer = Consumer({"bootstrap.servers": work.bootstrap, "group.id": "benchmark"})
     places = [TopicPartition(TOPIC, part) for part in range(work.partitions)]

@@ -31,7 +31,7 @@ LAST = -1  # the key of a row that is inserted behind all changes
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What there is to be carried: rows of the table, or changes of the log from a place on."""
+    """The work of a run: rows of the table, or changes of the binlog from a position on."""
 
     name: str
     port: int
@@ -67,7 +67,7 @@ def run_flink(work: Work, home: Path, tasks: int) -> Cost:
 
 
 def settled(work: Work, home: Path) -> Callable[[], bool]:
-    """Whether the table holds all of the work; its files are read anew only where it has a new snapshot."""
+    """Return whether the table contains all of the work; its files are read again only after a new snapshot."""
     seen: set[int] = set()
 
     def look() -> bool:

@@ -1,4 +1,4 @@
-"""What a command and all its descendants cost: CPU seconds, wall seconds, peak memory that is theirs."""
+"""The costs of a command and all its descendants: CPU seconds, wall seconds, peak memory that is theirs."""
 
 from __future__ import annotations
 

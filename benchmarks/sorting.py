@@ -1,4 +1,4 @@
-"""An append table's rows written anew in order: `python -m benchmarks.sorting [rows]`.
+"""An append table's rows written again in order: `python -m benchmarks.sorting [rows]`.
 
 Ten commits of random rows; then `order`, `zorder` and `hilbert` by two columns, with a write buffer too small for all
 of them. Beside each, what share of the files a scan of one per cent of the range of either column opens afterwards.

@@ -1,4 +1,4 @@
-"""Where the Python half of the Kafka job spends its time, stage by stage and without Spark: CPU microseconds an event.
+"""The time of the Python half of the Kafka job by stage and without Spark: CPU microseconds per event.
 
     python -m benchmarks.stages [EVENTS] [--profile]
 

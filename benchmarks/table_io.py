@@ -1,4 +1,4 @@
-"""What the table costs, beside pypaimon on the same machine in the same run: `python -m benchmarks.table_io [rows]`.
+"""The costs of tables beside pypaimon on the same machine in the same run: `python -m benchmarks.table_io [rows]`.
 
 Prints a Markdown table of CPU seconds and their ratios: write to 4 buckets, merge-on-read of 5 overlapping runs, full
 compaction, planning 10,000 files. Figures are of one thread; the machine's other load moves them, ratios hold better.

@@ -128,7 +128,7 @@ def batch_seconds(log: str, settled: int) -> list[float]:
 
 @dataclass
 class Ran:
-    """What was seen in all turns of one way to compact."""
+    """The measurements of all runs of one way to compact."""
 
     ages: list[float] = field(default_factory=list)
     batches: list[float] = field(default_factory=list)

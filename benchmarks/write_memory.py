@@ -1,4 +1,4 @@
-"""What a write holds in memory: `python -m benchmarks.write_memory [partitions] [rows of one bucket]`.
+"""The memory of a write: `python -m benchmarks.write_memory [partitions] [rows of one bucket]`.
 
 Each case runs in a process of its own, with the default `write-buffer-size` of 256 MB. A row has 5 columns, 45 bytes.
 """

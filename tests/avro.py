@@ -102,7 +102,7 @@ def value_of(schema: Mapping[str, Any], value: Any) -> Any:
 
 
 def without_logical(schema: Any) -> Any:
-    """What values are written with: a decimal is given as its bytes."""
+    """Return the schema without logical types, with which values are encoded: a decimal as its bytes."""
     if isinstance(schema, list):
         return [without_logical(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""What every test may ask for: the Java oracle, and a loud word on what could not run."""
+"""Fixtures of all tests, such as the Java oracle, and a report of tests that could not run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Fetch what the tests run against, before the clock of the first test starts; everything is kept for the next run.
 
-What cannot be had here is said now; the tests that need it say it again, and the run goes on without them.
+Missing tools are reported now; tests that need them are skipped with a report.
 """
 
 from __future__ import annotations

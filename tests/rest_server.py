@@ -62,7 +62,7 @@ class Registered:
 
 @dataclass
 class Fault:
-    """What happens to requests whose path ends in `end`: `status`, or the connection is cut after the work."""
+    """A fault of requests whose path ends in `end`: `status`, or the connection is cut after the work."""
 
     method: str
     end: str

@@ -38,7 +38,7 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What Java Paimon takes in a file format: digits of a second, and what a MULTISET may count."""
+    """The limits of Java Paimon for a file format: digits of a second, and what a MULTISET may count."""
 
     finest: int = 9
     counted: tuple[str, ...] = ("INT", "STRING")
@@ -181,7 +181,7 @@ def timestamps(precision: int, *, zoned: bool) -> st.SearchStrategy[str]:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What a table holds: columns with their types, the first `keys` of them the primary key."""
+    """The columns of a table with their types, the first `keys` of them the primary key."""
 
     columns: tuple[tuple[str, Type], ...]
     keys: int = 1

@@ -1,4 +1,4 @@
-"""What the tables must hold once all changes are in: the last change of each key, folded by DuckDB, not by us."""
+"""The rows expected after all changes: the last change of each key, computed by DuckDB and not by us."""
 
 from __future__ import annotations
 

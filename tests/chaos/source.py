@@ -25,7 +25,7 @@ def checksum(table: str, id_: int, version: int) -> int:
 
 @dataclass
 class Source:
-    """What was sent so far, and what the tables must hold for it. The same for the same seed."""
+    """The changes sent so far, and the rows that tables must have for them. Equal seeds send equal changes."""
 
     topic: str
     partitions: int
@@ -54,7 +54,7 @@ class Source:
         return key, _message(kind, table, key, version)
 
     def wrong(self, table: Table) -> Iterator[str]:
-        """What a table that has everything lacks, has too much, or has too old."""
+        """Yield the missing, extra and outdated rows of a table that should be complete."""
         name = table.name.partition(".")[2]
         rows = table.scan().to_arrow().to_pylist()
         yield from self.impossible(table)
@@ -72,7 +72,7 @@ class Source:
             yield f"{name} has rows twice"
 
     def impossible(self, table: Table) -> Iterator[str]:
-        """What no prefix of the source makes: to be asked at any moment."""
+        """Yield the rows that no prefix of the source results in; it can be called at any time."""
         name = table.name.partition(".")[2]
         rows = table.scan().to_arrow().to_pylist()
         for row in rows:

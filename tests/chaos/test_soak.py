@@ -32,7 +32,7 @@ GROWTH = 1.02 if MINUTES >= 60 else 1.2 if MINUTES >= 10 else 2.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the driver, its workers and the warehouse hold: bytes of memory, open files, snapshots and files."""
+    """Return what the driver, its workers and the warehouse use: bytes of memory, open files, snapshots and files."""
 
     seconds: float
     rss: int

@@ -1,4 +1,4 @@
-"""Damaged events of recorded logs, their checksums put right: they are read, or refused with file and position."""
+"""Damaged events of recorded logs with corrected checksums: they are read, or refused with file and position."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one snapshot changed, as a streaming reader sees it."""
+    """The changes of one snapshot, as a streaming reader sees them."""
 
     snapshot: int
     rows: Relation

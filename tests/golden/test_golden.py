@@ -98,7 +98,7 @@ def test_changes_between_snapshots_are_those_java_reads(name: str, place: int) -
 
 def between_states(name: str, incremental: Incremental) -> Relation | None:
     """The rows that Java reads at the end and not at the start. Its own difference has others beside: rows of files
-    that a compaction wrote anew, and rows that are not merged with older files. None where columns changed.
+    that a compaction rewrote, and rows that are not merged with older files. None where columns changed.
     """
     states = case_of(name).snapshots
     end, start = states.get(incremental.end), states.get(incremental.start)

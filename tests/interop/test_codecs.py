@@ -44,7 +44,7 @@ def test_java_reads_uncompressed_columns_beside_compressed_ones(oracle: Oracle, 
 
 
 def test_java_reads_timestamps_in_delta_encoding(oracle: Oracle, tmp_path: Path) -> None:
-    """Of any unit that is stored in 64 bits, with nulls, before the epoch and out of order; read and compacted."""
+    """Timestamps of any unit in 64 bits, with nulls, before the epoch and out of order are read and compacted."""
     types = {"s": "TIMESTAMP(0)", "ms": "TIMESTAMP(3)", "us": "TIMESTAMP(6)"}
     types |= {f"local_{name}": f"{text} WITH LOCAL TIME ZONE" for name, text in types.items()}
     columns = [("id", "BIGINT NOT NULL"), *types.items()]

@@ -67,7 +67,7 @@ def random_policy(rng: random.Random) -> tuple[Policy, list[int] | None]:
 
 
 def rested(rest: list[int] | None) -> int:
-    """What the hours of rest add to the ratio; Java is asked for it too."""
+    """Return what the offpeak hours add to the ratio, which Java receives too."""
     if rest is None:
         return 0
     start, end, ratio, hour = rest

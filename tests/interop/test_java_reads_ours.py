@@ -1,4 +1,4 @@
-"""What ours writes Java reads; and the two may take turns on one table."""
+"""Java reads tables that we write, and both may write one table in turn."""
 
 from __future__ import annotations
 

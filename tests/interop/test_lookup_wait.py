@@ -39,7 +39,7 @@ def java_changes(oracle: Oracle, path: Path) -> list[tuple[Any, ...]]:
 
 
 def held(changes: list[tuple[Any, ...]]) -> Counter[Any]:
-    """What a reader of the changes has in the end: each takes away only what it has."""
+    """Return the rows of a reader of the changes; each retract must remove a row that it has."""
     rows = Counter[Any]()
     for kind, *row in changes:
         rows[tuple(row)] += 1 if kind in {"+I", "+U"} else -1

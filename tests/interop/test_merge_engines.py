@@ -189,7 +189,7 @@ def test_compactions_of_java_files_equal_those_of_java(oracle: Oracle, name: str
 
 @dataclass(frozen=True)
 class Shape:
-    """What lies in the bucket, and what its changelog says; rows that vectors delete are marked."""
+    """Return the rows of the bucket and its changelog; rows deleted by vectors are marked."""
 
     rows: Counter[Any]
     changelog: Counter[Any]
@@ -203,7 +203,7 @@ class CompactedBucket(Bucket):
         self.memory = MemoryFiles(self.spec)
 
     def compare(self, what: str, *, full: bool) -> None:
-        """What Java's last commit compacted, compacted again here."""
+        """Compact the inputs of Java's last commit again and compare the results."""
         latest = self.store.snapshots.latest()
         assert latest is not None
         before = latest

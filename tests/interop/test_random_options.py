@@ -117,7 +117,7 @@ def test_a_table_written_by_both_equals_one_written_by_java(oracle: Oracle, tmp_
 
 
 def levels_of(oracle: Oracle, path: Path) -> Counter[Any]:
-    """What lies where, by keys and numbers; sizes differ between two writers of Parquet, ORC or Avro."""
+    """Return the files of each level by keys and numbers; sizes differ between two writers of Parquet, ORC or Avro."""
     described = ("bucket", "level", "rows", "deletes", "min_key", "max_key", "min_seq", "max_seq")
     return Counter(str([file[name] for name in described]) for file in oracle.files(path))
 

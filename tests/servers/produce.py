@@ -1,4 +1,4 @@
-"""What is sent to a real broker is there when a test goes on; a broker that is gone is said, not waited for."""
+"""Send records to a real broker and wait for their delivery; an unreachable broker is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors tell people to install must exist by that name: our own package may not be on their index."""
+"""Packages named in installation hints of errors must exist: our package may not be on the index of the user."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def test_sources_are_the_packages_of_one_floor() -> None:
 
 @pytest.mark.parametrize("source", sorted(SOURCES))
 def test_no_source_imports_another(source: str) -> None:
-    """What two sources share is in ingest/ or ingest/database."""
+    """Code that two sources share is in ingest/ or ingest/database."""
     others = tuple(f"penstock.ingest.{other}." for other in SOURCES - {source})
     for path in (ROOT / "ingest" / source).rglob("*.py"):
         found = [name for name in imports_of(path) if f"{name}.".startswith(others)]

@@ -1,4 +1,4 @@
-"""What notebooks show, and the example notebook, run in a kernel of its own."""
+"""The output of notebooks, and the example notebook, run in a separate kernel."""
 
 from __future__ import annotations
 

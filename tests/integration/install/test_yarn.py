@@ -1,4 +1,4 @@
-"""What the documentation types for YARN, typed on a real one: a resource manager and a node manager on this machine."""
+"""The commands of the documentation for YARN, run on a resource manager and a node manager of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Paimon's Kafka actions are known to do, message by message through a real broker.
+"""The known behaviour of Paimon's Kafka actions, message by message through a real broker.
 
 The cases that have recorded messages are in test_kafka_sync; what flags do to names and startup is in test_kafka_flags.
 """

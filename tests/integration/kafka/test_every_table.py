@@ -1,6 +1,6 @@
 """Tables of every bucket mode, merge engine and changelog producer, made of one topic by one Spark job.
 
-What they hold is told by a model, and their changelogs lead to it.
+A model has the expected rows, and the changelogs must result in them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What holds of every format alike, through a real broker.
+"""Behaviour common to all formats, through a real broker.
 
 Where a pipeline begins, what Kafka knows of a record, what a table that is there already must have.
 """

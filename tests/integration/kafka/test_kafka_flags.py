@@ -1,4 +1,4 @@
-"""What the flags of the Kafka actions mean for tables, through a real broker."""
+"""The effects of the flags of the Kafka actions on tables, through a real broker."""
 
 from __future__ import annotations
 

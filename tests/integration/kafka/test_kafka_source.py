@@ -77,7 +77,7 @@ def test_group_offsets_are_committed_and_start_the_next_pipeline(broker: Broker)
 
 
 def settled_end(kafka: KafkaSource, offsets: dict[str, dict[str, int]]) -> dict[str, Any]:
-    """Where the topics end, once they end there: the broker writes the end of a transaction after it has answered."""
+    """Wait until the topics end there: the broker writes the end of a transaction after its reply."""
     deadline = time.monotonic() + 30
     while (end := kafka.latest_offsets({}, NO_LIMIT))["offsets"] != offsets:
         assert time.monotonic() < deadline, end

@@ -1,4 +1,4 @@
-"""What a pipeline over Kafka does when its checkpoint is gone, or when the broker has lost what it wanted next."""
+"""A pipeline over Kafka without its checkpoint, or after the broker deleted the records that come next."""
 
 from __future__ import annotations
 

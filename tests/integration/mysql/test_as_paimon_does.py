@@ -1,4 +1,4 @@
-"""What Paimon's own actions do with a MySQL source, where nothing else would have told the difference."""
+"""The behaviour of Paimon's actions with a MySQL source that no other test compares."""
 
 from __future__ import annotations
 

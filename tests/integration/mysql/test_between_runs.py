@@ -1,4 +1,4 @@
-"""What people change between two runs: tables in the warehouse, their names, which source tables are taken."""
+"""Changes between two runs: tables in the warehouse, their names, the captured source tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that is wrong with a server in one report, and the statements of the report put it right."""
+"""All problems of a server in one report, and the statements of the report that correct them."""
 
 from __future__ import annotations
 

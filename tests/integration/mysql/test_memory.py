@@ -1,4 +1,4 @@
-"""What tasks hold does not grow as the table does."""
+"""The memory of tasks does not grow with the table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_tasks_of_a_table_three_times_the_size_use_hardly_more_memory(mysql: Pla
 
 
 def peaks(mysql: Playground, name: str, folder: Path) -> tuple[int, int]:
-    """Of the largest task that reads and of the largest that writes."""
+    """Return the memory of the largest read task and of the largest write task."""
     options = ["bucket=2", "write-only=true", "write-buffer-size=16 mb"]
     flags = [word for option in options for word in ("--table-conf", option)]
     sync = Sync(mysql, folder, name, [f"table-name={name}"], flags)

@@ -1,4 +1,4 @@
-"""Where a pipeline begins, what it refuses to begin with, and how tables are read: exactly, without a key, again."""
+"""Startup modes of a pipeline, refused ones, and how tables are read: exactly, without a key, again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that runs under Spark: what it tells of its first copy, idle times, schema change tools, verify beside it."""
+"""A job that runs under Spark: reports of the source snapshot, idle times, schema change tools, verify beside it."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ class Job:
         return found
 
     def holds(self, name: str) -> bool:
-        """Whether the table has the server's rows of now."""
+        """Return whether the table has the current rows of the server."""
         columns = [row[0] for row in self.server.rows(f"SHOW COLUMNS FROM {name}")]
         wanted = [dict(zip(columns, row, strict=True)) for row in self.server.rows(f"SELECT * FROM {name} ORDER BY id")]
         return [{column: row.get(column) for column in columns} for row in self.rows(name)] == wanted
 
     @property
     def log_file(self) -> str:
-        """Where the job would go on after a stop."""
+        """Return the position from which the job would resume."""
         offsets = CheckpointFolder(f"{self.folder}/checkpoint").progress().offsets or {}
         return str(offsets.get("log", {}).get("file"))
 

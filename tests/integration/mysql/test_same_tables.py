@@ -82,7 +82,7 @@ def lines_of(name: str) -> list[str]:
 def differences(
     mine: Sync, folder: Path, value_format: str, lines: Sequence[str], tables: Sequence[str] = tuple(TABLES)
 ) -> dict[str, dict[str, Any]]:
-    """What a recording's tables lack or have otherwise, by table: keys of rows that are not there, and columns that
+    """Return the differences of a recording by table: keys of rows that are missing, and columns that
     differ in a row that is. Values without types are read as those of our tables."""
     (folder / "inbox").mkdir(parents=True)
     (folder / "inbox/1.json").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -170,7 +170,7 @@ def debezium_rows(name: str) -> list[dict[str, Any]]:
 
 
 def with_schemas(record: dict[str, Any], known_schemas: dict[tuple[str, frozenset[str]], Any]) -> dict[str, Any]:
-    """What one converter left out another recording has: the schema of the topic's rows with these columns."""
+    """Return the schema of the topic's rows from another recording, for columns that one converter left out."""
     value, key = record["value"], record["key"]
     row = value.get("after") or value["before"]
     return {"schema": known_schemas[record["topic"], frozenset(row)], "payload": value | {"pkNames": list(key)}}

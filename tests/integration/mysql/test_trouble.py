@@ -1,4 +1,4 @@
-"""What servers do to their readers: logs purged and reset, another server after a failover, rights that are missing."""
+"""Failures caused by servers: binlogs purged and reset, another server after a failover, missing privileges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server lacks is found before anything is read, each with the statement that corrects it."""
+"""Missing settings of a server are reported before anything is read, each with the statement that corrects it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ ORDERS = [("id", "INT NOT NULL"), ("name", "STRING"), ("q", "INT")]
 
 
 def error_message(error: PySparkException, kind: type[PenstockError]) -> str:
-    """What Spark's text tells of our error, which is the end of it: the message, what it is about, and the hint."""
+    """Return our error from the end of Spark's text: the message, its facts and the hint."""
     _, named, text = str(error).rpartition(f"{kind.__module__}.{kind.__qualname__}: ")
     assert named, str(error)
     assert "Traceback" not in text

@@ -35,7 +35,7 @@ class JavaRefused(Exception):
 
 
 def home() -> Path:
-    """Where jars and classes are kept between runs."""
+    """Return the folder that keeps jars and classes between runs."""
     default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"
     return Path(os.environ.get("PENSTOCK_SERVERS", default)) / "oracle"
 
@@ -128,7 +128,7 @@ class Oracle:
     def stream(
         self, path: Path, start: int | None = None, end: int | None = None, *, full: bool = False
     ) -> list[Change]:
-        """What a streaming reader sees from snapshot `start` (included) to `end`; `full` begins with all rows of it."""
+        """Return the changes from snapshot `start` (included) to `end`; `full` begins with all rows of `start`."""
         answer = self.ask("stream", path=path, full=full, **{"from": start, "to": end})
         return [Change(part["snapshot"], relation({**answer, **part}, kinds=True)) for part in answer["changes"]]
 

@@ -1,4 +1,4 @@
-"""What every storage does alike, as tests to inherit: a subclass gives `storage` and an empty folder `root`."""
+"""The behaviour of every storage, as tests to inherit: a subclass has `storage` and an empty folder `root`."""
 
 from __future__ import annotations
 

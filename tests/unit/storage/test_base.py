@@ -1,4 +1,4 @@
-"""Creating a file where there is none, when the store's reply is lost, wrong or late."""
+"""Creating a new file when the reply of the store is lost, wrong or late."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_a_file_truncated_during_the_write_cannot_be_closed(tmp_path: Path) -> N
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What fsync was called for, in order."""
+    """Return the paths of fsync calls in order."""
     paths: list[str] = []
     plain = os.fsync
 

@@ -1,4 +1,4 @@
-"""What a refusing, absent or unknown object store makes the client say, in a sentence and with its cure."""
+"""The errors for a refusing, absent or unknown object store, each with a hint."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ KEPT = DAYS[:2]
 
 
 class Folder:
-    """What lies in the table's folder."""
+    """Return the files in the folder of the table."""
 
     def __init__(self, root: str) -> None:
         self.root = Path(root)

@@ -89,7 +89,7 @@ def packets(sent: Sequence[Event], end: bytes = END) -> Packets:
 
 
 def segments(sent: Sequence[Event], request: DumpRequest, at_once: int = 1 << 30) -> Iterator[Segment]:
-    """What the cutter makes of these events, so many packets at a time."""
+    """Return the blocks that the reader makes of these events, with a number of packets at a time."""
     cutter = SegmentCutter(request)
     for begin in range(0, len(sent), at_once):
         if not cutter.done:

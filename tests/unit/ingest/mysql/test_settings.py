@@ -1,4 +1,4 @@
-"""What DDL may be followed: where one source table goes to a table, not where several may."""
+"""DDL may be followed for target tables of one source table, not of several."""
 
 from __future__ import annotations
 

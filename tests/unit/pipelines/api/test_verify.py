@@ -1,4 +1,4 @@
-"""What `penstock verify` prints of a table that differs."""
+"""The output of `penstock verify` for a table that differs."""
 
 from __future__ import annotations
 

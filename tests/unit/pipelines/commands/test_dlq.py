@@ -1,4 +1,4 @@
-"""`penstock dlq`: dead letters are told, read again, thrown away."""
+"""`penstock dlq`: dead letters are listed, replayed and dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What --help shows: every command once, in a group; usage in words of the command; examples that can be typed."""
+"""The output of --help: every command once, in a group; usage in words of the command; examples that can be typed."""
 
 from __future__ import annotations
 

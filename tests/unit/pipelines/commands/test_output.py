@@ -1,4 +1,4 @@
-"""What commands print of other people's data: it keeps its columns, and does nothing to the terminal."""
+"""Foreign data in the output of commands: it keeps its columns and cannot control the terminal."""
 
 from __future__ import annotations
 

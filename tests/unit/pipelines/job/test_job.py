@@ -1,4 +1,4 @@
-"""What a running pipeline tries again, as `on-error` says, and what it stops for at once."""
+"""Errors that a running pipeline retries by `on-error`, and errors that stop it at once."""
 
 from __future__ import annotations
 

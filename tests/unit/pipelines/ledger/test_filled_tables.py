@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of the tables it filled: messages that nobody can copy again are never missed in silence."""
+"""The record of filled tables in a checkpoint: lost messages that cannot be copied again are reported."""
 
 from __future__ import annotations
 

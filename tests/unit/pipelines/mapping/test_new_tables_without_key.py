@@ -1,4 +1,4 @@
-"""Source tables without a key, in a pipeline of many tables: append tables, left out, or an error, as it is said."""
+"""Source tables without a key, in a pipeline of many tables: append tables, left out, or an error, as configured."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_key_that_is_a_new_column_stops_nothing(shop: Shop, kind: str) -> None
 def test_a_table_that_gets_its_key_later_is_captured_from_there_and_logged(
     shop: Shop, together: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of rows from before, two may have had the same key: none of them is taken, not even from the same batch."""
+    """Earlier rows may have had equal keys: no row of them is used, not even of the same batch."""
     before = [keyless("log", {"id": 1}), keyless("log", {"id": 1}), keyless("log", {"id": 2})]
     shop.put("1.json", *before, *([insert("log", {"id": 3})] if together else []))
     reports: list[BatchReport] = []
@@ -197,7 +197,7 @@ def test_keyless_tables_are_append_tables_if_configured(shop: Shop) -> None:
     [{"no-primary-key": "skip"}, {}, {"no-primary-key": "append", "table-options": {"bucket": "2"}}],
 )
 def test_a_left_out_table_without_key_is_counted_and_the_others_continue(shop: Shop, sink: dict[str, Any]) -> None:
-    """Whether it is to be left out, or cannot be made with the options of all tables; though it comes first."""
+    """The first table is left out by configuration, or cannot be created with the options of all tables."""
     shop.put("1.json", keyless("log", {"id": 1}), keyless("log", {"id": 2}), insert("orders", {"id": 1}))
     reports: list[BatchReport] = []
     for number in (1, 2):

@@ -1,4 +1,4 @@
-"""What happens before and around batches: existing tables, tables left out, empty commits, watermarks."""
+"""The work before and around batches: existing tables, tables left out, empty commits, watermarks."""
 
 from __future__ import annotations
 

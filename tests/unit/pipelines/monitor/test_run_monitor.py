@@ -1,4 +1,4 @@
-"""The driver's thread for status and signals, with a run that only notes what it is told."""
+"""The driver's thread for status and signals, with a run that only records its calls."""
 
 from __future__ import annotations
 

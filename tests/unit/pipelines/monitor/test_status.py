@@ -1,4 +1,4 @@
-"""What `penstock status` says of drivers that run, failed or died, of idle streams and of tables without snapshots."""
+"""The output of `penstock status` for running, failed and killed drivers, idle streams and tables without snapshots."""
 
 from __future__ import annotations
 

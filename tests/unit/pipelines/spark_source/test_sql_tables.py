@@ -1,4 +1,4 @@
-"""What the columns of a statement tell of the table that SQL knows by a name."""
+"""The columns of a statement identify the table that SQL knows by a name."""
 
 from __future__ import annotations
 

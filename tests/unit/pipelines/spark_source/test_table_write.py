@@ -1,4 +1,4 @@
-"""What tasks and the driver of a Spark write do to a table, one after another in this process."""
+"""The tasks and the driver of a Spark write, run one after another in this process."""
 
 from __future__ import annotations
 

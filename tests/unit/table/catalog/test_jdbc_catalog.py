@@ -1,4 +1,4 @@
-"""What the JDBC catalog writes to its database, its options, and what it refuses."""
+"""The rows of the JDBC catalog in its database, its options and refusals."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class MemoryBucket:
         assert set(self.vectors) <= {name for name, _ in self.live}
 
     def read(self) -> list[dict[str, Any]]:
-        """What a batch read shows."""
+        """Return the rows of a batch read."""
         files = list(self.live.values())
         merged: list[pa.Table] = []
         if self.spec.vectors:

@@ -1,4 +1,4 @@
-"""What compaction picks: the choices Java makes, case by case."""
+"""The files that compaction selects, which are those of Java, case by case."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ COLUMNS = [("id", "STRING NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
 
 @pytest.fixture(autouse=True)
 def keys_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What is kept between commits: of this test alone, as names come from a seed and are those of other tests too."""
+    """The state between commits belongs to one test, because table names come from a seed that other tests use too."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     return index_folder.default_folder()
@@ -129,7 +129,7 @@ def test_first_row_ignores_a_row_of_another_partition(tmp_path: Path) -> None:
 def test_a_random_history_matches_a_dict(
     tmp_path: Path, keys_folder: Path, options: Mapping[str, str], lost: bool
 ) -> None:
-    """Whether the index is brought forward or made anew: it says the same."""
+    """The index has the same content after an update and after a rebuild."""
     random, model = Random(5), dict[str, tuple[str, int]]()
     table = moving_table(tmp_path, **{"dynamic-bucket.target-row-num": "7", **options})
     for number in range(12):

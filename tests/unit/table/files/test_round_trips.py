@@ -40,7 +40,7 @@ def through(schema: TableSchema, table: pa.Table, batch_rows: int = 3) -> tuple[
 
 
 def as_read(value: Any, kind: Any, file_format: str) -> Any:
-    """What comes back of an encoded value: ORC cannot tell blanks at the end of a CHAR from its own."""
+    """Return the value expected after a round trip: ORC cannot distinguish blanks at the end of a CHAR from padding."""
     if value is None or file_format != "orc":
         return value
     if isinstance(kind, str):
@@ -64,7 +64,7 @@ def relation(of: Columns, drawn: list[list[Any]], file_format: str) -> Relation:
 
 
 def beyond_avro(kind: Any) -> bool:
-    """What Avro files cannot hold: timestamps of over six digits, multisets of numbers."""
+    """Return whether Avro files cannot store the type: timestamps of over six digits, multisets of numbers."""
     text = str(kind)
     return any(f"TIMESTAMP({n})" in text for n in (7, 8, 9)) or "'MULTISET', 'element': 'INT'" in text
 

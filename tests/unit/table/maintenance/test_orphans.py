@@ -65,7 +65,7 @@ def test_files_that_only_branches_use_are_kept() -> None:
 
 
 def test_a_commit_during_the_listing_loses_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is used is read after the listing: read before it, the files of this commit would be nobody's."""
+    """Used files are read after the listing, otherwise the files of this commit would be orphans."""
     table = new_table(tmp_path, options={"bucket": "1"})
     real, listed = LocalStorage.list, []
     with table.writer(commit_user="etl") as writer:

@@ -1,4 +1,4 @@
-"""What a table's options say about merging, and what is refused."""
+"""The merge specification from the options of a table, and refused options."""
 
 from __future__ import annotations
 

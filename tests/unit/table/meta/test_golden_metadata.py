@@ -40,5 +40,5 @@ def test_metadata_is_written_back_as_it_was(case: str) -> None:
 
 
 def later(path: Path) -> set[tuple[str, object]]:
-    """What releases after Java 1.3.1 add to a snapshot."""
+    """Return the fields that releases after Java 1.3.1 add to a snapshot."""
     return {(key, value) for key, value in json.loads(path.read_bytes()).items() if key in {"uuid", "writerVersion"}}

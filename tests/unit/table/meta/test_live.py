@@ -1,4 +1,4 @@
-"""What a table holds is read from its manifests: a cut or missing one is named, never taken for a shorter table."""
+"""The files of a table are read from its manifests: a truncated or missing one is an error, not a smaller table."""
 
 from __future__ import annotations
 

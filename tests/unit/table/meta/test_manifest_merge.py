@@ -1,4 +1,4 @@
-"""Entries that cancel, manifests that become few, partitions that tell which manifests to read."""
+"""Entries that cancel, manifests that become few, partitions that decide which manifests are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things lie."""
+"""The paths of the files of a table."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def changes(table: Table) -> list[tuple[object, ...]]:
 
 
 def folded(messages: list[tuple[object, ...]]) -> dict[object, object]:
-    """What a reader of the changes holds in the end; each change has to fit to what it held."""
+    """Return the rows of a reader of the changes; each change must fit the rows before it."""
     held: dict[object, object] = {}
     for kind, key, value in messages:
         if kind in {"-U", "-D"}:

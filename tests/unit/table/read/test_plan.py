@@ -1,4 +1,4 @@
-"""What a scan does not open: files, buckets and partitions that cannot hold its rows, columns it does not want."""
+"""A scan skips files, buckets and partitions without matching rows, and columns that are not requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a scan stands: ids, tags, times and modes; and what changed between two such points."""
+"""The snapshot of a scan by id, tag, time and mode, and the changes between two of them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def given(value: Any, type_: Any) -> object:
 
 
 def ours(source: str, target: str, value: Any, expected: Any) -> Any:
-    """What is right here where Java's answer cannot be held or makes no sense."""
+    """Return the correct value where Java's result cannot be stored or makes no sense."""
     if isinstance(expected, dict):
         return CastFailed
     if target.startswith("TIME(") and isinstance(expected, str):

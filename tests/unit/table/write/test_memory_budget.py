@@ -52,7 +52,7 @@ def random_rows(table: Table, random: Random, count: int) -> tuple[pa.Table, lis
 
 
 def as_files(table: Table) -> list[list[dict[str, object]]]:
-    """What stands in the table's data and changelog files, file by file, names aside."""
+    """Return the rows of the table's data and changelog files, file by file, without names."""
     paths = Path(table.path).rglob("bucket-*/*.parquet")
     return sorted((pq.read_table(path).to_pylist() for path in paths), key=repr)
 
@@ -119,7 +119,7 @@ def test_an_append_table_continues_one_file(tmp_path: Path) -> None:
 
 
 class Holding:
-    """A bucket that tells when it was asked to let go."""
+    """A bucket that records when it is flushed."""
 
     def __init__(self, budget: WriteBudget) -> None:
         self.budget, self.buffered_bytes, self.released = budget, 0, 0

@@ -1,4 +1,4 @@
-"""What writing and compacting hold in memory, measured in processes of their own: it does not grow with the table."""
+"""The memory of writes and compactions, measured in separate processes, does not grow with the table."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def serving(play: Callable[[Rogue], None], tls: ssl.SSLContext | None = None) ->
 
 
 def read(data: bytes) -> bytes:
-    """What a rogue makes of an answer: the password in clear, or under the rogue's own key."""
+    """Return the password that a rogue server reads from an answer: in clear, or encrypted with its key."""
     try:
         plain = KEY.decrypt(data, padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None))
     except ValueError:

@@ -7,7 +7,7 @@ first used, so a broken package disturbs only the pipelines that name it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -34,6 +34,7 @@ class Extensions(Generic[T]):
     group: str
     kind: type[Any]  # of the objects; may be abstract, which type[T] may not
     built_in: Mapping[str, T | str]
+    check: Callable[[T], None] | None = None  # of each object that is found; raises ConfigError
 
     def names(self) -> list[str]:
         """Return the names of all objects: first the built-in ones, in their order."""
@@ -49,6 +50,8 @@ class Extensions(Generic[T]):
             entry = _entries(self.group).get(name)
             found = None if entry is None else _loaded(entry)
         if found is None or isinstance(found, self.kind):
+            if found is not None and self.check is not None:
+                self.check(found)
             return found
         raise ConfigError(
             f"the entry point {name} of {self.group} is not a {self.kind.__name__}",

@@ -196,11 +196,11 @@ class Connector(ABC, Generic[C]):
 
     def tables(self, config: C, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
         """Return the tables to capture; SourceError if they cannot be captured. For sources that describe tables."""
-        raise NotImplementedError(f"{self.name} describes no tables")
+        raise missing_method(self, "tables")
 
     def capture(self, config: C, request: SourceRequest) -> TableCapture:
         """Return how tables are captured. For sources that describe tables."""
-        raise NotImplementedError(f"{self.name} describes no tables")
+        raise missing_method(self, "capture")
 
     def prepare(self, config: C, request: SourceRequest, preparation: Preparation) -> ChangeSource:
         """Return the source, ready for the first batch of a run; SourceError if a new pipeline cannot reach it."""
@@ -257,3 +257,13 @@ class Connector(ABC, Generic[C]):
     def from_flink_cdc(self, section: Mapping[str, Any]) -> TranslatedSource:
         """Return the source of a Flink CDC file of the same type."""
         raise NotImplementedError(f"{self.name} does not read files of Flink CDC")
+
+
+def missing_method(connector: Connector[Any], method: str) -> ConfigError:
+    """Return the error for a connector whose class lacks a method that its capabilities need."""
+    kind = type(connector)
+    return ConfigError(
+        f"the connector {connector.name} does not implement `{method}`, which sources that describe their tables need",
+        connector=f"{kind.__module__}.{kind.__qualname__}",
+        hint=f"define {method}() in {kind.__qualname__}, or declare Capabilities(describes_tables=False)",
+    )

@@ -6,7 +6,19 @@ from typing import Any
 
 from penstock.errors import ConfigError, nearest
 from penstock.extensions import Extensions
-from penstock.ingest.connector import Connector, SourceConfig
+from penstock.ingest.connector import Connector, SourceConfig, missing_method
+
+
+def _check_methods(connector: Connector[Any]) -> None:
+    """Raise ConfigError if a capability is declared whose methods the class does not have.
+
+    Checked when a connector is looked up, so that a pipeline does not find out in the middle of its preparation.
+    """
+    if connector.capabilities.describes_tables:
+        for method in ("tables", "capture"):
+            if getattr(type(connector), method) is getattr(Connector, method):
+                raise missing_method(connector, method)
+
 
 CONNECTORS: Extensions[Connector[Any]] = Extensions(
     "penstock.connectors",
@@ -17,6 +29,7 @@ CONNECTORS: Extensions[Connector[Any]] = Extensions(
         "mysql": "penstock.ingest.mysql.connector:CONNECTOR",
         "postgres": "penstock.ingest.postgres.connector:CONNECTOR",
     },
+    check=_check_methods,
 )
 
 

@@ -83,7 +83,7 @@ class DecodedChunk:
     barriers: tuple[Barrier, ...] = ()
 
 
-class RegistrySettings(Protocol):
+class RegistryProvider(Protocol):
     """The settings of a schema registry: they are sent to tasks, the client stays in the process that uses it."""
 
     def client(self) -> SchemaRegistry: ...
@@ -115,7 +115,7 @@ class DecodedSource:
 
     source: MessageSource
     format: str
-    registry: RegistrySettings | None = None
+    registry: RegistryProvider | None = None
 
     def initial_offsets(self) -> Offsets:
         return self.source.initial_offsets()

@@ -17,7 +17,7 @@ from penstock.ingest.mysql.offsets import Progress
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.catalog import (
     SYSTEM_VERSIONED,
-    TableFacts,
+    MySqlTableFacts,
     TableName,
     definitions,
     list_tables,
@@ -47,7 +47,7 @@ def findings(connection: Connection, settings: FollowSettings) -> list[ServerFin
     return [*check_source(connection, wanted), *_versioned(connection, settings)]
 
 
-def captured_facts(connection: Connection, settings: FollowSettings) -> list[TableFacts]:
+def captured_facts(connection: Connection, settings: FollowSettings) -> list[MySqlTableFacts]:
     """Return the tables that exist now and are captured."""
     taken = [table for table in list_tables(connection) if settings.tables.includes(table.database, table.table)]
     return [table for table in taken if table.has_primary_key or settings.keyless]
@@ -159,13 +159,13 @@ def with_chunks(
     return replace(progress, waiting=tuple(waiting), cursors=tuple(cursors), unsettled=over, batch=batch)
 
 
-def _rows_a_chunk(cursor: ChunkCursor, rows: int, facts: dict[TableName, TableFacts]) -> int:
+def _rows_a_chunk(cursor: ChunkCursor, rows: int, facts: dict[TableName, MySqlTableFacts]) -> int:
     table = facts.get((cursor.database, cursor.table))
     if table is None:
         return rows
     return max(1, min(rows, table.rows // max(1, cursor.estimate)))
 
 
-def _bytes_a_row(cursor: ChunkCursor, facts: dict[TableName, TableFacts]) -> int:
+def _bytes_a_row(cursor: ChunkCursor, facts: dict[TableName, MySqlTableFacts]) -> int:
     table = facts.get((cursor.database, cursor.table))
     return table.bytes_a_row if table else 1

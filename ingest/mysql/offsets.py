@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from penstock.ingest.mysql.binlog.range_cutter import LogRange
+from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
 from penstock.ingest.mysql.ddl.history import DefinitionVersion
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.catalog import TableName
@@ -22,7 +22,7 @@ class BatchContent:
     """The content between the previous end and this one: it is never planned twice."""
 
     chunks: tuple[Chunk, ...] = ()
-    log: tuple[LogRange, ...] = ()
+    log: tuple[BinlogRange, ...] = ()
     defined: tuple[DefinitionVersion, ...] = ()  # tables whose definition is new
     barriers: tuple[Barrier, ...] = ()
     as_of: LogPosition | None = None  # the binlog position of chunks that are exact as of it
@@ -149,13 +149,13 @@ def chunk_from(value: Mapping[str, Any]) -> Chunk:
     return Chunk(**known)
 
 
-def range_json(part: LogRange) -> list[Any]:
+def range_json(part: BinlogRange) -> list[Any]:
     return [part.file, part.start, part.until, [base64.b64encode(body).decode() for body in part.maps], part.known]
 
 
-def range_from(value: Sequence[Any]) -> LogRange:
+def range_from(value: Sequence[Any]) -> BinlogRange:
     file, start, until, maps, known = value
-    return LogRange(file, start, until, tuple(base64.b64decode(body) for body in maps), known)
+    return BinlogRange(file, start, until, tuple(base64.b64decode(body) for body in maps), known)
 
 
 def barrier_json(barrier: Barrier) -> list[Any]:

@@ -30,14 +30,14 @@ from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.ingest.mysql.binlog.range_cutter import LogRange
+    from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.server.address import ServerAddress
 
 
 def read_range(
     server: ServerAddress,
-    part: LogRange,
+    part: BinlogRange,
     options: BinlogOptions,
     server_id: int,
     *,
@@ -57,7 +57,7 @@ def read_range(
 
 def range_batches(
     segments: Iterable[Segment],
-    part: LogRange,
+    part: BinlogRange,
     options: BinlogOptions,
     oddities: Counter[str] | None = None,
     block_bytes: int = BLOCK_BYTES,

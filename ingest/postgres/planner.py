@@ -17,7 +17,7 @@ from penstock.errors import ConfigError, PositionLost, SchemaConflict, SourceErr
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, MAX_CHUNKS, log_reread, requested_tables
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
-from penstock.ingest.postgres.server.catalog import TableFacts, TableName, list_tables
+from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables
 from penstock.ingest.postgres.server.checks import wait_for_standbys
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.slot import (
@@ -74,11 +74,11 @@ class PgPlanner:
         """Make sure that the publication exists and has these tables; return whether it was changed."""
         return bool(names) and self.settings.publication.require(connection, names)
 
-    def captured(self, connection: PgConnection) -> list[TableFacts]:
+    def captured(self, connection: PgConnection) -> list[PgTableFacts]:
         """Return the tables that exist now and are captured."""
         return [one for one in self.selected(connection) if one.has_key]
 
-    def selected(self, connection: PgConnection) -> list[TableFacts]:
+    def selected(self, connection: PgConnection) -> list[PgTableFacts]:
         """Return the tables that exist now and are selected, including those without a key."""
         return [one for one in list_tables(connection) if one.is_logged and self.settings.tables.includes(*one.name)]
 
@@ -241,7 +241,7 @@ def _identity(connection: PgConnection) -> tuple[str, str]:
     return str(system), str(database)
 
 
-def _check_keys(known: Sequence[TableFacts]) -> None:
+def _check_keys(known: Sequence[PgTableFacts]) -> None:
     """Raise SchemaConflict if a table that is captured has lost its primary key."""
     keyless = [one.qualified for one in known if not one.has_key]
     if keyless:
@@ -252,7 +252,7 @@ def _check_keys(known: Sequence[TableFacts]) -> None:
         )
 
 
-def captured_tables(planner: PgPlanner, connection: PgConnection, *, must: bool) -> list[TableFacts]:
+def captured_tables(planner: PgPlanner, connection: PgConnection, *, must: bool) -> list[PgTableFacts]:
     """Return the tables to capture; with `must`, none is a ConfigError."""
     settings = planner.settings
     selected = planner.selected(connection)

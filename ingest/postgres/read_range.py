@@ -13,7 +13,7 @@ from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
-from penstock.ingest.postgres.log.stream import LogRange, streamed
+from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.log.unchanged import completed
 from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected
@@ -83,7 +83,7 @@ class PgRangeReading:
         """Yield the changes after the first `done` rows, with the number of rows so far."""
         settings = self.settings
         first, last = (parse_lsn(one) for one in self.start[LOG])
-        part = LogRange(settings.slot, (settings.publication.name,), first, last, binary)
+        part = WalRange(settings.slot, (settings.publication.name,), first, last, binary)
         with ExitStack() as stack:
             catalog = stack.enter_context(connected(settings.server))
             require_slot(catalog, settings.slot, first)

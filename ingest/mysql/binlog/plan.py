@@ -16,7 +16,7 @@ from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_groups import brackets
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
-from penstock.ingest.mysql.binlog.range_cutter import ROWS, STARTS, LogRange, RangeCutter, Transactions
+from penstock.ingest.mysql.binlog.range_cutter import ROWS, STARTS, BinlogRange, RangeCutter, Transactions
 from penstock.ingest.mysql.binlog.server_positions import latest
 from penstock.ingest.mysql.binlog.unpack import opened_query
 from penstock.ingest.mysql.ddl.statements import parse_ddl
@@ -56,7 +56,7 @@ class LogPlan:
     reached the current end of the binlog.
     """
 
-    ranges: tuple[LogRange, ...]
+    ranges: tuple[BinlogRange, ...]
     end: LogPosition
     ddl: tuple[LoggedDdl, ...] = ()
     barrier: tuple[LoggedDdl, ...] = ()

@@ -27,7 +27,7 @@ STARTS[list(events.TRANSACTION_STARTS)] = True
 
 
 @dataclass(frozen=True, slots=True)
-class LogRange:
+class BinlogRange:
     """The input of one read task: the events of one file from `start` to `until` (exclusive).
 
     `maps` are the bodies of the table maps in force if the range begins inside a transaction. Transactions in the GTID
@@ -49,7 +49,7 @@ class RangeCutter:
     """The open range, to be closed at given positions, and the closed ranges with events to read."""
 
     def __init__(self, start: LogPosition, known: str) -> None:
-        self.ranges: list[LogRange] = []
+        self.ranges: list[BinlogRange] = []
         self.planned = 0  # bytes of the closed ranges
         self.file: str | None = None
         self.start = start.pos
@@ -82,7 +82,7 @@ class RangeCutter:
         """Close the open range at a position and start the next one there."""
         if pos > self.start and self.file is not None:
             if self.worth:
-                self.ranges.append(LogRange(self.file, self.start, pos, self._maps, self._known))
+                self.ranges.append(BinlogRange(self.file, self.start, pos, self._maps, self._known))
             self.planned += pos - self.start
         self.begin(pos, {})
 

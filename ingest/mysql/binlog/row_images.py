@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
-    from penstock.ingest.mysql.binlog.row_layout import Images
+    from penstock.ingest.mysql.binlog.row_layout import LocatedImages
 
 Place = tuple["Int64s", "Int64s", "Bools"]
 
@@ -28,9 +28,9 @@ class CellSource(Protocol):
 
 @dataclass(slots=True)
 class WholeImages:
-    """Images that contain every column of the table."""
+    """LocatedImages that contain every column of the table."""
 
-    images: Images
+    images: LocatedImages
 
     def cells(self, column: int) -> Place:
         start, length = self.images.cells(column)
@@ -42,13 +42,13 @@ class WholeImages:
 
 @dataclass(slots=True)
 class PartialImages:
-    """Images that lack columns.
+    """LocatedImages that lack columns.
 
     A row has the columns of its image; absent columns come from the before image.
     """
 
     # images, column -> column of the images, image of each row or -1
-    sources: list[tuple[Images, dict[int, int], Int64s]]
+    sources: list[tuple[LocatedImages, dict[int, int], Int64s]]
     size: int
 
     def cells(self, column: int) -> Place:
@@ -134,14 +134,16 @@ class ChangedRows:
         return len(self.rows)
 
 
-def whole_rows(images: Images, event: Int64s, is_update: Bools) -> EventRows:
+def whole_rows(images: LocatedImages, event: Int64s, is_update: Bools) -> EventRows:
     """Return the rows of images with a common layout; the images of an update are in pairs."""
     update = is_update[images.lane]
     row = np.where(update, images.step // 2, images.step)
     return EventRows(event[images.lane], row, update, update & (images.step % 2 == 1), WholeImages(images))
 
 
-def partial_rows(found: Sequence[Images], event: Int64s, before: Sequence[int], after: Sequence[int]) -> EventRows:
+def partial_rows(
+    found: Sequence[LocatedImages], event: Int64s, before: Sequence[int], after: Sequence[int]
+) -> EventRows:
     """Return the rows of inserts or deletes (one kind of image), or of updates (two kinds with different layouts)."""
     first = {column: place for place, column in enumerate(before)}
     if len(found) == 1:

@@ -35,7 +35,7 @@ class RowImageLayout:
         return (len(self.widths) + 7) // 8
 
 
-class Images:
+class LocatedImages:
     """The row images found, in the order of events and of rows within an event.
 
     `lane` is the number of the event, `step` the number of the image within it, `null` has a row per column of the
@@ -83,8 +83,8 @@ class Images:
         start, length = self._variable[column]
         return np.where(self.null[column], start + width, start + length) if self._any_null else start + length
 
-    def chosen(self, index: Int64s | Bools) -> Images:
-        some = Images(self.layout, self.lane[index], self.step[index], self._row[index], self.null[:, index])
+    def chosen(self, index: Int64s | Bools) -> LocatedImages:
+        some = LocatedImages(self.layout, self.lane[index], self.step[index], self._row[index], self.null[:, index])
         some._variable = {column: (start[index], length[index]) for column, (start, length) in self._variable.items()}
         return some
 
@@ -100,7 +100,7 @@ class _WalkResult:
     variable: list[list[tuple[Int64s, Int64s]]]
 
 
-def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[RowImageLayout]) -> list[Images]:
+def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[RowImageLayout]) -> list[LocatedImages]:
     """Return the images of the row areas [start, end), one list entry per layout.
 
     Image i of an event has layout i mod n.
@@ -171,10 +171,10 @@ class _RunPlan:
         bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
         return 1 - bits.astype(np.int64)
 
-    def finish(self, found: _WalkResult) -> Images:
+    def finish(self, found: _WalkResult) -> LocatedImages:
         if not found.lanes:
             none = np.zeros(0, np.int64)
-            images = Images(self.layout, none, none, none, np.zeros((self.columns, 0), np.bool_))
+            images = LocatedImages(self.layout, none, none, none, np.zeros((self.columns, 0), np.bool_))
             for column, _ in self.prefixes:
                 images.found(column, none, none)
             return images
@@ -185,7 +185,7 @@ class _RunPlan:
         bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
         null = np.ascontiguousarray(bits.T).view(np.bool_)
         row = np.concatenate(found.rows)[order] + self.layout.null_bytes
-        images = Images(self.layout, lane[order], step[order], row, null)
+        images = LocatedImages(self.layout, lane[order], step[order], row, null)
         for number, (column, _) in enumerate(self.prefixes):
             start = np.concatenate([cells[number][0] for cells in found.variable])[order]
             length = np.concatenate([cells[number][1] for cells in found.variable])[order]

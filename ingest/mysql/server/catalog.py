@@ -27,7 +27,7 @@ _NAMES_A_QUERY = 500
 
 
 @dataclass(frozen=True, slots=True)
-class TableFacts:
+class MySqlTableFacts:
     """A table as the catalog lists it; `rows` is the engine's estimate, which is easily a tenth off."""
 
     database: str
@@ -43,7 +43,7 @@ class TableFacts:
         return self.database, self.table
 
 
-def list_tables(connection: Connection, kinds: Sequence[str] = (BASE_TABLE,)) -> list[TableFacts]:
+def list_tables(connection: Connection, kinds: Sequence[str] = (BASE_TABLE,)) -> list[MySqlTableFacts]:
     """Return all tables of these kinds outside the system databases, in the catalog's order."""
     types = ", ".join(["%s"] * len(kinds))
     marks = ", ".join(["%s"] * len(SYSTEM_DATABASES))
@@ -59,7 +59,7 @@ def list_tables(connection: Connection, kinds: Sequence[str] = (BASE_TABLE,)) ->
         *kinds,
         *SYSTEM_DATABASES,
     )
-    return [TableFacts(row[0], row[1], row[2], int(row[3]), int(row[4]), bool(row[5]), row[6]) for row in rows]
+    return [MySqlTableFacts(row[0], row[1], row[2], int(row[3]), int(row[4]), bool(row[5]), row[6]) for row in rows]
 
 
 def definitions(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableDefinition]:

@@ -24,7 +24,7 @@ FULL_PACKET = 0xFFFFFF  # a payload of this length continues in the next packet
 _CHUNK = 1 << 20
 
 
-class _Stream(Protocol):
+class _ByteStream(Protocol):
     def readinto1(self, buffer: memoryview) -> int: ...
 
 
@@ -35,7 +35,7 @@ class _Socket(Protocol):
 class _Inside(Protocol):
     """The private parts of a PyMySQL connection used here, which have been stable for years."""
 
-    _rfile: _Stream
+    _rfile: _ByteStream
     _sock: _Socket
 
     def _execute_command(self, command: int, sql: bytes) -> None: ...

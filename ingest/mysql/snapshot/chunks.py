@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.ingest.mysql.definition import MySqlType, TableDefinition
-    from penstock.ingest.mysql.server.catalog import TableFacts
+    from penstock.ingest.mysql.server.catalog import MySqlTableFacts
     from penstock.ingest.mysql.server.connection import Connection, Row
 
 # Excluded: floats differ from their text; ENUM, SET and BIT are ordered by number but compared as text.
@@ -27,7 +27,7 @@ _CROWDED = 8  # a chunk is crowded if it has this many times the requested rows
 _PLAIN_LITERALS = frozenset({*INTEGER_BYTES, "decimal", "year"})
 
 
-def start_chunks(connection: Connection, table: TableFacts, options: ChunkOptions) -> ChunkCursor:
+def start_chunks(connection: Connection, table: MySqlTableFacts, options: ChunkOptions) -> ChunkCursor:
     """Return the cursor before the first chunk. Without a usable key the whole table is one chunk."""
     definition = definitions(connection, [table.name]).get(table.name)
     if definition is None:

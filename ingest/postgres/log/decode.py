@@ -16,8 +16,8 @@ from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
 from penstock.ingest.postgres.log import messages as log_messages
 from penstock.ingest.postgres.log.messages import (
     EPOCH_MS,
-    Images,
     MessageBlock,
+    RowImages,
     images_at,
     joined,
     parse_relation,
@@ -169,7 +169,7 @@ class LogDecoder:
 
     @staticmethod
     def _updates(
-        images: Images,
+        images: RowImages,
         message: Int64s,
         is_new: Bools,
         tag: Bytes,
@@ -206,7 +206,7 @@ class LogDecoder:
         return binary_column(cells, kind, self._oddities)
 
 
-def _images(data: Bytes, at: Int64s, relation: Relation) -> Images:
+def _images(data: Bytes, at: Int64s, relation: Relation) -> RowImages:
     try:
         return images_at(data, at, len(relation.columns))
     except UnexpectedMessage as error:

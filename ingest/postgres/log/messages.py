@@ -100,7 +100,7 @@ _NULL, _UNCHANGED, _TEXT, _BINARY = b"nutb"
 
 
 @dataclass(slots=True)
-class Images:
+class RowImages:
     """Row images with the cells of each column.
 
     `unchanged` cells are values stored out of line that an update did not touch: the log does not contain them. They
@@ -116,7 +116,7 @@ class Images:
         return len(self.end)
 
 
-def images_at(data: Bytes, at: Int64s, columns: int) -> Images:
+def images_at(data: Bytes, at: Int64s, columns: int) -> RowImages:
     """Return the images that begin at these positions; UnexpectedMessage if one has other columns."""
     if len(at) and (at_every_byte(data, ">i2")[at] != columns).any():
         raise UnexpectedMessage("a row in the log has another number of columns than its table", wanted=columns)
@@ -134,10 +134,10 @@ def images_at(data: Bytes, at: Int64s, columns: int) -> Images:
         at = at + np.where(has_value, 5, 1) + length
     if not formats <= {_NULL, _UNCHANGED, _TEXT, _BINARY} or {_TEXT, _BINARY} <= formats:
         raise UnexpectedMessage("a row in the log has values in an unknown format", formats=bytes(sorted(formats)))
-    return Images(cells, unchanged, at, _BINARY in formats)
+    return RowImages(cells, unchanged, at, _BINARY in formats)
 
 
-def joined(before: Images, after: Images, order: Int64s) -> Images:
+def joined(before: RowImages, after: RowImages, order: Int64s) -> RowImages:
     """Return old and new images as one, in this order of their numbers; new ones are counted after the old ones."""
     cells = [
         Cells(
@@ -152,10 +152,10 @@ def joined(before: Images, after: Images, order: Int64s) -> Images:
         np.concatenate([one, other])[order] for one, other in zip(before.unchanged, after.unchanged, strict=True)
     ]
     end = np.concatenate([before.end, after.end])[order]
-    return Images(cells, unchanged, end, before.binary or after.binary)
+    return RowImages(cells, unchanged, end, before.binary or after.binary)
 
 
-def take_from_old(images: Images, new: Int64s, old: Int64s) -> None:
+def take_from_old(images: RowImages, new: Int64s, old: Int64s) -> None:
     """Take unchanged values of new images from the whole old images of the same rows."""
     for place, unchanged in enumerate(images.unchanged):
         some = unchanged[new]

@@ -21,7 +21,7 @@ _BOUNDS = frozenset({BEGIN, COMMIT})
 
 
 @dataclass(frozen=True, slots=True)
-class LogRange:
+class WalRange:
     """The transactions whose commit record begins in [start, end)."""
 
     slot: str
@@ -31,7 +31,7 @@ class LogRange:
     binary: bool
 
 
-def start_statement(part: LogRange) -> str:
+def start_statement(part: WalRange) -> str:
     """Return the statement that starts the stream at the beginning of the range."""
     names = ",".join('"' + name.replace('"', '""') + '"' for name in part.publications).replace("'", "''")
     options = f"proto_version '1', publication_names '{names}'"
@@ -40,13 +40,13 @@ def start_statement(part: LogRange) -> str:
     return f'START_REPLICATION SLOT "{part.slot}" LOGICAL {lsn_text(part.start)} ({options})'
 
 
-def streamed(connection: PgConnection, part: LogRange) -> Iterator[list[bytes]]:
+def streamed(connection: PgConnection, part: WalRange) -> Iterator[list[bytes]]:
     """Yield the messages of whole transactions in blocks; a block may end within a transaction.
 
     Nothing is confirmed but the start of the range, so that it can be read again.
     """
     connection.start_stream(start_statement(part))
-    stream = _Stream(connection, part)
+    stream = _MessageStream(connection, part)
     while not stream.done:
         stream.receive()
         if stream.size >= _BLOCK_BYTES or len(stream.kept) >= _BLOCK_MESSAGES or stream.done:
@@ -55,8 +55,8 @@ def streamed(connection: PgConnection, part: LogRange) -> Iterator[list[bytes]]:
             stream.kept, stream.size = [], 0
 
 
-class _Stream:
-    def __init__(self, connection: PgConnection, part: LogRange) -> None:
+class _MessageStream:
+    def __init__(self, connection: PgConnection, part: WalRange) -> None:
         self.connection, self.part = connection, part
         self.kept: list[bytes] = []
         self.size = 0

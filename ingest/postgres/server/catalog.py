@@ -18,7 +18,7 @@ _ORDINARY, _PARTITIONED = "r", "p"
 
 
 @dataclass(frozen=True, slots=True)
-class TableFacts:
+class PgTableFacts:
     """A table that exists now; `rows` is the server's estimate. `kind` and `persistence` are as in pg_class."""
 
     oid: int
@@ -54,7 +54,7 @@ def qualified(name: TableName) -> str:
     return f"{quoted(name[0])}.{quoted(name[1])}"
 
 
-def list_tables(connection: PgConnection) -> list[TableFacts]:
+def list_tables(connection: PgConnection) -> list[PgTableFacts]:
     """Return all tables of the database that hold rows, in the order of their names."""
     rows = connection.rows(
         "SELECT c.oid, n.nspname, c.relname, EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND "
@@ -65,7 +65,7 @@ def list_tables(connection: PgConnection) -> list[TableFacts]:
         f"AND {_SYSTEM} ORDER BY 2, 3"
     )
     return [
-        TableFacts(
+        PgTableFacts(
             int(str(oid)), str(schema), str(table), key == "t", cast("Identity", identity), int(str(count)), str(kind),
             str(persistence), partition == "t",
         )

@@ -22,7 +22,7 @@ from penstock.ingest.postgres.server.catalog import qualified, quoted
 from penstock.ingest.postgres.server.slot import Publication, slot_facts
 
 if TYPE_CHECKING:
-    from penstock.ingest.postgres.server.catalog import TableFacts
+    from penstock.ingest.postgres.server.catalog import PgTableFacts
     from penstock.ingest.postgres.server.connection import PgConnection
 
 
@@ -31,7 +31,7 @@ _PARTS_SINCE = 150_000
 
 
 def check_server(
-    connection: PgConnection, slot: str, publication: Publication, tables: Sequence[TableFacts]
+    connection: PgConnection, slot: str, publication: Publication, tables: Sequence[PgTableFacts]
 ) -> list[ServerFinding]:
     """Return the problems that prevent or endanger capturing these tables."""
     return [
@@ -86,7 +86,7 @@ def _slot(connection: PgConnection, slot: str) -> Iterator[ServerFinding]:
         yield error_finding(NoFreeSlot, "no replication slot is free", f"{used} of {most} in use", "one", fix)
 
 
-def _rights(connection: PgConnection, tables: Sequence[TableFacts]) -> Iterator[ServerFinding]:
+def _rights(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
     user, replicates = connection.rows(
         "SELECT current_user, rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"
     )[0]
@@ -109,7 +109,7 @@ def _rights(connection: PgConnection, tables: Sequence[TableFacts]) -> Iterator[
 
 
 def _publication(
-    connection: PgConnection, publication: Publication, tables: Sequence[TableFacts]
+    connection: PgConnection, publication: Publication, tables: Sequence[PgTableFacts]
 ) -> Iterator[ServerFinding]:
     found = publication.published(connection)
     names = [one.name for one in tables]
@@ -156,7 +156,7 @@ def _parts(connection: PgConnection, publication: Publication) -> Iterator[Serve
             yield warning_finding(PublicationMissing, message, "a row filter", "all rows", fix)
 
 
-def _identities(tables: Sequence[TableFacts]) -> Iterator[ServerFinding]:
+def _identities(tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
     for one in tables:
         if one.identity in {"n", "i"}:
             seen = "NOTHING" if one.identity == "n" else "USING INDEX"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from penstock.ingest.postgres.relation import Relation
     from penstock.ingest.postgres.server.address import PgAddress
-    from penstock.ingest.postgres.server.catalog import TableFacts
+    from penstock.ingest.postgres.server.catalog import PgTableFacts
     from penstock.ingest.postgres.server.connection import PgConnection
 
 
@@ -69,7 +69,7 @@ class KeyChunk:
         return cls(oid, schema, table, tuple(key), tuple(types), tuple(lower), tuple(upper), number)
 
 
-def first_chunk(connection: PgConnection, table: TableFacts) -> KeyChunk | None:
+def first_chunk(connection: PgConnection, table: PgTableFacts) -> KeyChunk | None:
     """Return a chunk of the whole table, from which chunks are cut; None if the table is gone or has no key."""
     found = relations(connection, [table.oid]).get(table.oid)
     if found is None or not found.key:

@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.postgres.errors import SlotBusy, SlotMissing
-from penstock.ingest.postgres.log.stream import LogRange, streamed
+from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.slot import Publication, create_slot, free_slot, sound_position
@@ -29,7 +29,7 @@ def test_broken_connections_can_be_retried(server: PgPlayground) -> None:
     assert caught.value.retryable
 
 
-def read_and_end_the_reader(server: PgPlayground, part: LogRange) -> None:
+def read_and_end_the_reader(server: PgPlayground, part: WalRange) -> None:
     with connected(address(server), replication=True) as stream:
         for _ in streamed(stream, part):
             server.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active")
@@ -41,7 +41,7 @@ def test_a_stream_that_ends_early_is_an_error(server: PgPlayground) -> None:
         Publication("pub").require(connection, [("public", "t")])
         slot = create_slot(connection, "ends", failover=False)
         end = (sound_position(connection) or 0) + (1 << 30)
-        part = LogRange("ends", ("pub",), slot.confirmed, end, binary=True)
+        part = WalRange("ends", ("pub",), slot.confirmed, end, binary=True)
         server.run("INSERT INTO t SELECT generate_series(1, 300000)")
         with pytest.raises(ConnectionLost):
             read_and_end_the_reader(server, part)
@@ -52,7 +52,7 @@ def test_a_reader_replaces_one_of_the_same_pipeline_only(server: PgPlayground) -
     with connected(address(server)) as connection:
         Publication("pub").require(connection, [("public", "t")])
         slot = create_slot(connection, "busy", failover=False)
-        part = LogRange("busy", ("pub",), slot.confirmed, slot.confirmed + 1, binary=True)
+        part = WalRange("busy", ("pub",), slot.confirmed, slot.confirmed + 1, binary=True)
         with connected(address(server, name="other"), replication=True) as first:
             first.start_stream(
                 "START_REPLICATION SLOT \"busy\" LOGICAL 0/0 (proto_version '1', publication_names 'pub')"
@@ -72,7 +72,7 @@ def test_errors_of_the_server_have_classes(server: PgPlayground) -> None:
     with pytest.raises(MissingGrant), connected(address(server)) as connection:
         connection.rows("SELECT pg_read_file('/etc/passwd')")
     with pytest.raises(SlotMissing), connected(address(server), replication=True) as stream:
-        list(streamed(stream, LogRange("none", ("pub",), 0, 1, binary=True)))
+        list(streamed(stream, WalRange("none", ("pub",), 0, 1, binary=True)))
     with pytest.raises(MissingGrant), connected(PgAddress("127.0.0.1", server.port, "nobody", "", DATABASE)):
         pass
     with pytest.raises(ConnectionLost), connected(PgAddress("127.0.0.1", 1, "cdc", "", DATABASE)):

@@ -10,8 +10,10 @@ from typing import Any, get_args
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.extensions import Extensions
 from penstock.formats import FORMATS
-from penstock.ingest.connector import Connector, SourceConfig, SourceRequest
+from penstock.formats.change import SourceSchema
+from penstock.ingest.connector import Capabilities, Connector, SourceConfig, SourceRequest
 from penstock.ingest.connectors import CONNECTORS, connector_named, only_types
 from penstock.storage.state_folder import StateFolder
 from tests.source_trees import source_tree
@@ -106,6 +108,37 @@ class _Silent(Connector[SourceConfig]):
 
     def open(self, config: SourceConfig, request: SourceRequest) -> Any:
         raise AssertionError("none of the defaults opens the source")
+
+
+class _WithoutCapture(Connector[SourceConfig]):
+    """Declares that it describes tables, and has one of the two methods for that."""
+
+    name = "half"
+    config = SourceConfig
+    capabilities = Capabilities(describes_tables=True)
+
+    def open(self, config: SourceConfig, request: SourceRequest) -> Any:
+        raise AssertionError("a connector that is not complete is not opened")
+
+    def tables(self, config: SourceConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
+        return []
+
+
+def test_capability_without_its_methods_is_found_when_the_connector_is_looked_up() -> None:
+    extensions: Extensions[Connector[Any]] = Extensions(
+        CONNECTORS.group, Connector, {"half": _WithoutCapture()}, check=CONNECTORS.check
+    )
+    with pytest.raises(ConfigError, match="the connector half does not implement `capture`") as caught:
+        extensions.find("half")
+    assert caught.value.facts == {"connector": f"{__name__}._WithoutCapture"}
+    assert caught.value.hint == ("define capture() in _WithoutCapture, or declare Capabilities(describes_tables=False)")
+
+
+@pytest.mark.parametrize("method", ["tables", "capture"])
+def test_source_that_describes_no_tables_says_so_by_name(method: str) -> None:
+    request = SourceRequest(state=StateFolder("/state"), snapshot_requests=StateFolder("/requests"))
+    with pytest.raises(ConfigError, match=f"the connector silent does not implement `{method}`"):
+        getattr(_Silent(), method)(SourceConfig(type="silent"), request)
 
 
 def test_defaults_suit_a_source_of_messages() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.ingest.mysql.binlog.log_files import file_segments
 from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, RangePlanner
-from penstock.ingest.mysql.binlog.range_cutter import LogRange
+from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
 from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.ddl.statements import RenameTablesStatement, TruncateTableStatement
 from penstock.ingest.mysql.position import LogPosition
@@ -31,7 +31,7 @@ def plan(log: str, start: LogPosition, limits: PlanLimits, history: SchemaHistor
     return RangePlanner(start, limits, history, **more).plan(segments)
 
 
-def read(log: str, part: LogRange, options: BinlogOptions, block: int = 1 << 20) -> list:
+def read(log: str, part: BinlogRange, options: BinlogOptions, block: int = 1 << 20) -> list:
     part = pickle.loads(pickle.dumps(part))
     segments = file_segments(LOGS / f"{log}.000001", part.start, part.until, block_bytes=block)
     return list(range_batches(segments, part, options, block_bytes=block))
@@ -148,5 +148,5 @@ def test_transactions_read_before_are_skipped() -> None:
         for part in plan(log, first.end, PlanLimits(), SchemaHistory(), 1 << 20).ranges
         for batch in read(log, part, BinlogOptions())
     ]
-    whole = LogRange(f"{log}.000001", 4, 1 << 30, known=first.end.gtid)
+    whole = BinlogRange(f"{log}.000001", 4, 1 << 30, known=first.end.gtid)
     assert changes(read(log, whole, BinlogOptions(), 300)) == changes(rest)

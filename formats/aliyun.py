@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError
 from penstock.formats.change import BAD_VALUE, DecodeOptions, DecodeResult, Messages, SourceField, SourceSchema
-from penstock.formats.json_envelope import NULL, UNREADABLE, missing, take_each, unknown_operation
+from penstock.formats.json_envelope import NULL, UNREADABLE, handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact, text_of
 from penstock.formats.row_builder import Read, RowBuilder, each, texts
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
@@ -121,19 +121,19 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     decoded = DecodeResult()
     groups: dict[bytes, AliyunGroup] = {}
 
-    def take(envelope: AliyunEnvelope, number: int) -> None:
+    def handle(envelope: AliyunEnvelope, number: int) -> None:
         if envelope.ddl or (envelope.payload is not None and envelope.payload.ddl != NULL):
             decoded.skipped["DDL"] += 1
         else:
-            _take(envelope, number, groups, options)
+            _add_rows(envelope, number, groups, options)
 
-    take_each(messages, _read_envelope, decoded, take)
+    handle_envelopes(messages, _read_envelope, decoded, handle)
     for group in groups.values():
         group.finish(messages, decoded)
     return decoded
 
 
-def _take(envelope: AliyunEnvelope, number: int, groups: dict[bytes, AliyunGroup], options: DecodeOptions) -> None:
+def _add_rows(envelope: AliyunEnvelope, number: int, groups: dict[bytes, AliyunGroup], options: DecodeOptions) -> None:
     payload = envelope.payload
     if payload is None:
         raise missing(NAME, "payload")

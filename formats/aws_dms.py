@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
-from penstock.formats.json_envelope import missing, take_each, unknown_operation
+from penstock.formats.json_envelope import handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.row_builder import TextTables
 from penstock.row_kinds import UPDATE_AFTER
@@ -48,19 +48,19 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     decoded = DecodeResult()
     tables = TextTables(options)
 
-    def take(envelope: AwsDmsEnvelope, number: int) -> None:
+    def handle(envelope: AwsDmsEnvelope, number: int) -> None:
         metadata = envelope.metadata
         if metadata is not None and metadata.record_type not in {None, "data"}:
             decoded.skipped[metadata.record_type or ""] += 1
         else:
-            _take(envelope, number, tables)
+            _add_rows(envelope, number, tables)
 
-    take_each(messages, _read_envelope, decoded, take)
+    handle_envelopes(messages, _read_envelope, decoded, handle)
     tables.finish(messages, decoded)
     return decoded
 
 
-def _take(envelope: AwsDmsEnvelope, number: int, tables: TextTables) -> None:
+def _add_rows(envelope: AwsDmsEnvelope, number: int, tables: TextTables) -> None:
     metadata, data = envelope.metadata, envelope.data
     if metadata is None:
         raise missing(NAME, "metadata")

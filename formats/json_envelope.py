@@ -30,18 +30,21 @@ def read_envelopes(
         return [_read_one(messages, number, read, decoded) for number in range(len(messages))]
 
 
-def take_each(
-    messages: Messages, read: Callable[[bytes], Envelope], decoded: DecodeResult, take: Callable[[Envelope, int], None]
+def handle_envelopes(
+    messages: Messages,
+    read: Callable[[bytes], Envelope],
+    decoded: DecodeResult,
+    handle: Callable[[Envelope, int], None],
 ) -> None:
-    """Call `take` with every envelope and the number of its message.
+    """Call `handle` with every envelope and the number of its message.
 
-    If `take` raises DecodeError, that message is reported as bad and decoding continues with the next.
+    If `handle` raises DecodeError, that message is reported as bad and decoding continues with the next.
     """
     for number, envelope in enumerate(read_envelopes(messages, read, decoded)):
         if envelope is None:
             continue
         try:
-            take(envelope, number)
+            handle(envelope, number)
         except DecodeError as error:
             decoded.bad.append(bad_record(messages, number, error))
 

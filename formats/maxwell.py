@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
-from penstock.formats.json_envelope import missing, take_each, unknown_operation
+from penstock.formats.json_envelope import handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.row_builder import TextTables
 from penstock.row_kinds import UPDATE_AFTER
@@ -41,18 +41,18 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     decoded = DecodeResult()
     tables = TextTables(options)
 
-    def take(envelope: MaxwellEnvelope, number: int) -> None:
+    def handle(envelope: MaxwellEnvelope, number: int) -> None:
         if envelope.type in WITHOUT_ROWS:
             decoded.skipped[envelope.type] += 1
         else:
-            _take(envelope, number, tables)
+            _add_rows(envelope, number, tables)
 
-    take_each(messages, _read_envelope, decoded, take)
+    handle_envelopes(messages, _read_envelope, decoded, handle)
     tables.finish(messages, decoded)
     return decoded
 
 
-def _take(envelope: MaxwellEnvelope, number: int, tables: TextTables) -> None:
+def _add_rows(envelope: MaxwellEnvelope, number: int, tables: TextTables) -> None:
     operation, data, old = envelope.type, envelope.data, envelope.old
     if operation is None:
         raise missing(NAME, "type")

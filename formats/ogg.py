@@ -49,7 +49,7 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
             decoded.truncations.append(Truncation(int(messages.offsets[number]), *name))
             continue
         try:
-            _take(envelope, number, int(times[number]), name, tables)
+            _add_rows(envelope, number, int(times[number]), name, tables)
         except DecodeError as error:
             decoded.bad.append(bad_record(messages, number, error))
     tables.finish(messages, decoded)
@@ -92,7 +92,7 @@ def _local(text: str | None) -> datetime | None:
         return None
 
 
-def _take(
+def _add_rows(
     envelope: OggEnvelope, number: int, time: int, name: tuple[str | None, str | None], tables: TextTables
 ) -> None:
     operation, before, after = envelope.op_type, _without_marks(envelope.before), _without_marks(envelope.after)

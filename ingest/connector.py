@@ -130,14 +130,15 @@ class TableCapture:
     """How a source that describes its tables captures them.
 
     `reads_rows`: the rows that a table has now are read first. `reads_new_tables`: so are those of tables that appear
-    later. `renames_columns`: renamed columns are renamed in the target table at their position in the log. `takes` says
-    whether a table is captured, given tables to leave out. `captured_before` are tables captured in the past.
+    later. `renames_columns`: renamed columns are renamed in the target table at their position in the log.
+    `includes` says whether a table is captured, given tables to leave out. `captured_before` are tables captured in the
+    past.
     """
 
     reads_rows: bool
     reads_new_tables: bool
     renames_columns: bool
-    takes: Callable[[TableName, frozenset[TableName]], bool]
+    includes: Callable[[TableName, frozenset[TableName]], bool]
     captured_before: Callable[[], Collection[TableName]]
 
 

@@ -158,12 +158,12 @@ def _remember(topic: str, together: float) -> None:
 
 def widened(fetches: Iterable[FetchedMessages]) -> Iterator[FetchedMessages]:
     """Yield the chunks of a range unchanged, or several joined if their topic has few rows per table in a chunk."""
-    held: list[FetchedMessages] = []
+    waiting: list[FetchedMessages] = []
     for fetched in fetches:
-        held.append(fetched)
-        rows, size = sum(len(one.messages) for one in held), sum(one.size for one in held)
+        waiting.append(fetched)
+        rows, size = sum(len(one.messages) for one in waiting), sum(one.size for one in waiting)
         if _rows_together.get(fetched.topic, FEW) >= FEW or rows >= WIDE_ROWS or size >= WIDE_BYTES:
-            yield joined(held)
-            held = []
-    if held:
-        yield joined(held)
+            yield joined(waiting)
+            waiting = []
+    if waiting:
+        yield joined(waiting)

@@ -177,8 +177,10 @@ def _coalesce(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
     for argument in arguments:
         given = pa.repeat(pa.scalar(argument.text), rows) if argument.quoted else columns.arrays[argument.column]
         # Only values that are used need to fit.
-        asked = pc.if_else(pc.is_null(result), given, pa.scalar(None, given.type))
-        result = pc.coalesce(result, fit_column(asked, Field(-1, argument.text, type_), TypeMapping(), columns.misfits))
+        missing = pc.if_else(pc.is_null(result), given, pa.scalar(None, given.type))
+        result = pc.coalesce(
+            result, fit_column(missing, Field(-1, argument.text, type_), TypeMapping(), columns.misfits)
+        )
     return result
 
 

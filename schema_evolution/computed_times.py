@@ -96,12 +96,12 @@ def _precision(arguments: Arguments, place: int) -> int | None:
     return precision
 
 
-def field_function(take: Callable[[pa.Array], pa.Array]) -> ComputedFunction:
+def field_function(extract: Callable[[pa.Array], pa.Array]) -> ComputedFunction:
     return ComputedFunction(
         1,
         2,
         time_function_type(INT),
-        lambda arguments, columns, rows: pc.cast(take(timestamps_of(arguments, columns, 1)), pa.int32()),
+        lambda arguments, columns, rows: pc.cast(extract(timestamps_of(arguments, columns, 1)), pa.int32()),
         refuse=lambda arguments: _precision(arguments, 1),
     )
 

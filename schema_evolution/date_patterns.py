@@ -162,10 +162,10 @@ def _piece(part: str, pattern: str) -> Piece:
             return lambda moment, nanos: f"{nanos:09d}"[:count].ljust(count, "0")
         case "n":
             return lambda moment, nanos: str(nanos).zfill(count)
-    take = _NUMBERS.get(letter)
-    if take is None:
+    extract = _NUMBERS.get(letter)
+    if extract is None:
         raise ConfigError(f"the letter {letter!r} in {pattern!r} does not stand for a part of a date or time")
-    return lambda moment, nanos: str(take(moment)).zfill(count)
+    return lambda moment, nanos: str(extract(moment)).zfill(count)
 
 
 _NUMBERS: dict[str, Callable[[dt.datetime], int]] = {

@@ -92,7 +92,7 @@ def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRule
     Either it declares an impossible type, or an unknown type for a column whose type in the table is incompatible. A
     single message of a topic can declare anything; such a declaration is not treated as a change of the source.
     """
-    held = {column.name: column.type for column in schema.fields} if schema else {}
+    existing = {column.name: column.type for column in schema.fields} if schema else {}
     for one in source.fields:
         if not one.name.strip():
             continue
@@ -100,7 +100,7 @@ def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRule
             type_ = paimon_type(source.dialect, one, rules.mapping)
         except SchemaConflict as error:
             return f"column {one.name}: {error.message}"
-        old = held.get(rules.name(one.name))
+        old = existing.get(rules.name(one.name))
         if old is None or is_known(source.dialect, one) or rules.policy.is_lenient:
             continue
         if change_of(old, type_, rules.mapping).verdict is Verdict.REFUSE:
@@ -178,7 +178,7 @@ def comment_changes(sources: Sequence[SourceSchema], schema: TableSchema, rules:
     When several source tables have different comments, a current comment that one of them has is kept.
     """
     wanted: dict[str, str] = {}
-    said: set[str] = set()
+    seen: set[str] = set()
     table = [source.comment for source in sources if source.comment is not None and source.comments_follow]
     for source in sources:
         differing = {comment.name for comment in drift_of(source, "", schema, rules).comments}
@@ -186,9 +186,9 @@ def comment_changes(sources: Sequence[SourceSchema], schema: TableSchema, rules:
             if one.name in differing:
                 wanted[one.name] = one.comment or ""
             elif one.comment is not None:
-                said.add(one.name)
+                seen.add(one.name)
     changes: list[SchemaChange] = [
-        UpdateColumnComment(name, text or None) for name, text in wanted.items() if name not in said
+        UpdateColumnComment(name, text or None) for name, text in wanted.items() if name not in seen
     ]
     if table and (schema.comment or "") not in table and not rules.policy.ignores:
         changes.append(UpdateComment(table[-1] or None))
@@ -203,10 +203,10 @@ def _retyped(path: tuple[str, ...], old: DataType, new: DataType) -> Iterator[Sc
         case MapType(), MapType():
             yield from _retyped((*path, "value"), old.value, new.value)
         case RowType(), RowType():
-            held = {member.name: member for member in old.fields}
+            existing = {member.name: member for member in old.fields}
             for member in new.fields:
-                if member.name in held:
-                    yield from _retyped((*path, member.name), held[member.name].type, member.type)
+                if member.name in existing:
+                    yield from _retyped((*path, member.name), existing[member.name].type, member.type)
                 else:
                     yield AddColumn((*path, member.name), member.type, member.description)
         case _ if old != new:

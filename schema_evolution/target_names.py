@@ -38,7 +38,7 @@ class TargetNames:
             except re.error as reason:
                 raise ConfigError(f"{pattern!r} is not a regular expression: {reason}") from reason
 
-    def takes(self, database: str | None, table: str | None) -> bool:
+    def includes(self, database: str | None, table: str | None) -> bool:
         """Return whether the filters select the source table."""
         return _passes(table, self.including, self.excluding) and _passes(
             database, self.including_databases, self.excluding_databases

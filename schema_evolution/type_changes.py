@@ -82,8 +82,8 @@ def _atomic(old: AtomicType, new: AtomicType, mapping: TypeMapping) -> Change:
     return _to_text(old, new, mapping)
 
 
-def _by_width(old: AtomicType, new: AtomicType, held: int, wanted: int) -> Change:
-    return Change(Verdict.WIDEN, new) if wanted >= held else Change(Verdict.KEEP, old)
+def _by_width(old: AtomicType, new: AtomicType, old_width: int, wanted: int) -> Change:
+    return Change(Verdict.WIDEN, new) if wanted >= old_width else Change(Verdict.KEEP, old)
 
 
 def _decimals(old: AtomicType, new: AtomicType, mapping: TypeMapping) -> Change:

@@ -204,8 +204,8 @@ def _with_befores(
     before_kinds = np.where(moved, DELETE, UPDATE_BEFORE).astype(np.int8)
     row_of = np.concatenate([np.arange(len(kinds)), rows])
     order = np.argsort(np.concatenate([2 * np.arange(len(kinds)) + 1, 2 * rows]), kind="stable")
-    taken = pa.array(order)
-    merged = [pa.concat_arrays([column, image]).take(taken) for column, image in zip(columns, images, strict=True)]
+    places = pa.array(order)
+    merged = [pa.concat_arrays([column, image]).take(places) for column, image in zip(columns, images, strict=True)]
     return merged, np.concatenate([kinds, before_kinds])[order], row_of[order]
 
 

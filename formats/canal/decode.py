@@ -24,7 +24,7 @@ from penstock.formats.canal.message import (
     read_old,
     read_rows,
 )
-from penstock.formats.canal.same_layout import MOST_BYTES, alike_rows
+from penstock.formats.canal.same_layout import MOST_BYTES, same_layout_rows
 from penstock.formats.canal.values import Convert
 from penstock.formats.change import (
     BAD_VALUE,
@@ -47,7 +47,7 @@ SPAN_CELLS = 16 << 20
 # The assumed size of a row: a group of few messages counts as large if each message has many rows.
 ROW_BYTES = 300
 # The same-layout path pays off for fewer rows than Arrow's reader, because it has no parser to set up.
-ALIKE_SHARE = 0.6
+SAME_LAYOUT_SHARE = 0.6
 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
@@ -74,15 +74,15 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
     sizes = np.fromiter(map(len, documents), np.int64, len(documents))
     bulky = partial(_is_bulky, fields, options.bulk_rows)
     if (
-        _is_bulky(fields, int(options.bulk_rows * ALIKE_SHARE), sizes)
+        _is_bulky(fields, int(options.bulk_rows * SAME_LAYOUT_SHARE), sizes)
         and int(sizes.sum()) <= MOST_BYTES
-        and (alike := alike_rows(documents, [one.name for one in fields]))
+        and (parsed := same_layout_rows(documents, [one.name for one in fields]))
     ):
         every = np.array(group.numbers, np.int64)
-        decode_bulk(group.members, alike, every, schema, converters(fields), rule, messages, decoded)
+        decode_bulk(group.members, parsed, every, schema, converters(fields), rule, messages, decoded)
         return
     if (weights := _overflowing(documents, sizes, len(fields))) is not None:
-        kept = _refuse_hollow(group, weights, sizes, len(fields), messages, decoded)
+        kept = _reject_sparse(group, weights, sizes, len(fields), messages, decoded)
         documents = [documents[place] for place in kept]
         sizes = np.maximum(sizes, weights * (SPAN_BYTES // SPAN_CELLS))[kept]
     for start, stop in _spans(sizes):
@@ -128,17 +128,17 @@ def _overflowing(documents: Sequence[msgspec.Raw], sizes: Int64s, width: int) ->
     return np.fromiter((bytes(document).count(b"{") for document in documents), np.int64, len(documents)) * width
 
 
-def _refuse_hollow(
+def _reject_sparse(
     group: CanalGroup, cells: Int64s, sizes: Int64s, width: int, messages: Messages, decoded: DecodeResult
 ) -> list[int]:
     """Report members with almost empty rows of very many columns as bad; return the places of the others.
 
     Such rows would expand to far more memory than their bytes.
     """
-    hollow = set(np.flatnonzero((cells > SPAN_CELLS) & (cells > sizes)).tolist())
+    sparse = set(np.flatnonzero((cells > SPAN_CELLS) & (cells > sizes)).tolist())
     error = DecodeError(f"the rows of the record contain almost none of its {width} columns", reason=BAD_VALUE)
-    decoded.bad += [bad_record(messages, group.numbers[place], error) for place in sorted(hollow)]
-    kept = [place for place in range(len(group.members)) if place not in hollow]
+    decoded.bad += [bad_record(messages, group.numbers[place], error) for place in sorted(sparse)]
+    kept = [place for place in range(len(group.members)) if place not in sparse]
     group.numbers = [group.numbers[place] for place in kept]
     group.members = [group.members[place] for place in kept]
     return kept

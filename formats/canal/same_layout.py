@@ -49,7 +49,7 @@ class CellPositions:
     first_rows: Int64s  # the first row of each document
 
 
-def alike_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> tuple[Int64s, list[pa.Array]] | None:
+def same_layout_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> tuple[Int64s, list[pa.Array]] | None:
     """Return the first row of each document (with the number of rows as last element), and one text column per name.
 
     None if the rows do not have the same layout.
@@ -198,11 +198,11 @@ def _values(text: bytes, cells: CellPositions, *, escaped: bool) -> list[pa.Arra
     bounds[2::2] = cells.ends.reshape(-1)
     parts = pa.StringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(text))
     places = np.ascontiguousarray(np.arange(1, 2 * rows * width, 2, dtype=np.int32).reshape(rows, width).T)
-    taken = pc.take(parts, pa.array(places.reshape(-1)), boundscheck=False)
-    odd = _escaped_columns(taken, rows, width) if escaped else set()
+    texts = pc.take(parts, pa.array(places.reshape(-1)), boundscheck=False)
+    odd = _escaped_columns(texts, rows, width) if escaped else set()
     columns: list[pa.Array] = []
     for number in range(width):
-        column = taken.slice(number * rows, rows)
+        column = texts.slice(number * rows, rows)
         if number in odd and (column := _unescaped(column)) is None:
             return None
         if cells.nulls[:, number].any():
@@ -211,9 +211,9 @@ def _values(text: bytes, cells: CellPositions, *, escaped: bool) -> list[pa.Arra
     return columns
 
 
-def _escaped_columns(taken: pa.Array, rows: int, width: int) -> set[int]:
-    """Return the numbers of the columns that contain backslashes; `taken` has all columns one after the other."""
-    _, offsets, data = taken.buffers()
+def _escaped_columns(texts: pa.Array, rows: int, width: int) -> set[int]:
+    """Return the numbers of the columns that contain backslashes; `texts` has all columns one after the other."""
+    _, offsets, data = texts.buffers()
     edges = np.frombuffer(offsets, np.int32)[: rows * width + 1 : rows]
     places = np.flatnonzero(np.frombuffer(data or b"", np.uint8) == _ESCAPE)
     return set(np.flatnonzero(np.diff(np.searchsorted(places, edges))).tolist())

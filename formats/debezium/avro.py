@@ -30,7 +30,7 @@ from penstock.formats.debezium.avro_schema import (
     connect_type_of,
 )
 from penstock.formats.debezium.connect_values import reader
-from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, skip_without_rows, take_rows, without_operation
+from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, add_operation, skip_without_rows, without_operation
 from penstock.formats.json_envelope import TOMBSTONE
 from penstock.formats.row_builder import Read, RowBuilder, bad_record, each
 
@@ -125,7 +125,7 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
             decoded.skipped[TOMBSTONE] += 1
             continue
         try:
-            _take(value, number, messages, reading, decoded)
+            _add_rows(value, number, messages, reading, decoded)
         except DecodeError as error:
             decoded.bad.append(bad_record(messages, number, error))
     for (identity, database, table, keys), rows in reading.groups.items():
@@ -135,7 +135,7 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     return decoded
 
 
-def _take(value: bytes, number: int, messages: Messages, reading: AvroRows, decoded: DecodeResult) -> None:
+def _add_rows(value: bytes, number: int, messages: Messages, reading: AvroRows, decoded: DecodeResult) -> None:
     schema, record = reading.record(value)
     operation = record.get("op")
     if not isinstance(operation, str):
@@ -149,7 +149,7 @@ def _take(value: bytes, number: int, messages: Messages, reading: AvroRows, deco
     key = _key(messages, number, reading)
     rows = reading.rows(schema, name, tuple(key or ()))
     before, after = (schema.named(_row(record, side)) for side in ("before", "after"))
-    take_rows(NAME, rows, number, _time(record.get("ts_ms")), operation, before, after, lambda: key)
+    add_operation(NAME, rows, number, _time(record.get("ts_ms")), operation, before, after, lambda: key)
 
 
 def _name(source: Row, options: DecodeOptions) -> TableName:

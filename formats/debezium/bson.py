@@ -16,7 +16,7 @@ from penstock.errors import DecodeError
 from penstock.formats.change import BAD_VALUE, MISSING_FIELD, DecodeOptions, DecodeResult, Messages
 from penstock.formats.debezium.decode import message_key
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, skip_without_rows, without_operation
-from penstock.formats.json_envelope import NULL, UNREADABLE, missing, read_json, take_each, unknown_operation
+from penstock.formats.json_envelope import NULL, UNREADABLE, handle_envelopes, missing, read_json, unknown_operation
 from penstock.formats.json_text import MAX_EXPONENT, Number, exact, java_double, text_of
 from penstock.formats.row_builder import TextTables
 
@@ -142,17 +142,19 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode debezium-bson messages."""
     decoded = DecodeResult()
     tables = TextTables(options)
-    take_each(
+    handle_envelopes(
         messages,
         _read_envelope,
         decoded,
-        lambda envelope, number: _take(envelope, number, messages, tables, decoded),
+        lambda envelope, number: _add_rows(envelope, number, messages, tables, decoded),
     )
     tables.finish(messages, decoded)
     return decoded
 
 
-def _take(envelope: BsonEnvelope, number: int, messages: Messages, tables: TextTables, decoded: DecodeResult) -> None:
+def _add_rows(
+    envelope: BsonEnvelope, number: int, messages: Messages, tables: TextTables, decoded: DecodeResult
+) -> None:
     payload = envelope.payload or envelope
     operation, source = payload.op, payload.source or BsonSource()
     if operation is None:

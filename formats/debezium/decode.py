@@ -13,8 +13,8 @@ import msgspec
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages, SourceField, SourceSchema, TableName
 from penstock.formats.debezium.connect import row_fields
 from penstock.formats.debezium.connect_values import reader
-from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, skip_without_rows, take_rows, without_operation
-from penstock.formats.json_envelope import NULL, UNREADABLE, missing, take_each
+from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, add_operation, skip_without_rows, without_operation
+from penstock.formats.json_envelope import NULL, UNREADABLE, handle_envelopes, missing
 from penstock.formats.json_text import exact
 from penstock.formats.row_builder import RowBuilder
 
@@ -67,11 +67,11 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode debezium-json messages."""
     decoded = DecodeResult()
     groups = DebeziumGroups(options)
-    take_each(
+    handle_envelopes(
         messages,
         _read_envelope,
         decoded,
-        lambda envelope, number: _take(envelope, number, messages, groups, decoded),
+        lambda envelope, number: _add_rows(envelope, number, messages, groups, decoded),
     )
     for group in groups.all():
         _finish(group, messages, decoded)
@@ -115,7 +115,7 @@ class DebeziumGroups:
         return [group for group in self.found.values() if group.rows.rows]
 
 
-def _take(
+def _add_rows(
     envelope: DebeziumEnvelope, number: int, messages: Messages, groups: DebeziumGroups, decoded: DecodeResult
 ) -> None:
     payload = envelope.change()
@@ -132,7 +132,7 @@ def _take(
     names = key or payload.pk_names
     keys = None if names is None else tuple(names)
     rows = groups.of(payload, envelope.schema, keys).rows
-    take_rows(NAME, rows, number, payload.time(), payload.op, payload.before, payload.after, lambda: _key_row(key))
+    add_operation(NAME, rows, number, payload.time(), payload.op, payload.before, payload.after, lambda: _key_row(key))
 
 
 def _other_members(value: bytes, envelope: DebeziumEnvelope) -> tuple[dict[str, msgspec.Raw], object]:

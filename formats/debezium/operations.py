@@ -42,7 +42,7 @@ def without_operation(format_name: str, members: Collection[str], status: object
     raise DecodeError(f"{missing(format_name, 'op').message} {advice}", reason=MISSING_FIELD)
 
 
-def take_rows(
+def add_operation(
     format_name: str,
     rows: RowBuilder,
     number: int,
@@ -61,7 +61,7 @@ def take_rows(
     if operation in {"c", "r"}:
         rows.change(number, time, None, after)
     elif operation == "u":
-        _take_update(rows, number, time, before, after or {}, key_row)
+        _add_update(rows, number, time, before, after or {}, key_row)
     elif operation == "d":
         before = before or key_row()
         if before is None:
@@ -71,7 +71,7 @@ def take_rows(
         raise unknown_operation(operation)
 
 
-def _take_update(rows: RowBuilder, number: int, time: int, before: Row | None, after: Row, key_row: KeyRow) -> None:
+def _add_update(rows: RowBuilder, number: int, time: int, before: Row | None, after: Row, key_row: KeyRow) -> None:
     if UNAVAILABLE in after.values():
         after = _with_kept_values(before or {}, after)
     if before is not None:

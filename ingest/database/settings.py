@@ -113,8 +113,8 @@ class RereadRequests:
 def requested_tables(requests: Sequence[RereadRequest], captured: Sequence[TableName]) -> list[TableName]:
     """Return the captured tables that the requests name, and log names of no captured table."""
     names = [name for name in captured if any(request.names(name) for request in requests)]
-    asked = {table for request in requests for table in request.tables}
-    unknown = asked - {word for name in names for word in (name[1], ".".join(name))}
+    wanted = {table for request in requests for table in request.tables}
+    unknown = wanted - {word for name in names for word in (name[1], ".".join(name))}
     if unknown:
         log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(sorted(unknown)))
     log_reread(names)

@@ -154,11 +154,11 @@ def _made(kind: Callable[..., _T], settings: Mapping[str, object]) -> _T:
     try:
         return kind(dict(settings), logger=_client_log)
     except KafkaException as error:
-        said = str(error.args[0].str())
+        reason = str(error.args[0].str())
         for name, value in settings.items():
             if isinstance(value, str) and value and masked(name, value) != value:
-                said = said.replace(value, "***")
+                reason = reason.replace(value, "***")
         raise ConfigError(
-            f"the Kafka client rejects its properties: {said}",
+            f"the Kafka client rejects its properties: {reason}",
             hint="set them as  properties.<name>=<value>  with the property names of the Java client or of librdkafka",
         ) from error

@@ -109,12 +109,14 @@ class KafkaCluster:
         return self._offsets(places, OffsetSpec.for_timestamp(millis), lowest=-1)
 
     def _offsets(self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0) -> dict[Place, int]:
-        asked = {TopicPartition(topic, partition): spec for topic, partition in places}
-        if not asked:
+        request = {TopicPartition(topic, partition): spec for topic, partition in places}
+        if not request:
             return {}
 
         def ask() -> dict[TopicPartition, Any]:
-            futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS)
+            futures = self._admin.list_offsets(
+                request, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS
+            )
             try:
                 found = {place: self._answer(future) for place, future in futures.items()}
             except KafkaException as error:
@@ -133,8 +135,8 @@ class KafkaCluster:
 
     def group_offsets(self, group: str, places: Iterable[Place]) -> dict[Place, int]:
         """Return the committed offsets of the group; partitions without an entry are omitted."""
-        asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])]
-        answer = self._all(lambda: self._admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS))
+        request = [ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])]
+        answer = self._all(lambda: self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS))
         found = answer[group].topic_partitions
         return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
 
@@ -144,8 +146,8 @@ class KafkaCluster:
         Raises KafkaException without a retry, because nothing depends on them.
         """
         places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
-        asked = [ConsumerGroupTopicPartitions(group, places)]
-        for answer in self._admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS).values():
+        request = [ConsumerGroupTopicPartitions(group, places)]
+        for answer in self._admin.alter_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS).values():
             self._answer(answer)
 
     def _patiently(self, ask: Callable[[], _T]) -> _T:

@@ -35,11 +35,11 @@ def gap_ends(
     ends: Mapping[Place, int],
     renewed: Collection[str],
     *,
-    asked: bool,
+    configured: bool,
 ) -> dict[Place, int]:
     """Return the new start of each partition that has lost the next records; `firsts` are its first records left.
 
-    With `asked` the offsets were never read but come from the settings, which changes the error.
+    With `configured` the offsets were never read but come from the settings, which changes the error.
     """
     found: dict[Place, int] = {}
     for place, offset in froms.items():
@@ -47,7 +47,7 @@ def gap_ends(
         if place[0] not in renewed and first <= offset <= max(end, first):
             continue
         if not settings.accept_gap:
-            raise (_not_there(settings, place, offset, first, end) if asked else _lost(place, offset, first, end))
+            raise (_not_there(settings, place, offset, first, end) if configured else _lost(place, offset, first, end))
         log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", *place, offset, first)
         found[place] = first
     return found

@@ -61,15 +61,15 @@ def read_range(
     try:
         while not reading.done(position):
             found = client.consume(min(wanted, end - position), _WAIT_SECONDS)
-            taken = reading.records(found, position)
-            if not taken:
+            records = reading.records(found, position)
+            if not records:
                 if reading.is_stuck():
                     client = _renewed(properties, client)
                     client.assign([TopicPartition(topic, partition, position)])
                 continue
-            position = taken[-1].offset() + 1
-            fetched = _fetched(topic, partition, taken, extras)
-            _sizes[topic] = fetched.size / len(taken)
+            position = records[-1].offset() + 1
+            fetched = _fetched(topic, partition, records, extras)
+            _sizes[topic] = fetched.size / len(records)
             wanted = min(_most(rows, size, _sizes[topic]), 4 * wanted)
             yield fetched
     finally:
@@ -119,13 +119,13 @@ class _Reading:
     def records(self, found: Sequence[Message], position: int) -> Sequence[Message]:
         # Usually there are only records, all before the end: this check needs no Python code per record.
         plain = bool(found) and not any(map(Message.error, found)) and found[-1].offset() < self.end
-        taken = found if plain else [message for message in found if self._is_record(message, position)]
-        if taken:
+        records = found if plain else [message for message in found if self._is_record(message, position)]
+        if records:
             self._until = time.monotonic() + self._patience
             self._renew_at = self._next_renewal()
         elif not self.done(position) and time.monotonic() > self._until:
             raise self._no_records(position)
-        return taken
+        return records
 
     def _is_record(self, message: Message, position: int) -> bool:
         error = message.error()
@@ -158,8 +158,8 @@ class _Reading:
             raise broker_error(error, topic=self.topic, partition=self.partition, offset=position)
 
     def _no_records(self, position: int) -> SourceError:
-        said = f": {self._complaint.str()}" if self._complaint else ""
-        kind, what = SourceError, f"no records from Kafka for {self._patience:g} s{said}"
+        reason = f": {self._complaint.str()}" if self._complaint else ""
+        kind, what = SourceError, f"no records from Kafka for {self._patience:g} s{reason}"
         if self._reached >= 0:
             kind, what = PositionLost, "the Kafka partition ends before the planned end of the batch"
         return kind(
@@ -172,21 +172,21 @@ class _Reading:
         )
 
 
-def _fetched(topic: str, partition: int, taken: Sequence[Message], extras: Collection[Extra]) -> FetchedMessages:
-    count = len(taken)
-    values = list(map(Message.value, taken))
-    times = list(map(Message.timestamp, taken)) if "timestamp" in extras else None
+def _fetched(topic: str, partition: int, records: Sequence[Message], extras: Collection[Extra]) -> FetchedMessages:
+    count = len(records)
+    values = list(map(Message.value, records))
+    times = list(map(Message.timestamp, records)) if "timestamp" in extras else None
     return FetchedMessages(
         topic,
         partition,
         Messages(
             values=values,
-            offsets=np.fromiter(map(Message.offset, taken), np.int64, count),
-            keys=list(map(Message.key, taken)) if "key" in extras else None,
+            offsets=np.fromiter(map(Message.offset, records), np.int64, count),
+            keys=list(map(Message.key, records)) if "key" in extras else None,
             timestamps=None if times is None else np.fromiter((millis for _, millis in times), np.int64, count),
         ),
         sum(map(len, filter(None, values))),
-        headers=list(map(Message.headers, taken)) if "headers" in extras else None,
+        headers=list(map(Message.headers, records)) if "headers" in extras else None,
         timestamp_types=None if times is None else [kind for kind, _ in times],
     )
 

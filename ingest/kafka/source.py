@@ -60,7 +60,7 @@ class KafkaSource:
         began = self._beginnings(start, [place for place in places if place not in known])
         froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
         ends = self._cluster.latest(places)
-        gaps = gap_ends(self.settings, froms, self._cluster.earliest(froms), ends, renewed, asked=not start)
+        gaps = gap_ends(self.settings, froms, self._cluster.earliest(froms), ends, renewed, configured=not start)
         froms |= gaps
         if until is not None:
             ends = {place: min(end, wanted[place]) for place, end in ends.items()}

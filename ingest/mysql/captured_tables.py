@@ -49,8 +49,8 @@ def findings(connection: Connection, settings: FollowSettings) -> list[ServerFin
 
 def captured_facts(connection: Connection, settings: FollowSettings) -> list[MySqlTableFacts]:
     """Return the tables that exist now and are captured."""
-    taken = [table for table in list_tables(connection) if settings.tables.includes(table.database, table.table)]
-    return [table for table in taken if table.has_primary_key or settings.keyless]
+    selected = [table for table in list_tables(connection) if settings.tables.includes(table.database, table.table)]
+    return [table for table in selected if table.has_primary_key or settings.keyless]
 
 
 def keyless_tables(connection: Connection, settings: FollowSettings) -> list[TableName]:

@@ -53,20 +53,22 @@ def is_a_tools_swap(old: TableName, new: TableName) -> bool:
     return old[0] == new[0] and shadowed(old[1]) == new[1]
 
 
-def given_up(pairs: Iterable[tuple[TableName, TableName]]) -> list[TableName]:
+def abandoned_names(pairs: Iterable[tuple[TableName, TableName]]) -> list[TableName]:
     """Return the names that no longer refer to the same rows: old names of renamed tables, except for a tool's swap."""
     known = list(pairs)
     kept = {new for old, new in known if is_a_tools_swap(old, new)}
     return [old for old, _ in known if old not in kept]
 
 
-def barriers_of(seen: Sequence[LoggedDdl], takes: Callable[[TableName], bool], *, drops: bool) -> Iterator[Barrier]:
+def barriers_of(
+    seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], bool], *, drops: bool
+) -> Iterator[Barrier]:
     """Yield the barriers of DDL that must be applied between batches, for captured tables only."""
     renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
-    yield from (Barrier("drop", *name) for name in given_up(renamed) if drops and takes(name))
+    yield from (Barrier("drop", *name) for name in abandoned_names(renamed) if drops and is_captured(name))
     for one in seen:
         change = one.change
-        if not takes(change.name):
+        if not is_captured(change.name):
             continue
         if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  told apart for the type
             yield Barrier(change.kind, *change.name)
@@ -74,13 +76,13 @@ def barriers_of(seen: Sequence[LoggedDdl], takes: Callable[[TableName], bool], *
             yield Barrier("rename-columns", *change.name, change.renamed_columns)
 
 
-def not_followed(seen: Sequence[LoggedDdl], takes: Callable[[TableName], bool]) -> Iterator[IgnoredChange]:
+def not_followed(seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], bool]) -> Iterator[IgnoredChange]:
     """Yield changes of whole tables that are no barrier by the settings: the target keeps its rows, or its column."""
     renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
-    yield from (IgnoredChange("drop", *name) for name in given_up(renamed) if takes(name))
+    yield from (IgnoredChange("drop", *name) for name in abandoned_names(renamed) if is_captured(name))
     for one in seen:
         change = one.change
-        if not takes(change.name):
+        if not is_captured(change.name):
             continue
         if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  told apart for the type
             yield IgnoredChange(change.kind, *change.name)
@@ -88,7 +90,7 @@ def not_followed(seen: Sequence[LoggedDdl], takes: Callable[[TableName], bool]) 
             yield IgnoredChange("rename-column", *change.name, change.renamed_columns)
 
 
-def tell_of_ignored(ignored: Iterable[IgnoredChange]) -> None:
+def log_ignored(ignored: Iterable[IgnoredChange]) -> None:
     """Log a warning for each change of a whole table that is not applied."""
     for one in ignored:
         table = f"{one.database}.{one.table}"
@@ -115,19 +117,19 @@ class LoggedDdlRules:
         wanted = self.settings.barriers
         match statement:
             case ddl.TruncateTableStatement(name):
-                return wanted.truncate and self._takes(name)
+                return wanted.truncate and self._is_captured(name)
             case ddl.DropTablesStatement(names):
-                return wanted.drop and any(map(self._takes, names))
+                return wanted.drop and any(map(self._is_captured, names))
             case ddl.DropDatabaseStatement(database):
                 known = self.history.tables.known
-                return wanted.drop and any(name[0] == database and self._takes(name) for name in known)
+                return wanted.drop and any(name[0] == database and self._is_captured(name) for name in known)
             case ddl.AlterTableStatement(name, changes):
-                return wanted.rename_column and self._takes(name) and any(map(renames_column, changes))
+                return wanted.rename_column and self._is_captured(name) and any(map(renames_column, changes))
             case ddl.RenameTablesStatement(pairs):
-                return wanted.drop and any(self._takes(old) for old in given_up(pairs))
+                return wanted.drop and any(self._is_captured(old) for old in abandoned_names(pairs))
         return False
 
-    def _takes(self, name: TableName) -> bool:
+    def _is_captured(self, name: TableName) -> bool:
         return self.settings.tables.includes(*name)
 
     def mixed_names(self, progress: Progress, plan: LogPlan) -> list[TableName]:
@@ -137,7 +139,7 @@ class LoggedDdlRules:
         them, so these tables are read again.
         """
         changes = (seen.change for seen in (*plan.ddl, *plan.barrier))
-        renamed = [change.name for change in changes if change.renamed_columns and self._takes(change.name)]
+        renamed = [change.name for change in changes if change.renamed_columns and self._is_captured(change.name)]
         if progress.settle is None:
             mixed = progress.reads_tables
         else:
@@ -155,16 +157,16 @@ class LoggedDdlRules:
             version = self._defined(seen)
             if version is not None:
                 defined.append(version)
-            if self._takes(seen.change.name) and self._needs_reading(seen):
+            if self._is_captured(seen.change.name) and self._needs_reading(seen):
                 moved.append(seen.change.name)
             self._warn_of_key_change(seen)
-            if seen.change.kind == "rows-moved" and self._takes(seen.change.name):
+            if seen.change.kind == "rows-moved" and self._is_captured(seen.change.name):
                 log.warning("event=rows_moved_unlogged table=%s how=%s", ".".join(seen.change.name), seen.change.detail)
-            elif seen.change.kind == "left-out" and self._takes(seen.change.name):
+            elif seen.change.kind == "left-out" and self._is_captured(seen.change.name):
                 self._leave_out(seen)
-        ignored = list(not_followed([seen for seen in plan.ddl if not self._is_left_out(seen)], self._takes))
-        tell_of_ignored(ignored)
-        barriers = tuple(barriers_of(plan.barrier, self._takes, drops=self.settings.barriers.drop))
+        ignored = list(not_followed([seen for seen in plan.ddl if not self._is_left_out(seen)], self._is_captured))
+        log_ignored(ignored)
+        barriers = tuple(barriers_of(plan.barrier, self._is_captured, drops=self.settings.barriers.drop))
         batch = BatchContent((), plan.ranges, tuple(defined), barriers, ignored=tuple(one.kind for one in ignored))
         by_gtid = progress.by_gtid and not plan.caught_up
         progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)
@@ -177,7 +179,7 @@ class LoggedDdlRules:
         keyed = bool(change.definition.primary_key) or self.settings.keyless
         return (
             DefinitionVersion(change.name, seen.file, seen.pos, change.definition)
-            if keyed and self._takes(change.name)
+            if keyed and self._is_captured(change.name)
             else None
         )
 
@@ -212,7 +214,7 @@ class LoggedDdlRules:
     def _warn_of_key_change(self, seen: LoggedDdl) -> None:
         """Warn if the primary key changed: the target keeps its key, and rows equal in it are merged into one."""
         now, name = seen.change.definition, seen.change.name
-        if seen.change.kind != "alter" or now is None or not self._takes(name):
+        if seen.change.kind != "alter" or now is None or not self._is_captured(name):
             return
         before = self.history.definition_at(name, seen.file, seen.pos - 1)
         renamed = dict(seen.change.renamed_columns)

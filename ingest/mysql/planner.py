@@ -66,7 +66,7 @@ class Planner:
         granted = "" if self.settings.reset else self.settings.rereads
         return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting, reread=granted)
 
-    def _anew(self, connection: Connection, facts: ServerFacts) -> Progress:
+    def _restart(self, connection: Connection, facts: ServerFacts) -> Progress:
         """Return a new start at the current binlog end, with a batch that empties all tables.
 
         All tables are then read again.
@@ -119,9 +119,9 @@ class Planner:
         self.at_barrier = False
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
-            asked = self.settings.is_requested(before.reread)
-            if asked and not self.settings.reset:
-                return self._anew(connection, facts)
+            requested = self.settings.is_requested(before.reread)
+            if requested and not self.settings.reset:
+                return self._restart(connection, facts)
             progress = replace(before, batch=BatchContent())
             if self._facts is None or facts.uuid != progress.server:
                 try:
@@ -130,10 +130,10 @@ class Planner:
                     if not self.settings.rereads_when_lost:
                         raise
                     log.warning("event=position_lost reason=%s position=%s", error.message, progress.log)
-                    return self._anew(connection, facts)
+                    return self._restart(connection, facts)
             history = self.recorded.at(progress)
             progress = self._with_requests(connection, progress)
-            if asked:
+            if requested:
                 return self._emptied(progress)
             now = settled(connection, facts)
             if progress.unsettled:
@@ -157,29 +157,31 @@ class Planner:
     def _returned(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
         """Resume on the same server or another after a restart, and add tables that match since the stop."""
         try:
-            way = resume(connection, facts, progress.log, progress.server)
+            resumed = resume(connection, facts, progress.log, progress.server)
         except BinlogPurged as error:
             if not self.settings.accept_gap:
                 raise
             progress = replace(progress, log=earliest(connection, facts), server=facts.uuid)
             log.warning("event=gap_accepted lost_from=%s goes_on=%s", error.facts.get("position"), progress.log)
-            way = Resume(progress.log, by_gtid=False)
-        if way.start != progress.log:
-            log.info("event=purged_but_read position=%s goes_on=%s", progress.log, way.start)
-            progress = replace(progress, log=way.start)
+            resumed = Resume(progress.log, by_gtid=False)
+        if resumed.start != progress.log:
+            log.info("event=purged_but_read position=%s goes_on=%s", progress.log, resumed.start)
+            progress = replace(progress, log=resumed.start)
         history = self.recorded.at(progress)
-        if way.by_gtid:
+        if resumed.by_gtid:
             log.warning("event=another_server before=%s now=%s gtid=%s", progress.server, facts.uuid, progress.log.gtid)
             # The new server's binlog has another order: the definitions known now are valid from its very beginning.
-            known = [table for table in history.tables.known.values() if history.is_taken(table.name)]
+            known = [table for table in history.tables.known.values() if history.was_captured(table.name)]
             history.tables.known.clear()
             history.versions.clear()
             history.unsaved.clear()
             history.start(known, LogPosition(f"{facts.uuid}.0", 0))
             progress = replace(progress, server=facts.uuid, by_gtid=True)
         self._facts = facts
-        at = LogPosition(f"{facts.uuid}.0", 0) if way.by_gtid else progress.log
-        fresh = [table.name for table in captured_facts(connection, self.settings) if not history.is_taken(table.name)]
+        at = LogPosition(f"{facts.uuid}.0", 0) if resumed.by_gtid else progress.log
+        fresh = [
+            table.name for table in captured_facts(connection, self.settings) if not history.was_captured(table.name)
+        ]
         if fresh:
             # A table left out so far may have been altered after this position; its tracked definition is the right
             # one.

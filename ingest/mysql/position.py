@@ -67,7 +67,7 @@ def file_number(file: str) -> int:
 class TransactionSet(Protocol):
     """A set of transactions of either server; a transaction is named as in its GTID event."""
 
-    def holds(self, transaction: str) -> bool: ...
+    def has(self, transaction: str) -> bool: ...
     def add(self, transaction: str) -> None: ...
     def __bool__(self) -> bool: ...
     def __str__(self) -> str: ...
@@ -114,7 +114,7 @@ class MySqlGtidSet:
     def add_range(self, source: str, first: int, last: int) -> None:
         self._insert(source, first, last)
 
-    def holds(self, transaction: str) -> bool:
+    def has(self, transaction: str) -> bool:
         source, _, number = transaction.lower().rpartition(":")
         return any(low <= int(number) <= high for low, high in self._intervals.get(source, ()))
 
@@ -154,7 +154,7 @@ class MariaDbGtidSet:
         domain, server, sequence = map(int, numbers)
         self._last[domain] = (server, sequence)
 
-    def holds(self, transaction: str) -> bool:
+    def has(self, transaction: str) -> bool:
         domain, _, sequence = map(int, transaction.split("-"))
         return domain in self._last and sequence <= self._last[domain][1]
 

@@ -100,12 +100,12 @@ class RecordedHistory:
 
         The binlog contains them too, possibly without saying what kind of table they are.
         """
-        taken = {table.name for table in captured_facts(connection, self.settings)}
+        captured = {table.name for table in captured_facts(connection, self.settings)}
         others = [
             table
             for table in list_tables(connection, LOGGED)
             if self.settings.tables.includes(*table.name)
-            and table.name not in taken
+            and table.name not in captured
             and table.name not in history.versions
         ]
         keyless = [table.name for table in others if table.kind == BASE_TABLE]
@@ -127,7 +127,7 @@ class RecordedHistory:
             )
         return self._history
 
-    def whole(self, server: str) -> SchemaHistory:
+    def complete(self, server: str) -> SchemaHistory:
         """Return everything that was ever recorded for this server's binlog, for readers that do not plan."""
         with connected(self.settings.server) as connection:
             history = self._empty(connection, server_facts(connection))

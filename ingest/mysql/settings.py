@@ -160,14 +160,14 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
 
 def _zone(mysql: MySqlConfig, zone: str) -> str:
     """Return the zone in which TIMESTAMP values are shown: the configured one, or with `auto` the server's."""
-    said = mysql.server_time_zone or zone
-    zone = said if said != "auto" else _zone_of_server(mysql)
+    configured = mysql.server_time_zone or zone
+    zone = configured if configured != "auto" else _zone_of_server(mysql)
     try:
         pc.local_timestamp(pa.array([0], pa.timestamp("s", zone)))
     except pa.ArrowInvalid as reason:
-        whose = "server's time zone" if said == "auto" else "time zone"
+        what = "server's time zone" if configured == "auto" else "time zone"
         raise ConfigError(
-            f"the {whose} {zone!r} has no entry in the zone database",
+            f"the {what} {zone!r} has no entry in the zone database",
             hint="name the zone by  server-time-zone: Europe/Berlin  or  '+08:00'",
         ) from reason
     return zone

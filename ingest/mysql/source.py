@@ -81,7 +81,7 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
 
     def definitions_for(self, progress: Progress) -> dict[str, Any]:
         """Return the definitions for a binlog reader from this position to the end of what was planned."""
-        return self._part(self.planner.recorded.whole(progress.server), progress.log, LogPosition(_LAST_FILE, 0))
+        return self._part(self.planner.recorded.complete(progress.server), progress.log, LogPosition(_LAST_FILE, 0))
 
     def _part(self, history: SchemaHistory, start: LogPosition, end: LogPosition) -> dict[str, Any]:
         with connected(self.settings.server) as connection:

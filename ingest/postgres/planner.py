@@ -93,9 +93,9 @@ class PgPlanner:
         self.at_barrier = False
         settings = self.settings
         with connected(settings.server) as connection:
-            asked = settings.is_requested(before.reread)
-            if asked and not settings.reset:
-                return self._anew(connection)
+            requested = settings.is_requested(before.reread)
+            if requested and not settings.reset:
+                return self._restart(connection)
             progress = replace(before, batch=PgBatch(before.log))
             if before.batch.chunks:
                 progress = replace(progress, settle=self._end(connection) or progress.settle)
@@ -105,9 +105,9 @@ class PgPlanner:
                 if not settings.rereads_when_lost:
                     raise
                 log.warning("event=position_lost reason=%s position=%s", error.message, lsn_text(progress.log))
-                return self._anew(connection)
+                return self._restart(connection)
             progress = self._with_requests(connection, progress)
-            if asked:
+            if requested:
                 return self._emptied(progress, settings.reset, settings.rereads)
             progress = self._with_new_tables(connection, progress)
             progress = self._with_log(connection, progress, limit, until)
@@ -126,7 +126,7 @@ class PgPlanner:
             )
         require_slot(connection, progress.slot, progress.log)
 
-    def _anew(self, connection: PgConnection) -> PgProgress:
+    def _restart(self, connection: PgConnection) -> PgProgress:
         """Return a new start at the current end of the log, with a batch that empties all tables."""
         begun = self._begin(connection)
         position = self._end(connection) or begun.log
@@ -217,11 +217,11 @@ class PgPlanner:
 
     def _wait(self, connection: PgConnection, visible_from: int) -> None:
         """Wait until every transaction before this one has ended."""
-        began, told = time.monotonic(), False
+        began, warned = time.monotonic(), False
         while visible_from and int(str(connection.value(_OLDEST_RUNNING))) < visible_from:
-            if not told:
+            if not warned:
                 log.warning("event=waits_for_transactions reason=they run since before a table was published")
-                told = True
+                warned = True
             if time.monotonic() > began + _LONGEST_WAIT_S:
                 raise SourceError(
                     "a transaction runs since before a table was added to the publication",

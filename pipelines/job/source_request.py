@@ -115,7 +115,7 @@ def prepare_tables(
     exact = any(map(shows_replay, made.tables))
     source = kind.prepare(spec.source, request, Preparation(filled.is_new, left_out, reread, exact))
     goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in names}
-    goes_to |= {name: None for name in (*filled.sources, *left_out) if not capture.takes(name, left_out)}
+    goes_to |= {name: None for name in (*filled.sources, *left_out) if not capture.includes(name, left_out)}
     reasons = _not_captured(kind.left_out(spec.source, request), shape, goes_to)
     return DescribedSource(source, reset, goes_to, {**reasons, **made.reasons})
 

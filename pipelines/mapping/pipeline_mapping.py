@@ -98,7 +98,7 @@ class PipelineMapping:
 
     def target(self, database: str | None, table: str | None) -> str | None:
         if self.table is not None:
-            return f"{self.database}.{self.table}" if self.naming.takes(database, table) else None
+            return f"{self.database}.{self.table}" if self.naming.includes(database, table) else None
         if table is None or database is None:
             raise DecodeError(
                 "the record does not name its source database and table",
@@ -107,7 +107,7 @@ class PipelineMapping:
                 paimon_message="Cannot synchronize record when database name or table name is unknown.",
                 hint="use kafka-sync-table, which writes all records of its topics to one table",
             )
-        if not self.naming.takes(database, table):
+        if not self.naming.includes(database, table):
             return None
         routed = self.table_rules.target(database, table)
         if routed is not None:

@@ -39,10 +39,10 @@ class ExpressionParser(TokenReader):
     """A recursive descent parser with a method per level of precedence."""
 
     def item(self) -> Item:
-        if self.took("*"):
+        if self.accept("*"):
             return Item("*")
         value = self.expression()
-        if self.took("as"):
+        if self.accept("as"):
             return Item(self.name(), value)
         if self.now.kind == "quoted" or (self.now.kind == "word" and self.now.value not in _RESERVED):
             return Item(self.name(), value)  # `upper(name) name` is allowed, as in SQL
@@ -52,27 +52,27 @@ class ExpressionParser(TokenReader):
 
     def expression(self) -> Node:
         node = self._and()
-        while self.took("or"):
+        while self.accept("or"):
             node = Call("or", (node, self._and()))
         return node
 
     def _and(self) -> Node:
         node = self._not()
-        while self.took("and"):
+        while self.accept("and"):
             node = Call("and", (node, self._not()))
         return node
 
     def _not(self) -> Node:
-        return Call("not", (self._not(),)) if self.took("not") else self._comparison()
+        return Call("not", (self._not(),)) if self.accept("not") else self._comparison()
 
     def _comparison(self) -> Node:
         left = self._sum()
         if self.now.kind == "sign" and self.now.value in _COMPARISONS:
             sign = self.next().value
             left = Call("<>" if sign == "!=" else sign, (left, self._sum()))
-        if self.took("is"):
-            return self._is(left, negated=self.took("not"))
-        negated = self.took("not")
+        if self.accept("is"):
+            return self._is(left, negated=self.accept("not"))
+        negated = self.accept("not")
         node = self._membership(left)
         if node is None:
             if negated:
@@ -82,21 +82,21 @@ class ExpressionParser(TokenReader):
 
     def _is(self, left: Node, *, negated: bool) -> Node:
         for truth in (True, False):
-            if self.took(str(truth).lower()):
+            if self.accept(str(truth).lower()):
                 holds = Call("coalesce", (left if truth else Call("not", (left,)), Literal(value=False)))
                 return Call("not", (holds,)) if negated else holds
         self.need("null")
         return Call("is not null" if negated else "is null", (left,))
 
     def _membership(self, left: Node) -> Node | None:
-        if self.took("between"):
+        if self.accept("between"):
             low = self._sum()
             self.need("and")
             return Call("and", (Call(">=", (left, low)), Call("<=", (left, self._sum()))))
-        if self.took("in"):
+        if self.accept("in"):
             self.need("(")
             return Call("in", (left, *self._list()))
-        if self.took("like"):
+        if self.accept("like"):
             return Call("like", (left, self._sum()))
         return None
 
@@ -116,12 +116,12 @@ class ExpressionParser(TokenReader):
         return node
 
     def _unary(self) -> Node:
-        if self.took("-"):
+        if self.accept("-"):
             value = self._unary()
             if isinstance(value, Literal) and isinstance(value.value, int | float):
                 return Literal(-value.value)
             return Call("-", (Literal(0), value))
-        return self._unary() if self.took("+") else self._primary()
+        return self._unary() if self.accept("+") else self._primary()
 
     def _primary(self) -> Node:
         token = self.next()
@@ -149,7 +149,7 @@ class ExpressionParser(TokenReader):
             return self._case()
         if token.value in _RESERVED:
             raise self.wrong(f"{token.written!r} is unexpected", "if it is a column name, quote it with `backticks`")
-        if self.took("("):
+        if self.accept("("):
             return self._cast() if token.value in {"cast", "try_cast"} else self._call(token)
         if token.value in _BARE:
             return Call(token.value, ())
@@ -157,7 +157,7 @@ class ExpressionParser(TokenReader):
 
     def _column(self, name: str) -> Node:
         """Return the column; in `table.column` the table is ignored, since there is only one."""
-        return ColumnReference(self.name()) if self.took(".") else ColumnReference(name)
+        return ColumnReference(self.name()) if self.accept(".") else ColumnReference(name)
 
     def _call(self, token: Token) -> Node:
         if token.value in REFUSED:
@@ -165,7 +165,7 @@ class ExpressionParser(TokenReader):
         if token.value == "trim":
             return self._trim()
         function = FUNCTIONS.get(token.value)
-        arguments = () if self.took(")") else self._arguments(token.value)
+        arguments = () if self.accept(")") else self._arguments(token.value)
         if function is None:
             hint = did_you_mean(token.value, FUNCTIONS, f"the functions are {', '.join(sorted(FUNCTIONS))}")
             raise self.wrong(f"function {token.written} does not exist", hint)
@@ -182,15 +182,15 @@ class ExpressionParser(TokenReader):
         if word is not None:
             self.next()
         characters: Node = Literal(" ")
-        if word is not None and self.took("from"):
+        if word is not None and self.accept("from"):
             value = self.expression()
         else:
             value = self.expression()
-            if self.took("from"):
+            if self.accept("from"):
                 characters, value = value, self.expression()
             elif word is not None:
                 raise self.wrong("'from' is missing", f"write  trim({word} ' ' from x)")
-            elif self.took(","):
+            elif self.accept(","):
                 characters = self.expression()
         self.need(")")
         return Call(_ENDS[word or "both"], (value, characters))
@@ -208,13 +208,13 @@ class ExpressionParser(TokenReader):
             return self._list()
         found = [self.expression()]
         separators = [","] if self.now.value == "," else ["from", "for"]
-        found += [self.expression() for separator in separators * (2 // len(separators)) if self.took(separator)]
+        found += [self.expression() for separator in separators * (2 // len(separators)) if self.accept(separator)]
         self.need(")")
         return tuple(found)
 
     def _list(self) -> tuple[Node, ...]:
         found = [self.expression()]
-        while self.took(","):
+        while self.accept(","):
             found.append(self.expression())
         self.need(")")
         return tuple(found)
@@ -235,12 +235,12 @@ class ExpressionParser(TokenReader):
     def _case(self) -> Node:
         subject = None if self.now.value == "when" else self.expression()
         branches: list[tuple[Node, Node]] = []
-        while self.took("when"):
+        while self.accept("when"):
             condition = self.expression()
             self.need("then")
             condition = condition if subject is None else Call("=", (subject, condition))
             branches.append((condition, self.expression()))
-        default = self.expression() if self.took("else") else Literal(None)
+        default = self.expression() if self.accept("else") else Literal(None)
         self.need("end")
         if not branches:
             raise self.wrong("CASE without WHEN")

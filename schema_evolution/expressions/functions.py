@@ -141,8 +141,8 @@ def _extreme(choose: Callable[..., Values]) -> Callable[[Sequence[Values], Momen
     return lambda given, moment: choose(*common(given), skip_nulls=False)
 
 
-def _field(take: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
-    return lambda given, moment: pc.cast(take(stamps(given[0])), pa.int32())
+def _field(extract: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
+    return lambda given, moment: pc.cast(extract(stamps(given[0])), pa.int32())
 
 
 def _date_format(given: Sequence[Values], moment: Moment) -> Values:

@@ -143,7 +143,7 @@ class TokenReader:
         if self.now.kind != "end":
             raise self.wrong(f"{self.now.written!r} is unexpected")
 
-    def took(self, value: str) -> bool:
+    def accept(self, value: str) -> bool:
         """Consume the word or sign `value` if it is next, and return whether it was."""
         if self.now.kind in {"word", "sign"} and self.now.value == value:
             self._at += 1
@@ -160,7 +160,7 @@ class TokenReader:
         return token
 
     def need(self, value: str) -> None:
-        if not self.took(value):
+        if not self.accept(value):
             raise self.wrong(f"{value!r} is missing")
 
     def name(self) -> str:

@@ -26,7 +26,7 @@ def parse_projection(text: str) -> tuple[Item, ...]:
     with _bounded(text):
         parser = ExpressionParser(text)
         items = [parser.item()]
-        while parser.took(","):
+        while parser.accept(","):
             items.append(parser.item())
         parser.expect_end()
         for item in items:

@@ -15,7 +15,7 @@ from penstock.ingest.mysql.binlog.event_groups import EventGroup, TableMapTracke
 from penstock.ingest.mysql.binlog.query import CHANGES, parse_query, written_tables
 from penstock.ingest.mysql.binlog.range_cutter import STARTS
 from penstock.ingest.mysql.binlog.row_images import EventRows, partial_rows, whole_rows
-from penstock.ingest.mysql.binlog.row_layout import walk
+from penstock.ingest.mysql.binlog.row_layout import locate_images
 from penstock.ingest.mysql.errors import (
     RowImageError,
     StatementBinlogError,
@@ -55,11 +55,11 @@ class Decoder:
                 raise _incident(segment, event)
         groups = self._grouping.groups(segment)
         self._check_prepared(segment, [np.array(group.event, np.int64) for group in groups])
-        walked = [(group, self._walk(segment, group)) for group in groups]
-        base = self._rows_before(segment, [rows for _, rows in walked])
-        return [self._batch(segment, group, rows, base) for group, rows in walked if len(rows)]
+        located = [(group, self._located_rows(segment, group)) for group in groups]
+        base = self._rows_before(segment, [rows for _, rows in located])
+        return [self._batch(segment, group, rows, base) for group, rows in located if len(rows)]
 
-    def _walk(self, segment: Segment, group: EventGroup) -> EventRows:
+    def _located_rows(self, segment: Segment, group: EventGroup) -> EventRows:
         event = np.array(group.event, np.int64)
         start, end = np.array(group.start, np.int64), segment.end[event]
         is_update = _UPDATES[segment.kind[event]]
@@ -67,11 +67,11 @@ class Decoder:
         before, after = shape.present(group.before), shape.present(group.after)
         try:
             if len(before) == len(after) == len(shape.columns):
-                return whole_rows(walk(segment.data, start, end, [shape.layout(before)])[0], event, is_update)
+                return whole_rows(locate_images(segment.data, start, end, [shape.layout(before)])[0], event, is_update)
             if not self.options.partial_images:
                 raise _partial(segment, group)
             layouts = [shape.layout(before), shape.layout(after)] if group.apart else [shape.layout(before)]
-            return partial_rows(walk(segment.data, start, end, layouts), event, before, after)
+            return partial_rows(locate_images(segment.data, start, end, layouts), event, before, after)
         except (ValueError, IndexError) as error:
             raise unreadable(segment, group.event[0], str(error)) from error
 
@@ -118,12 +118,12 @@ class Decoder:
             segment.seconds[rows.event] * 1000,
         )
 
-    def _check_prepared(self, segment: Segment, taken: list[Int64s]) -> None:
+    def _check_prepared(self, segment: Segment, rows_read: list[Int64s]) -> None:
         """Raise UnsupportedBinlogEvent if an XA transaction changed captured rows.
 
         Its rows are logged where it was prepared; its commit follows later or never, except for a one-phase commit.
         """
-        rows = np.sort(np.concatenate(taken)) if taken else np.zeros(0, np.int64)
+        rows = np.sort(np.concatenate(rows_read)) if rows_read else np.zeros(0, np.int64)
         starts = np.flatnonzero(STARTS[segment.kind])
         for event in np.flatnonzero(segment.kind == events.XA_PREPARE).tolist():
             if segment.body(event)[:1] not in {b"\0", b""}:

@@ -99,7 +99,7 @@ def _segments(connection: Connection, request: DumpRequest) -> Iterator[Segment]
     while not cutter.done:
         stream.fill()
         if cutter.has_enough(stream):
-            yield from cutter.cut(stream.take())
+            yield from cutter.cut(stream.pop_packets())
 
 
 _TO_ANONYMOUS = (

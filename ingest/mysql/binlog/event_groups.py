@@ -56,7 +56,7 @@ class _Table:
 
     mapped: TableMap
     wanted: bool
-    passed_over: bool = False
+    is_skipped: bool = False
     definition: TableDefinition | None = None
     shape: BinlogTable | None = None
     seen: dict[int, tuple[bytes, EventGroup]] = field(default_factory=dict)
@@ -94,14 +94,14 @@ class TableMapTracker:
                 by_id[body[:_TABLE_ID]] = table
                 if table.wanted and self._tracked:
                     place = table.mapped.name, segment.file, int(segment.pos[event])
-                    table.passed_over = self._options.definitions.passes_over(*place)
-                    if not table.passed_over:
+                    table.is_skipped = self._options.definitions.is_skipped(*place)
+                    if not table.is_skipped:
                         self._complete(table, segment, event)
                 continue
             known = by_id.get(bytes(raw[start : start + _TABLE_ID]))
             if known is None:
                 raise unreadable(segment, event, "row events without a table map event before them")
-            if not known.wanted or known.passed_over:
+            if not known.wanted or known.is_skipped:
                 continue
             if kind == events.PARTIAL_UPDATE:
                 raise _differences(segment, event, known)

@@ -101,7 +101,7 @@ class SegmentCutter:
             if self.done:
                 return
             if in_file[turn]:
-                self._count.take(headers.part(turn, turn + 1))
+                self._count.advance(headers.part(turn, turn + 1))
             self._turn(bytes(packets.raw[start[turn] : end[turn]]))
             begin = turn + 1
         yield from self._piece(packets.raw, start[begin:], headers.part(begin, events), in_file[begin:])
@@ -126,7 +126,7 @@ class SegmentCutter:
         if self.done or not in_file.any():
             return
         start, headers = start[in_file], headers.chosen(in_file)
-        pos = self._count.take(headers)
+        pos = self._count.advance(headers)
         # No range may start at the key of an encrypted file: the server would read it as an encrypted event.
         inside = headers.kind != MARIADB_START_ENCRYPTION
         start, pos, headers = start[inside], pos[inside], headers.chosen(inside)

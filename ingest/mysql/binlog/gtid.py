@@ -145,6 +145,6 @@ def outside(known: TransactionSet, segment: Segment, open_is_known: bool) -> tup
     keep[: bounds[0]] = not open_is_known
     for start, end in zip(starts, bounds[1:], strict=True):
         name = transaction_name(segment, start)
-        open_is_known = name is not None and known.holds(name)
+        open_is_known = name is not None and known.has(name)
         keep[start:end] = not open_is_known
     return keep, open_is_known

@@ -43,7 +43,7 @@ class Definitions(Protocol):
 
     def definition_at(self, name: tuple[str, str], file: str, pos: int, *, named: bool) -> TableDefinition | None: ...
 
-    def passes_over(self, name: tuple[str, str], file: str, pos: int) -> bool:
+    def is_skipped(self, name: tuple[str, str], file: str, pos: int) -> bool:
         """Return whether the table's rows are not read at this position, although its name is captured."""
 
 
@@ -57,7 +57,7 @@ class NoDefinitions:
     def definition_at(self, name: tuple[str, str], file: str, pos: int, *, named: bool) -> TableDefinition | None:
         return None
 
-    def passes_over(self, name: tuple[str, str], file: str, pos: int) -> bool:
+    def is_skipped(self, name: tuple[str, str], file: str, pos: int) -> bool:
         return False
 
 

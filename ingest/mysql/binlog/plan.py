@@ -132,7 +132,7 @@ class RangePlanner:
 
     def plan(self, segments: Iterable[Segment]) -> LogPlan:
         for segment in segments:
-            end = self._take(segment)
+            end = self._end_in(segment)
             if end is not None:
                 return self._finished(end, caught_up=False)
         self.cut.close()
@@ -142,7 +142,7 @@ class RangePlanner:
         end = replace(end, time_ms=self.seconds * 1000)
         return LogPlan(tuple(self.cut.ranges), end, tuple(self.ddl), tuple(self.barrier), caught_up, self.at_barrier)
 
-    def _take(self, segment: Segment) -> LogPosition | None:
+    def _end_in(self, segment: Segment) -> LogPosition | None:
         """Process a segment and return the end of the plan if it is within the segment."""
         self.cut.enter(segment)
         place = self._pass_skipped(segment) if self.skip else 0

@@ -55,7 +55,7 @@ class PositionCount:
     def enter(self, file: str, pos: int = FIRST_EVENT) -> None:
         self.file, self.pos = file, pos
 
-    def take(self, headers: Headers) -> Int64s:
+    def advance(self, headers: Headers) -> Int64s:
         """Count these logged events and return the position of each."""
         ends = self.pos + np.cumsum(headers.size)
         if not len(ends):

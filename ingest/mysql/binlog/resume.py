@@ -13,7 +13,7 @@ from penstock.ingest.mysql.server.connection import ask, log_files
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
-_WAYS_OUT = (
+_LOST_HINT = (
     "read the tables again (--resnapshot), or continue at the oldest binlog file with a gap (--accept-gap); keep "
     "binlogs longer: SET PERSIST binlog_expire_logs_seconds = 604800"
 )
@@ -41,7 +41,7 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
             check_position(connection, stored)
         except BinlogPurged:
             oldest = earliest(connection, facts)
-            if not _holds(stored.gtid, oldest.gtid, mariadb=facts.is_mariadb):
+            if not _contains(stored.gtid, oldest.gtid, mariadb=facts.is_mariadb):
                 raise
             # The log of an idle server was rotated and purged: all purged transactions had been read.
             return Resume(oldest, by_gtid=False)
@@ -68,13 +68,13 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
     return Resume(stored, by_gtid=True)
 
 
-def _holds(read: str, gone: str, *, mariadb: bool) -> bool:
+def _contains(read: str, gone: str, *, mariadb: bool) -> bool:
     """Return whether all purged transactions are among those that were read."""
     if not read:
         return False
     if mariadb:
         known = transaction_set(read, mariadb=True)
-        return all(known.holds(part) for part in gone.split(",") if part)
+        return all(known.has(part) for part in gone.split(",") if part)
     return MySqlGtidSet(read).contains(MySqlGtidSet(gone))
 
 
@@ -91,7 +91,7 @@ def check_position(connection: Connection, stored: LogPosition) -> None:
                 "the binlog file of the pipeline's last position was purged from the server",
                 position=stored,
                 oldest=oldest,
-                hint=_WAYS_OUT,
+                hint=_LOST_HINT,
             )
         raise BinlogReset(
             "the server's binlog is not the one that this pipeline read before",
@@ -130,7 +130,7 @@ def _missing_on_mysql(connection: Connection, stored: LogPosition) -> str:
 def _missing_on_mariadb(connection: Connection, stored: LogPosition) -> str:
     current = str(ask(connection, "SELECT @@GLOBAL.gtid_current_pos")[0][0] or "")
     known = transaction_set(current, mariadb=True)
-    return ", ".join(part for part in stored.gtid.split(",") if part and not known.holds(part))
+    return ", ".join(part for part in stored.gtid.split(",") if part and not known.has(part))
 
 
 def _same_base(one: str, other: str) -> bool:
@@ -144,7 +144,7 @@ def _check_mysql_sets(connection: Connection, stored: LogPosition) -> None:
         raise BinlogPurged(
             "the new server has purged transactions that this pipeline has not read",
             missing="".join(str(purged).split()),
-            hint=_WAYS_OUT,
+            hint=_LOST_HINT,
         )
 
 

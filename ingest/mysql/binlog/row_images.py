@@ -136,9 +136,9 @@ class ChangedRows:
 
 def whole_rows(images: LocatedImages, event: Int64s, is_update: Bools) -> EventRows:
     """Return the rows of images with a common layout; the images of an update are in pairs."""
-    update = is_update[images.lane]
+    update = is_update[images.event]
     row = np.where(update, images.step // 2, images.step)
-    return EventRows(event[images.lane], row, update, update & (images.step % 2 == 1), WholeImages(images))
+    return EventRows(event[images.event], row, update, update & (images.step % 2 == 1), WholeImages(images))
 
 
 def partial_rows(
@@ -150,7 +150,7 @@ def partial_rows(
         images = found[0]
         every = np.arange(len(images))
         no = np.zeros(len(images), np.bool_)
-        return EventRows(event[images.lane], images.step, no, no, PartialImages([(images, first, every)], len(images)))
+        return EventRows(event[images.event], images.step, no, no, PartialImages([(images, first, every)], len(images)))
     old, new = found
     second = {column: place for place, column in enumerate(after)}
     pair = np.repeat(np.arange(len(old)), 2)
@@ -158,7 +158,7 @@ def partial_rows(
     # An after image has its own cells first; columns that the update left unchanged come from the before image.
     sources = [(new, second, np.where(is_after, pair, -1)), (old, first, pair)]
     return EventRows(
-        event[old.lane][pair],
+        event[old.event][pair],
         old.step[pair] // 2,
         np.ones(len(pair), np.bool_),
         is_after,

@@ -1,7 +1,7 @@
 """Locating the cells of many row events at once.
 
 Row images have no length field: inside an event they can only be found one after another. Events are independent of
-each other, so each event is a lane, and one step finds one row of every lane. The walk reads only the lengths of cells
+each other, so one step finds one row of every event. The search reads only the lengths of cells
 of variable length; the positions of all other cells are computed afterwards, for all rows together.
 """
 
@@ -38,14 +38,14 @@ class RowImageLayout:
 class LocatedImages:
     """The row images found, in the order of events and of rows within an event.
 
-    `lane` is the number of the event, `step` the number of the image within it, `null` has a row per column of the
+    `event` is the number of the event, `step` the number of the image within it, `null` has a row per column of the
     layout. The positions of cells of fixed width are computed when a column is requested: for a wide table, all
     positions together would not fit in memory.
     """
 
-    def __init__(self, layout: RowImageLayout, lane: Int64s, step: Int64s, row: Int64s, null: Bools) -> None:
+    def __init__(self, layout: RowImageLayout, event: Int64s, step: Int64s, row: Int64s, null: Bools) -> None:
         self.layout = layout
-        self.lane = lane
+        self.event = event
         self.step = step
         self.null = null
         self._row = row  # position of the first cell of each image
@@ -54,7 +54,7 @@ class LocatedImages:
         self._asked: tuple[int, Int64s] | None = None
 
     def __len__(self) -> int:
-        return len(self.lane)
+        return len(self.event)
 
     def found(self, column: int, start: Int64s, length: Int64s) -> None:
         """Store the positions of the contents of a variable-length column."""
@@ -84,23 +84,23 @@ class LocatedImages:
         return np.where(self.null[column], start + width, start + length) if self._any_null else start + length
 
     def chosen(self, index: Int64s | Bools) -> LocatedImages:
-        some = LocatedImages(self.layout, self.lane[index], self.step[index], self._row[index], self.null[:, index])
+        some = LocatedImages(self.layout, self.event[index], self.step[index], self._row[index], self.null[:, index])
         some._variable = {column: (start[index], length[index]) for column, (start, length) in self._variable.items()}
         return some
 
 
 @dataclass(slots=True)
-class _WalkResult:
+class _LocatedRows:
     """The results of the walk: one array per step, to be joined at the end."""
 
-    lanes: list[Int64s]
+    events: list[Int64s]
     steps: list[int]
     rows: list[Int64s]
     nulls: list[Bytes]
     variable: list[list[tuple[Int64s, Int64s]]]
 
 
-def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[RowImageLayout]) -> list[LocatedImages]:
+def locate_images(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[RowImageLayout]) -> list[LocatedImages]:
     """Return the images of the row areas [start, end), one list entry per layout.
 
     Image i of an event has layout i mod n.
@@ -108,21 +108,21 @@ def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[RowImageLayo
     ValueError if an area does not end at the end of a row.
     """
     plans = [_RunPlan(layout) for layout in layouts]
-    walked = [_WalkResult([], [], [], [], []) for _ in layouts]
-    lane = np.flatnonzero(start < end)
-    at, stop, step = start[lane], end[lane], 0
-    while len(lane):
+    located = [_LocatedRows([], [], [], [], []) for _ in layouts]
+    event = np.flatnonzero(start < end)
+    at, stop, step = start[event], end[event], 0
+    while len(event):
         turn = step % len(plans)
-        after = plans[turn].step(data, at, lane, step, walked[turn])
+        after = plans[turn].step(data, at, event, step, located[turn])
         going = after < stop
         if (after > stop).any() or not any(plan.columns for plan in plans):
             raise ValueError("a row extends beyond its binlog event")
         if going.all():
             at = after
         else:
-            lane, at, stop = lane[going], after[going], stop[going]
+            event, at, stop = event[going], after[going], stop[going]
         step += 1
-    return [plan.finish(found) for plan, found in zip(plans, walked, strict=True)]
+    return [plan.finish(found) for plan, found in zip(plans, located, strict=True)]
 
 
 class _RunPlan:
@@ -137,10 +137,10 @@ class _RunPlan:
         self.runs = [(first + 1, last) for first, last in pairwise(edges)]
         self.run_widths = [int(self.fixed_width[first:last].sum()) for first, last in self.runs]
 
-    def step(self, data: Bytes, at: Int64s, lane: Int64s, step: int, found: _WalkResult) -> Int64s:
-        """Record one row of every lane and return the positions where they end."""
+    def step(self, data: Bytes, at: Int64s, event: Int64s, step: int, found: _LocatedRows) -> Int64s:
+        """Record one row of every event and return the positions where they end."""
         nulls = data[at[:, None] + np.arange(self.layout.null_bytes)]
-        found.lanes.append(lane)
+        found.events.append(event)
         found.steps.append(step)
         found.rows.append(at)
         found.nulls.append(nulls)
@@ -171,21 +171,21 @@ class _RunPlan:
         bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
         return 1 - bits.astype(np.int64)
 
-    def finish(self, found: _WalkResult) -> LocatedImages:
-        if not found.lanes:
+    def finish(self, found: _LocatedRows) -> LocatedImages:
+        if not found.events:
             none = np.zeros(0, np.int64)
             images = LocatedImages(self.layout, none, none, none, np.zeros((self.columns, 0), np.bool_))
             for column, _ in self.prefixes:
                 images.found(column, none, none)
             return images
-        lane = np.concatenate(found.lanes)
-        order = np.argsort(lane.astype(np.uint16) if lane.max() < 1 << 16 else lane, kind="stable")
-        step = np.repeat(np.array(found.steps, np.int64), [len(lanes) for lanes in found.lanes])
+        event = np.concatenate(found.events)
+        order = np.argsort(event.astype(np.uint16) if event.max() < 1 << 16 else event, kind="stable")
+        step = np.repeat(np.array(found.steps, np.int64), [len(events) for events in found.events])
         nulls = np.concatenate(found.nulls)[order]
         bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
         null = np.ascontiguousarray(bits.T).view(np.bool_)
         row = np.concatenate(found.rows)[order] + self.layout.null_bytes
-        images = LocatedImages(self.layout, lane[order], step[order], row, null)
+        images = LocatedImages(self.layout, event[order], step[order], row, null)
         for number, (column, _) in enumerate(self.prefixes):
             start = np.concatenate([cells[number][0] for cells in found.variable])[order]
             length = np.concatenate([cells[number][1] for cells in found.variable])[order]

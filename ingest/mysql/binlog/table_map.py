@@ -76,12 +76,12 @@ class TableMap:
 def parse_table_map(raw: bytes, *, mariadb: bool = False) -> TableMap:
     """Parse the body of a TABLE_MAP event after its table id."""
     reader = PayloadReader(raw)
-    reader.take(2)  # flags
+    reader.read(2)  # flags
     database, table = _name(reader), _name(reader)
     count = reader.packed()
-    kinds = reader.take(count)
+    kinds = reader.read(count)
     shapes = _shapes(kinds, reader.text())
-    nullable = _bits(reader.take((count + 7) // 8), count, most_significant_first=False)
+    nullable = _bits(reader.read((count + 7) // 8), count, most_significant_first=False)
     extras: dict[int, bytes] = {}
     while reader.rest:
         kind = reader.number(1)
@@ -90,8 +90,8 @@ def parse_table_map(raw: bytes, *, mariadb: bool = False) -> TableMap:
 
 
 def _name(reader: PayloadReader) -> str:
-    name = reader.take(reader.number(1)).decode("utf-8", "replace")
-    reader.take(1)
+    name = reader.read(reader.number(1)).decode("utf-8", "replace")
+    reader.read(1)
     return name
 
 

@@ -112,14 +112,14 @@ def _payload_events(body: bytes) -> Iterator[tuple[bytes, int]]:
     reader, algorithm, size = PayloadReader(body), _ZSTD, 0
     while (name := reader.packed()) != 0:
         length = reader.packed()
-        value = PayloadReader(reader.take(length))
+        value = PayloadReader(reader.read(length))
         if name == 1:
             size = value.packed()
         elif name == 2:
             algorithm = value.packed()
     if algorithm not in {_ZSTD, _NONE}:
         raise ValueError(f"compression algorithm {algorithm} is unknown")
-    packed = reader.take(size) if size else reader.take(reader.rest)
+    packed = reader.read(size) if size else reader.read(reader.rest)
     pending = b""
     for piece in _decompressed(packed) if algorithm == _ZSTD else [packed]:
         pending += piece

@@ -127,7 +127,7 @@ class _Clause:
 
     def changes(self) -> list[Change]:
         words = self.words
-        match words.take_any("ADD", "MODIFY", "CHANGE", "DROP", "RENAME", "CONVERT"):
+        match words.accept_any("ADD", "MODIFY", "CHANGE", "DROP", "RENAME", "CONVERT"):
             case "ADD":
                 return self.add()
             case "MODIFY":
@@ -151,8 +151,8 @@ class _Clause:
         if words.at_any(_NOT_A_COLUMN):
             key = primary_key(words)
             return [SetPrimaryKey(key)] if key else []
-        words.take("COLUMN")
-        words.take("IF", "NOT", "EXISTS")
+        words.accept("COLUMN")
+        words.accept("IF", "NOT", "EXISTS")
         if not words.at("("):
             return self.added(words)
         found: list[Change] = []
@@ -168,15 +168,15 @@ class _Clause:
 
     def modify(self) -> list[Change]:
         words = self.words
-        words.take("COLUMN")
-        if_exists = words.take("IF", "EXISTS")
+        words.accept("COLUMN")
+        if_exists = words.accept("IF", "EXISTS")
         old = words.tokens[words.place].text if not words.done else ""
         return self.changed(old, if_exists=if_exists)
 
     def change(self) -> list[Change]:
         words = self.words
-        words.take("COLUMN")
-        if_exists = words.take("IF", "EXISTS")
+        words.accept("COLUMN")
+        if_exists = words.accept("IF", "EXISTS")
         return self.changed(words.name(), if_exists=if_exists)
 
     def changed(self, old: str, *, if_exists: bool) -> list[Change]:
@@ -186,7 +186,7 @@ class _Clause:
 
     def drop(self) -> list[Change]:
         words = self.words
-        if words.take("PRIMARY", "KEY"):
+        if words.accept("PRIMARY", "KEY"):
             return [SetPrimaryKey(())]
         if words.at("PARTITION"):
             return [RowsMoved("DROP PARTITION")]
@@ -194,40 +194,40 @@ class _Clause:
             return [KeepHistory(kept=False)]
         if words.at_any(_NOT_A_COLUMN) and len(words.tokens) > 2:
             return []
-        words.take("COLUMN")
-        words.take("IF", "EXISTS")
+        words.accept("COLUMN")
+        words.accept("IF", "EXISTS")
         return [DropColumnClause(words.name())]
 
     def rename(self) -> list[Change]:
         words = self.words
-        if not words.take("COLUMN"):
+        if not words.accept("COLUMN"):
             return []
-        words.take("IF", "EXISTS")
+        words.accept("IF", "EXISTS")
         old = words.name()
-        if not words.take("TO"):
+        if not words.accept("TO"):
             raise NotUnderstood("TO was expected")
         return [RenameColumnClause(old, words.name())]
 
     def new_name(self) -> Name | None:
         """Return the table's new name if this clause renames the table."""
         words = self.words.part(self.words.tokens)
-        if not words.take("RENAME") or words.at_any(frozenset({"COLUMN", "INDEX", "KEY"})):
+        if not words.accept("RENAME") or words.at_any(frozenset({"COLUMN", "INDEX", "KEY"})):
             return None
-        words.take_any("TO", "AS", "=")
+        words.accept_any("TO", "AS", "=")
         return words.table_name(self.database)
 
     def convert(self) -> list[Change]:
         words = self.words
-        if words.take("PARTITION"):
+        if words.accept("PARTITION"):
             words.name()
-            words.take("TO", "TABLE")
+            words.accept("TO", "TABLE")
             return [RowsMoved("CONVERT PARTITION", words.table_name(self.database), "made")]
-        if words.take("TABLE"):
+        if words.accept("TABLE"):
             return [RowsMoved("CONVERT TABLE", words.table_name(self.database), "gone")]
-        words.take("TO")
-        if not (words.take("CHARACTER", "SET") or words.take("CHARSET")):
+        words.accept("TO")
+        if not (words.accept("CHARACTER", "SET") or words.accept("CHARSET")):
             return []
-        if words.take("DEFAULT"):
+        if words.accept("DEFAULT"):
             return [SetCharset(None, convert=True)]
         return [SetCharset(words.next().text.lower(), convert=True)]
 
@@ -235,17 +235,19 @@ class _Clause:
         """Parse table options, which may follow one another without commas."""
         words = self.words
         found: list[Change] = []
-        if words.take_any("TRUNCATE", "EXCHANGE", "IMPORT", "DISCARD") and words.take_any("PARTITION", "TABLESPACE"):
+        if words.accept_any("TRUNCATE", "EXCHANGE", "IMPORT", "DISCARD") and words.accept_any(
+            "PARTITION", "TABLESPACE"
+        ):
             what = " ".join(token.word for token in words.tokens[:2])
-            while not (words.done or words.take("WITH", "TABLE")):
+            while not (words.done or words.accept("WITH", "TABLE")):
                 words.next()
             return [RowsMoved(what, None if words.done else words.table_name(self.database))]
         while not words.done:
-            if words.take("CHARACTER", "SET") or words.take("CHARSET"):
-                words.take("=")
+            if words.accept("CHARACTER", "SET") or words.accept("CHARSET"):
+                words.accept("=")
                 found.append(SetCharset(words.next().text.lower()))
-            elif words.take("COMMENT"):
-                words.take("=")
+            elif words.accept("COMMENT"):
+                words.accept("=")
                 found.append(SetComment(words.next().text or None))
             elif words.at("("):
                 words.brackets()

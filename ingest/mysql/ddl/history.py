@@ -110,7 +110,7 @@ class HistoryPart:
 
     versions: Mapping[Name, tuple[DefinitionVersion, ...]]
 
-    def passes_over(self, name: Name, file: str, pos: int) -> bool:
+    def is_skipped(self, name: Name, file: str, pos: int) -> bool:
         version = _version_at(self.versions.get(name, ()), (file_number(file), pos))
         return version is not None and bool(version.left_out) and version.definition is None
 
@@ -167,7 +167,7 @@ class SchemaHistory:
                 self.tables.known[name] = definition
             self._note(DefinitionVersion(name, at.file, at.pos, definition, left_out=reason))
 
-    def is_taken(self, name: Name) -> bool:
+    def was_captured(self, name: Name) -> bool:
         """Return whether the table's rows were ever captured."""
         return not all(version.left_out for version in self.versions.get(name, ()))
 

@@ -95,8 +95,8 @@ def parse_ddl(query: Query, *, mariadb: bool, lower_names: bool = False) -> list
     """Return the effects of a statement. Never fails: a table whose statement cannot be parsed yields `Unclear`."""
     found = tokens(query.sql, ansi_quotes=query.ansi_quotes, backslashes=query.backslash_escapes)
     words = Words(found, lower_names=lower_names)
-    if words.take("SET", "STATEMENT"):
-        while not words.done and not words.take("FOR"):
+    if words.accept("SET", "STATEMENT"):
+        while not words.done and not words.accept("FOR"):
             words.next()
     reader = _Reader(words, query.database, mariadb=mariadb)
     try:
@@ -114,7 +114,7 @@ class _Reader:
 
     def statement(self) -> list[Statement]:
         words = self.words
-        match words.take_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"):
+        match words.accept_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"):
             case "CREATE":
                 return self.create()
             case "ALTER":
@@ -122,35 +122,35 @@ class _Reader:
             case "DROP":
                 return self.drop()
             case "RENAME":
-                return self.rename() if words.take_any("TABLE", "TABLES") else []
+                return self.rename() if words.accept_any("TABLE", "TABLES") else []
             case "TRUNCATE":
-                words.take("TABLE")
+                words.accept("TABLE")
                 return [TruncateTableStatement(words.table_name(self.database))]
         return []
 
     def create(self) -> list[Statement]:
         words = self.words
-        replaces = words.take("OR", "REPLACE")
-        if words.take_any("DATABASE", "SCHEMA"):
-            words.take("IF", "NOT", "EXISTS")
+        replaces = words.accept("OR", "REPLACE")
+        if words.accept_any("DATABASE", "SCHEMA"):
+            words.accept("IF", "NOT", "EXISTS")
             return self.database_charset(words.name())
-        if words.take("SEQUENCE"):
-            keep_existing = words.take("IF", "NOT", "EXISTS")
+        if words.accept("SEQUENCE"):
+            keep_existing = words.accept("IF", "NOT", "EXISTS")
             name = words.table_name(self.database)
             return [CreateTableStatement(name, None, keep_existing=keep_existing, left_out=SEQUENCE)]
-        if not words.take("TABLE"):
+        if not words.accept("TABLE"):
             return []  # views, indexes, temporary tables, routines
         made = self.created()
         return [DropTablesStatement((made.name,)), made] if replaces else [made]
 
     def created(self) -> CreateTableStatement:
         words = self.words
-        keep_existing = words.take("IF", "NOT", "EXISTS")
+        keep_existing = words.accept("IF", "NOT", "EXISTS")
         self.subject = name = words.table_name(self.database)
-        if words.take("LIKE"):
+        if words.accept("LIKE"):
             return CreateTableStatement(name, None, like=words.table_name(self.database), keep_existing=keep_existing)
         if words.at("(", "LIKE"):
-            words.take("(", "LIKE")
+            words.accept("(", "LIKE")
             return CreateTableStatement(name, None, like=words.table_name(self.database), keep_existing=keep_existing)
         body = words.brackets() if words.at("(") and not words.at("(", "SELECT") else None
         options = self.words.part(self.words.tokens[self.words.place :])
@@ -167,18 +167,18 @@ class _Reader:
         """Return character set and comment after the columns, and whether a SELECT follows."""
         words, charset, comment = self.words, None, None
         while not words.done:
-            if words.take("START", "TRANSACTION"):
+            if words.accept("START", "TRANSACTION"):
                 break
-            if words.take_any("SELECT", "WITH", "VALUES") or words.at("(", "SELECT"):
+            if words.accept_any("SELECT", "WITH", "VALUES") or words.at("(", "SELECT"):
                 return charset, comment, True
-            if words.take("CHARACTER", "SET") or words.take("CHARSET"):
-                words.take("=")
+            if words.accept("CHARACTER", "SET") or words.accept("CHARSET"):
+                words.accept("=")
                 charset = words.next().text.lower()
-            elif words.take("COLLATE"):
-                words.take("=")
+            elif words.accept("COLLATE"):
+                words.accept("=")
                 charset = charset or words.next().text.lower().partition("_")[0]
-            elif words.take("COMMENT"):
-                words.take("=")
+            elif words.accept("COMMENT"):
+                words.accept("=")
                 comment = words.next().text or None
             elif words.at("("):
                 words.brackets()
@@ -200,19 +200,19 @@ class _Reader:
 
     def alter(self) -> list[Statement]:
         words = self.words
-        if words.take_any("DATABASE", "SCHEMA"):
+        if words.accept_any("DATABASE", "SCHEMA"):
             has_name = not words.done and words.tokens[words.place].is_name
             keyword = words.at_any(frozenset({"CHARACTER", "CHARSET", "DEFAULT", "COLLATE", "COMMENT", "READ"}))
             return self.database_charset(words.name() if has_name and not keyword else self.database)
-        while words.take_any("ONLINE", "OFFLINE", "IGNORE"):
+        while words.accept_any("ONLINE", "OFFLINE", "IGNORE"):
             pass
-        if not words.take("TABLE"):
+        if not words.accept("TABLE"):
             return []
-        words.take("IF", "EXISTS")
+        words.accept("IF", "EXISTS")
         self.subject = name = words.table_name(self.database)
-        if words.take("WAIT"):
+        if words.accept("WAIT"):
             words.next()
-        words.take("NOWAIT")
+        words.accept("NOWAIT")
         rest = words.rest()
         changes, renamed = parse_changes(rest, name, mariadb=self.mariadb)
         found: list[Statement] = [AlterTableStatement(name, tuple(changes))] if changes else []
@@ -220,41 +220,41 @@ class _Reader:
 
     def drop(self) -> list[Statement]:
         words = self.words
-        if words.take_any("DATABASE", "SCHEMA"):
-            words.take("IF", "EXISTS")
+        if words.accept_any("DATABASE", "SCHEMA"):
+            words.accept("IF", "EXISTS")
             return [DropDatabaseStatement(words.name())]
-        if not words.take_any("TABLE", "TABLES"):
+        if not words.accept_any("TABLE", "TABLES"):
             return []
-        words.take("IF", "EXISTS")
+        words.accept("IF", "EXISTS")
         names = [words.table_name(self.database)]
-        while words.take(","):
+        while words.accept(","):
             names.append(words.table_name(self.database))
         return [DropTablesStatement(tuple(names))]
 
     def rename(self) -> list[Statement]:
         words = self.words
-        words.take("IF", "EXISTS")
+        words.accept("IF", "EXISTS")
         pairs = []
         while not words.done:
             old = words.table_name(self.database)
-            if words.take("WAIT"):
+            if words.accept("WAIT"):
                 words.next()
-            words.take("NOWAIT")
-            if not words.take("TO"):
+            words.accept("NOWAIT")
+            if not words.accept("TO"):
                 raise NotUnderstood("TO was expected")
             pairs.append((old, words.table_name(self.database)))
-            if not words.take(","):
+            if not words.accept(","):
                 break
         return [RenameTablesStatement(tuple(pairs))]
 
     def database_charset(self, database: str) -> list[Statement]:
         words = self.words
         while not words.done:
-            if words.take("CHARACTER", "SET") or words.take("CHARSET"):
-                words.take("=")
+            if words.accept("CHARACTER", "SET") or words.accept("CHARSET"):
+                words.accept("=")
                 return [DatabaseCharset(database, words.next().text.lower())]
-            if words.take("COLLATE"):
-                words.take("=")
+            if words.accept("COLLATE"):
+                words.accept("=")
                 return [DatabaseCharset(database, words.next().text.lower().partition("_")[0])]
             words.next()
         return []

@@ -57,13 +57,13 @@ class Words:
     def at_any(self, words: frozenset[str]) -> bool:
         return not self.done and self.tokens[self.place].word in words
 
-    def take(self, *words: str) -> bool:
+    def accept(self, *words: str) -> bool:
         """Skip these words if they come next; return whether they did."""
         found = self.at(*words)
         self.place += len(words) if found else 0
         return found
 
-    def take_any(self, *words: str) -> str:
+    def accept_any(self, *words: str) -> str:
         """Skip any one of these words if it comes next; return the word, or an empty text."""
         if not self.done and self.tokens[self.place].word in words:
             self.place += 1
@@ -84,12 +84,12 @@ class Words:
 
     def table_name(self, database: str) -> tuple[str, str]:
         first = self.name()
-        name = (first, self.name()) if self.take(".") else (database, first)
+        name = (first, self.name()) if self.accept(".") else (database, first)
         return (name[0].lower(), name[1].lower()) if self._lower_names else name
 
     def brackets(self) -> list[DdlToken]:
         """Return the tokens between the bracket at the cursor and its closing bracket."""
-        if not self.take("("):
+        if not self.accept("("):
             raise NotUnderstood("a parenthesis was expected")
         start, depth = self.place, 1
         while depth:
@@ -129,26 +129,26 @@ def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
     kind, charset = _type(words, mariadb=mariadb)
     nullable, comment, is_primary, after = True, None, False, None
     while not words.done:
-        if words.take("CHARACTER", "SET") or words.take("CHARSET"):
-            words.take("=")
+        if words.accept("CHARACTER", "SET") or words.accept("CHARSET"):
+            words.accept("=")
             charset = words.next().text.lower()
-        elif words.take("COLLATE"):
-            words.take("=")
+        elif words.accept("COLLATE"):
+            words.accept("=")
             charset = _charset_of_collation_name(words.next().text) or charset
-        elif words.take("NOT", "NULL"):
+        elif words.accept("NOT", "NULL"):
             nullable = False
-        elif words.take("PRIMARY"):
-            words.take("KEY")
+        elif words.accept("PRIMARY"):
+            words.accept("KEY")
             is_primary, nullable = True, False
-        elif words.take("UNIQUE"):
-            words.take("KEY")
-        elif words.take("KEY"):
+        elif words.accept("UNIQUE"):
+            words.accept("KEY")
+        elif words.accept("KEY"):
             is_primary, nullable = True, False
-        elif words.take("COMMENT"):
+        elif words.accept("COMMENT"):
             comment = words.next().text or None
-        elif words.take("FIRST"):
+        elif words.accept("FIRST"):
             after = ""
-        elif words.take("AFTER"):
+        elif words.accept("AFTER"):
             after = words.name()
         elif words.at("("):
             words.brackets()
@@ -167,7 +167,7 @@ def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:
         tuple(token.text.rstrip(" ") for token in inside if token.kind == "text") if base in {"enum", "set"} else ()
     )
     unsigned = False
-    while word := words.take_any("UNSIGNED", "SIGNED", "ZEROFILL", "BINARY", "ASCII", "UNICODE", "BYTE"):
+    while word := words.accept_any("UNSIGNED", "SIGNED", "ZEROFILL", "BINARY", "ASCII", "UNICODE", "BYTE"):
         unsigned |= word in {"UNSIGNED", "ZEROFILL"}
         charset = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}.get(word, charset)
     if base == "json" and mariadb:
@@ -188,15 +188,15 @@ def _base(words: Words) -> tuple[str, str | None]:
     if base in {"nchar", "nvarchar"}:
         charset = "utf8mb3"
     if base == "double":
-        words.take("PRECISION")
+        words.accept("PRECISION")
     elif base in {"char", "character", "nchar"}:
-        base = "varchar" if words.take_any("VARYING", "VARCHAR") else base
+        base = "varchar" if words.accept_any("VARYING", "VARCHAR") else base
     elif base == "long":
-        if words.take("VARBINARY"):
+        if words.accept("VARBINARY"):
             return "mediumblob", None
-        if words.take_any("CHAR", "CHARACTER"):
-            words.take("VARYING")
-        words.take("VARCHAR")
+        if words.accept_any("CHAR", "CHARACTER"):
+            words.accept("VARYING")
+        words.accept("VARCHAR")
         return "mediumtext", None
     return base, charset
 
@@ -224,9 +224,9 @@ def _as_bytes(kind: MySqlType) -> MySqlType:
 
 def primary_key(words: Words) -> tuple[str, ...]:
     """Return the columns of `[CONSTRAINT [name]] PRIMARY KEY [name] [USING x] (a, b(10) DESC)`; () for other keys."""
-    if words.take("CONSTRAINT") and not words.at("PRIMARY"):
+    if words.accept("CONSTRAINT") and not words.at("PRIMARY"):
         words.next()
-    if not words.take("PRIMARY", "KEY"):
+    if not words.accept("PRIMARY", "KEY"):
         return ()
     while not words.done and not words.at("("):
         words.next()

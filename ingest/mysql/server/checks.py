@@ -178,7 +178,7 @@ def _grants(connection: Connection, facts: ServerFacts, wanted: CheckedPlan) -> 
     """
     user = str(ask(connection, "SELECT CURRENT_USER()")[0][0])
     name = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
-    held = {
+    granted = {
         str(row[0]).upper() for row in ask(connection, "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES")
     }
     status = _tried(connection, facts.status_statement)
@@ -186,9 +186,9 @@ def _grants(connection: Connection, facts: ServerFacts, wanted: CheckedPlan) -> 
         yield _missing("REPLICATION CLIENT", "*.*", name, status.args[-1])
     else:
         yield from _filters(status, wanted.tables)
-    if "REPLICATION SLAVE" not in held and not _has_role(connection, "REPLICATION SLAVE"):
+    if "REPLICATION SLAVE" not in granted and not _has_role(connection, "REPLICATION SLAVE"):
         yield _missing("REPLICATION SLAVE", "*.*", name, "not granted")
-    if wanted.locking_snapshot and not held & {"RELOAD", "FLUSH_TABLES"}:
+    if wanted.locking_snapshot and not granted & {"RELOAD", "FLUSH_TABLES"}:
         yield _missing("RELOAD, LOCK TABLES", "*.*", name, "not granted")
     for database, table in wanted.tables if wanted.snapshot else ():
         found = _tried(connection, f"SELECT 1 FROM {qualified((database, table))} LIMIT 0")
@@ -200,9 +200,9 @@ def _has_role(connection: Connection, privilege: str) -> bool:
     return any(privilege in str(row[0]).upper() for row in ask(connection, "SHOW GRANTS"))
 
 
-def _missing(privilege: str, on: str, user: str, said: object) -> ServerFinding:
+def _missing(privilege: str, on: str, user: str, seen: object) -> ServerFinding:
     return error_finding(
-        MissingGrant, f"{privilege} is not granted", said, privilege, f"GRANT {privilege} ON {on} TO {user};"
+        MissingGrant, f"{privilege} is not granted", seen, privilege, f"GRANT {privilege} ON {on} TO {user};"
     )
 
 

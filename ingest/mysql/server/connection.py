@@ -76,11 +76,11 @@ def connect(server: ServerAddress) -> Connection:
         try:
             opened = _open(server, server.tls.context())
         except (pymysql.MySQLError, OSError) as error:
-            said = refused(error, server) if isinstance(error, pymysql.MySQLError) else _unreachable(server, error)
-            if not said.retryable or time.monotonic() >= began + server.patience:
-                raise said from error
+            failure = refused(error, server) if isinstance(error, pymysql.MySQLError) else _unreachable(server, error)
+            if not failure.retryable or time.monotonic() >= began + server.patience:
+                raise failure from error
             if not waits:
-                reason = said.facts.get("reason", said.message)
+                reason = failure.facts.get("reason", failure.message)
                 log.warning("event=waiting_for_server server=%s at_most=%gs reason=%s", where, server.patience, reason)
             waits = True
         else:
@@ -159,27 +159,27 @@ def is_lost(error: pymysql.MySQLError) -> bool:
 def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
     """Return PyMySQL's error as a Penstock error, which says whether a retry can help."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-    said = str(error.args[1]) if len(error.args) > 1 else str(error)
+    text = str(error.args[1]) if len(error.args) > 1 else str(error)
     where = f"{server.host}:{server.port}"
     if is_lost(error):
-        return _unreachable(server, said or "the connection is closed")
+        return _unreachable(server, text or "the connection is closed")
     if code in _DENIED:
         hint = "see the user's privileges with SHOW GRANTS; penstock check names the grants that are missing"
         if code == ER.ACCESS_DENIED_ERROR:
             hint = "check user and password, and from which hosts the user may connect"
         if server.tls.mode == "disabled":
             hint += "; a user created with REQUIRE SSL cannot log in without TLS: set  ssl: {mode: required}"
-        return MissingGrant("the MySQL server denied access", server=where, user=server.user, reason=said, hint=hint)
-    return SourceError("the MySQL server returned an error", server=where, code=code, reason=said)
+        return MissingGrant("the MySQL server denied access", server=where, user=server.user, reason=text, hint=hint)
+    return SourceError("the MySQL server returned an error", server=where, code=code, reason=text)
 
 
-def _unreachable(server: ServerAddress, said: object) -> ConnectionLost:
+def _unreachable(server: ServerAddress, text: object) -> ConnectionLost:
     where = f"{server.host}:{server.port}"
     return ConnectionLost(
         "the MySQL server cannot be reached",
         retryable=True,
         server=where,
-        reason=str(said),
+        reason=str(text),
         hint=(
             "check that the server is running, that hostname and port are correct, and that no firewall blocks "
             "the connection"

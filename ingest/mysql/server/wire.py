@@ -61,7 +61,7 @@ def read_timeout(connection: Connection, seconds: float | None) -> None:
 
 
 class PacketStream:
-    """The packets that answer a command, collected until the caller takes them.
+    """The packets that answer a command, collected until the caller fetches them.
 
     The caller calls `fill` until the last packet ends the answer or the block is large enough, then `take`. Payloads
     over 16 MiB are joined. Holds one block and the beginning of the next packet in memory.
@@ -106,16 +106,16 @@ class PacketStream:
         self._filled += got
         self._at = _split(raw, self._at, self._filled, self._starts, self._joined_ends)
 
-    def take(self) -> Packets:
+    def pop_packets(self) -> Packets:
         """Return the collected packets and start a new block."""
         starts = np.array(self._starts, np.int64)
         ends = np.append(starts[1:] - HEADER, self._at) if len(starts) else starts
         for place, end in self._joined_ends.items():
             ends[place] = end
-        taken = Packets(self._raw, starts, ends)
+        packets = Packets(self._raw, starts, ends)
         # The next block will have about the same size; growing a buffer would copy it.
         self._start_over(self._raw[self._at : self._filled], max(_CHUNK, self._at + _CHUNK))
-        return taken
+        return packets
 
 
 def _split(raw: bytearray, at: int, filled: int, starts: list[int], joined_ends: dict[int, int]) -> int:
@@ -172,7 +172,7 @@ class PayloadReader:
         self.raw = raw
         self.at = 0
 
-    def take(self, count: int) -> bytes:
+    def read(self, count: int) -> bytes:
         piece = self.raw[self.at : self.at + count]
         if len(piece) < count:
             raise ValueError("the event ends within a field")
@@ -180,7 +180,7 @@ class PayloadReader:
         return piece
 
     def number(self, width: int) -> int:
-        return int.from_bytes(self.take(width), "little")
+        return int.from_bytes(self.read(width), "little")
 
     def packed(self) -> int:
         """Read a length-encoded number."""
@@ -191,7 +191,7 @@ class PayloadReader:
 
     def text(self) -> bytes:
         """Read bytes with a length-encoded length."""
-        return self.take(self.packed())
+        return self.read(self.packed())
 
     @property
     def rest(self) -> int:

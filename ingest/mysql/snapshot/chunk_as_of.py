@@ -75,7 +75,7 @@ def keys_before(
     """Return the rows of a table with a key, with these changes undone."""
     if not changes:
         return list(rows)
-    batches = _alike([*rows, *changes])
+    batches = _with_newest_columns([*rows, *changes])
     schema = batches[0].schema
     whole = pa.Table.from_batches([batch.rows for batch in batches]).combine_chunks()
     keys = row_numbers(whole.select(list(schema.primary_keys)))
@@ -105,7 +105,7 @@ def rows_before(rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch]) -> 
     """
     if not changes:
         return list(rows)
-    batches = _alike([*rows, *changes])
+    batches = _with_newest_columns([*rows, *changes])
     whole = pa.Table.from_batches([batch.rows for batch in batches]).combine_chunks()
     numbers = row_numbers(whole)
     from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
@@ -140,7 +140,7 @@ def _whole_table(
         return list(chunk_batches(connection, chunk, snapshot, oddities)), high
 
 
-def _alike(batches: Sequence[ChangeBatch]) -> list[ChangeBatch]:
+def _with_newest_columns(batches: Sequence[ChangeBatch]) -> list[ChangeBatch]:
     """Return all batches with the columns of the first, which are the newest: the table may have been altered since."""
     target = batches[0].rows.schema
     return [

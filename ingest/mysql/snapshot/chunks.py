@@ -110,7 +110,7 @@ def next_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tupl
             return [chunk], replace(cursor, number=cursor.number + 1, done=True)
         case "even":
             return _even_chunks(connection, cursor, count)
-    return _walked_chunks(connection, cursor, count)
+    return _scanned_chunks(connection, cursor, count)
 
 
 def _even_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tuple[list[Chunk], ChunkCursor]:
@@ -124,8 +124,8 @@ def _even_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tup
     while len(chunks) < count:
         high = low + cursor.step
         if explain and _believed(connection, explain, cursor, min(high, greatest)) > _CROWDED * cursor.rows:
-            walked = replace(cursor, way="walk", step=cursor.rows)
-            rest, end = _walked_chunks(connection, walked, count - len(chunks))
+            scanned = replace(cursor, way="walk", step=cursor.rows)
+            rest, end = _scanned_chunks(connection, scanned, count - len(chunks))
             return [*chunks, *rest], end
         if high >= greatest:
             rest, end = _last(cursor, (str(max(greatest, low)),))
@@ -147,7 +147,7 @@ def _believed(connection: Connection, explain: str, cursor: ChunkCursor, high: i
     return int(plan[8 if explain == "EXPLAIN" else 9] or 0)
 
 
-def _walked_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tuple[list[Chunk], ChunkCursor]:
+def _scanned_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tuple[list[Chunk], ChunkCursor]:
     definition = definitions(connection, [(cursor.database, cursor.table)]).get((cursor.database, cursor.table))
     if definition is None:
         return _last(cursor, cursor.lower)

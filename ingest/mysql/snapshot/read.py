@@ -89,7 +89,7 @@ def select(connection: Connection, sql: str, block_bytes: int) -> Iterator[RowBl
         over = ends and seen + stream.count > columns + 2
         if not over and (seen + stream.count <= columns + 2 or stream.size < block_bytes):
             continue
-        packets = stream.take()
+        packets = stream.pop_packets()
         header = max(0, columns + 2 - seen)
         seen += len(packets.starts)
         yield _rows(packets, header, columns, over=over)

@@ -18,11 +18,11 @@ from penstock.ingest.postgres.log.messages import (
     EPOCH_MS,
     MessageBlock,
     RowImages,
+    copy_unchanged,
     images_at,
     joined,
     parse_relation,
     parse_truncate,
-    take_from_old,
 )
 from penstock.ingest.postgres.relation import FULL
 from penstock.ingest.postgres.values.binary import binary_column
@@ -188,7 +188,7 @@ class LogDecoder:
         if not len(before):
             return keep
         after = before + 1
-        take_from_old(images, after, before)
+        copy_unchanged(images, after, before)
         moved = np.zeros(len(before), np.bool_)
         for place, column in enumerate(relation.columns):
             if column.name in rule.watch:

@@ -155,7 +155,7 @@ def joined(before: RowImages, after: RowImages, order: Int64s) -> RowImages:
     return RowImages(cells, unchanged, end, before.binary or after.binary)
 
 
-def take_from_old(images: RowImages, new: Int64s, old: Int64s) -> None:
+def copy_unchanged(images: RowImages, new: Int64s, old: Int64s) -> None:
     """Take unchanged values of new images from the whole old images of the same rows."""
     for place, unchanged in enumerate(images.unchanged):
         some = unchanged[new]

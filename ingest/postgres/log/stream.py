@@ -66,13 +66,13 @@ class _MessageStream:
 
     def receive(self) -> None:
         """Receive what has arrived; ask the server how far it has read if nothing does."""
-        some: list[bytes] = []
-        is_open = self.connection.received(some, _QUIET_S)
-        if not some and is_open:
+        received: list[bytes] = []
+        is_open = self.connection.received(received, _QUIET_S)
+        if not received and is_open:
             self._report(asks=True)
-            if not self.connection.received(some, 1.0):
+            if not self.connection.received(received, 1.0):
                 is_open = False
-        self._take(some)
+        self._collect(received)
         if time.monotonic() - self._reported > _STATUS_S:
             self._report(asks=False)
         if not is_open and not self.done:
@@ -83,27 +83,27 @@ class _MessageStream:
                 wanted=lsn_text(self.part.end),
             )
 
-    def _take(self, some: list[bytes]) -> None:
+    def _collect(self, received: list[bytes]) -> None:
         """Keep the messages up to the end of the range; only those that bound transactions are looked at."""
         first = 0
-        bounds = [place for place, one in enumerate(some) if one[0] != DATA or one[ENVELOPE] in _BOUNDS]
+        bounds = [place for place, one in enumerate(received) if one[0] != DATA or one[ENVELOPE] in _BOUNDS]
         for place in bounds:
-            message = some[place]
-            if message[0] == DATA and not self._goes_on(message):
-                self.kept += some[first:place]
+            message = received[place]
+            if message[0] == DATA and not self._is_in_range(message):
+                self.kept += received[first:place]
                 self.done = True
                 break
             if message[0] == KEEPALIVE:
-                self.kept += some[first:place]
+                self.kept += received[first:place]
                 first = place + 1
-                self._heed(message)
+                self._note_keepalive(message)
                 if self.done:
                     break
         else:
-            self.kept += some[first:]
-        self.size += sum(map(len, some))
+            self.kept += received[first:]
+        self.size += sum(map(len, received))
 
-    def _goes_on(self, message: bytes) -> bool:
+    def _is_in_range(self, message: bytes) -> bool:
         """Return whether a message that begins or ends a transaction belongs to the range."""
         begins = message[ENVELOPE] == BEGIN
         if begins and int.from_bytes(message[ENVELOPE + 1 : ENVELOPE + 9], "big") >= self.part.end:
@@ -111,7 +111,7 @@ class _MessageStream:
         self._in_transaction = begins
         return True
 
-    def _heed(self, message: bytes) -> None:
+    def _note_keepalive(self, message: bytes) -> None:
         # Within a transaction, the position may be that of a record after rows that are still to be sent.
         if not self._in_transaction and int.from_bytes(message[1:9], "big") >= self.part.end:
             self.done = True

@@ -178,11 +178,11 @@ def wait_for_standbys(connection: PgConnection) -> None:
 
     Sessions of other users are seen with the rights of pg_read_all_stats only.
     """
-    began, told = time.monotonic(), False
+    began, warned = time.monotonic(), False
     while connection.value(_WAITING) != "0":
-        if not told:
+        if not warned:
             log.warning("event=waits_for_standby reason=commits are logged that are not visible yet")
-            told = True
+            warned = True
         if time.monotonic() > began + _LONGEST_S:
             raise SourceError(
                 "commits wait for a synchronous standby, so that their rows cannot be read yet",

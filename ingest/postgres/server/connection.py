@@ -120,18 +120,18 @@ class PgConnection:
         if result is None or result.status not in {pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE}:
             return
         state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        said = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
-        raise refused(self.server, state, said.decode("utf-8", "replace").strip(), sql)
+        text = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
+        raise refused(self.server, state, text.decode("utf-8", "replace").strip(), sql)
 
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 
-def refused(server: PgAddress, state: str, said: str, sql: str = "") -> SourceError:
+def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceError:
     """Return an error of the server as a Penstock error, which says whether a retry can help."""
     statement = sql[:200] or None
-    facts: dict[str, Any] = {"server": server.where, "sqlstate": state or None, "said": said, "statement": statement}
+    facts: dict[str, Any] = {"server": server.where, "sqlstate": state or None, "reason": text, "statement": statement}
     if not state or state in _TRANSIENT:
         return ConnectionLost("the connection to the PostgreSQL server was lost", retryable=True, **facts)
     if state in _DENIED:
@@ -144,13 +144,13 @@ def refused(server: PgAddress, state: str, said: str, sql: str = "") -> SourceEr
             hint="another pipeline or tool reads it: set a different slot.name for each",
             **facts,
         )
-    if "can no longer" in said or "cannot read from logical replication slot" in said or "already been removed" in said:
+    if "can no longer" in text or "cannot read from logical replication slot" in text or "already been removed" in text:
         return SlotLost(
             "the replication slot has lost its position: the server has removed the WAL that it needs",
             hint="SELECT pg_drop_replication_slot('...');  then start with --resnapshot; raise max_slot_wal_keep_size",
             **facts,
         )
-    if state == "42704" and "replication slot" in said:
+    if state == "42704" and "replication slot" in text:
         return SlotMissing(
             "the replication slot does not exist",
             hint="changes since it was dropped are lost: start with --resnapshot, which creates it again",
@@ -169,7 +169,7 @@ def connect(server: PgAddress, *, replication: bool = False) -> PgConnection:
             if time.monotonic() >= began + server.patience:
                 raise
             if not waits:
-                reason = error.facts.get("said", error.message)
+                reason = error.facts.get("reason", error.message)
                 log.warning(
                     "event=waiting_for_server server=%s at_most=%gs reason=%s", server.where, server.patience, reason
                 )
@@ -192,17 +192,17 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
     raw = pq.PGconn.connect(text.encode())
     if raw.status == pq.ConnStatus.OK:
         return PgConnection(server, raw)
-    said = raw.error_message.decode("utf-8", "replace").strip()
+    text = raw.error_message.decode("utf-8", "replace").strip()
     raw.finish()
-    if "password authentication failed" in said or "no pg_hba.conf entry" in said or "does not exist" in said:
-        raise refused(server, "28000", said)
-    if "permission denied" in said:
-        raise refused(server, "42501", said)
+    if "password authentication failed" in text or "no pg_hba.conf entry" in text or "does not exist" in text:
+        raise refused(server, "28000", text)
+    if "permission denied" in text:
+        raise refused(server, "42501", text)
     raise ConnectionLost(
         "the PostgreSQL server cannot be reached",
         retryable=True,
         server=server.where,
-        said=said,
+        reason=text,
         hint="check that the server is running, that hostname and port are correct, and that no firewall blocks the "
         "connection",
     )

@@ -208,9 +208,9 @@ class Publication:
         try:
             connection.rows(statement)
         except MissingGrant as reason:
-            said = reason.facts.get("said")
+            text = reason.facts.get("reason")
             hint = f"as the owner of the tables:  {statement};"
             raise error(
-                f"{why}, and the user may not change that", publication=self.name, said=said, hint=hint
+                f"{why}, and the user may not change that", publication=self.name, reason=text, hint=hint
             ) from reason
         log.info("event=publication_changed statement=%s", statement)

@@ -61,11 +61,11 @@ def test_filters_match_complete_names_and_excluding_wins(database: str | None, t
     naming = TargetNames(
         including="t1|t2|t3", excluding="t2", including_databases=".*shop", excluding_databases="old_.*|other"
     )
-    assert naming.takes(database, table) is taken
+    assert naming.includes(database, table) is taken
 
 
 def test_a_mapping_does_not_widen_the_filter() -> None:
-    assert not TargetNames(mapping={"users": "people"}, including="orders").takes("shop", "users")
+    assert not TargetNames(mapping={"users": "people"}, including="orders").includes("shop", "users")
 
 
 def test_an_invalid_filter_expression_is_refused() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.formats.canal import same_layout as canal_alike
 from penstock.formats.canal.bulk import parse_rows
-from penstock.formats.canal.same_layout import alike_rows
+from penstock.formats.canal.same_layout import same_layout_rows
 
 TEXTS = st.one_of(
     st.none(),
@@ -57,7 +57,7 @@ def test_rows_are_those_that_a_parser_finds(monkeypatch: pytest.MonkeyPatch, mes
     monkeypatch.setattr(canal_alike, "PIECE", 2)
     data = documents(*[[dict(zip(["a", "b", "c"], row, strict=True)) for row in rows] for rows in messages])
     names = ["c", "a", "d"]
-    found = alike_rows(data, names)
+    found = same_layout_rows(data, names)
     if found is None:  # control characters are written by their number
         assert any(b"\\u" in bytes(item) for item in data)
     else:
@@ -66,7 +66,7 @@ def test_rows_are_those_that_a_parser_finds(monkeypatch: pytest.MonkeyPatch, mes
 
 def test_texts_that_look_like_json_are_texts() -> None:
     odd = ['"},{"a":"', "}],[{", ':null,"b":', "\\", 'say "b":', "\n\t\r\b\f/"]
-    found = alike_rows(documents(*[[{"a": text, "b": None}, {"a": None, "b": text}] for text in odd]), ["a", "b"])
+    found = same_layout_rows(documents(*[[{"a": text, "b": None}, {"a": None, "b": text}] for text in odd]), ["a", "b"])
     assert found is not None
     starts, (first, second) = rows_of(found)
     assert starts == list(range(0, 2 * len(odd) + 1, 2))
@@ -101,7 +101,7 @@ ALIKE = [{"a": "1", "b": "2"}]
 @pytest.mark.parametrize("first", [True, False])
 def test_messages_with_another_layout_are_decoded_by_a_parser(odd: Any, *, first: bool) -> None:
     data = documents(odd, ALIKE, ALIKE) if first else documents(ALIKE, ALIKE, odd)
-    assert alike_rows(data, ["a", "b"]) is None
+    assert same_layout_rows(data, ["a", "b"]) is None
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_messages_with_another_layout_are_decoded_by_a_parser(odd: Any, *, first
 )
 def test_values_written_differently_are_decoded_by_a_parser(odd: bytes) -> None:
     alike = documents(ALIKE)
-    assert alike_rows([*alike, msgspec.Raw(odd)], ["a", "b"]) is None
+    assert same_layout_rows([*alike, msgspec.Raw(odd)], ["a", "b"]) is None
 
 
 def test_columns_that_no_row_has_are_null_within_a_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = alike_rows(documents(ALIKE, ALIKE), ["x", "b"])
+    found = same_layout_rows(documents(ALIKE, ALIKE), ["x", "b"])
     assert found is not None
     assert rows_of(found) == ([0, 1, 2], [[None, None], ["2", "2"]])
     monkeypatch.setattr(canal_alike, "MOST_ABSENT", 1)
-    assert alike_rows(documents(ALIKE, ALIKE), ["x", "b"]) is None
+    assert same_layout_rows(documents(ALIKE, ALIKE), ["x", "b"]) is None

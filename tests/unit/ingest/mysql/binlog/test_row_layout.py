@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.ingest.database.buffers import with_spare_bytes
-from penstock.ingest.mysql.binlog.row_layout import RowImageLayout, walk
+from penstock.ingest.mysql.binlog.row_layout import RowImageLayout, locate_images
 
 Row = list[bytes | None]
 layouts = st.lists(st.sampled_from([0, 1, 2, 3, 5, 8, -1, -2, -3, -4]), min_size=1, max_size=20).map(tuple)
@@ -61,9 +61,9 @@ def test_every_row_of_every_event_is_found_in_order(widths: tuple[int, ...], siz
     events = [[random_row(widths, dice) for _ in range(size)] for size in sizes]
     raw, start, end = place_events(events, [widths])
     data = with_spare_bytes(raw)
-    images = walk(data, start, end, [RowImageLayout(widths)])[0]
+    images = locate_images(data, start, end, [RowImageLayout(widths)])[0]
     wanted = [(event, number, row) for event, rows in enumerate(events) for number, row in enumerate(rows)]
-    assert list(zip(images.lane.tolist(), images.step.tolist(), strict=True)) == [(e, n) for e, n, _ in wanted]
+    assert list(zip(images.event.tolist(), images.step.tolist(), strict=True)) == [(e, n) for e, n, _ in wanted]
     for image, (_, _, row) in enumerate(wanted):
         assert cells_of(images, data, image) == row
 
@@ -72,7 +72,7 @@ def test_before_and_after_images_may_have_different_layouts() -> None:
     widths = [(4,), (-1, 2)]
     events = [[[b"aaaa"], [b"x", b"11"], [b"bbbb"], [None, b"22"]]]
     raw, start, end = place_events(events, widths)
-    before, after = walk(with_spare_bytes(raw), start, end, [RowImageLayout(w) for w in widths])
+    before, after = locate_images(with_spare_bytes(raw), start, end, [RowImageLayout(w) for w in widths])
     assert [cells_of(before, with_spare_bytes(raw), image) for image in range(2)] == [[b"aaaa"], [b"bbbb"]]
     assert [cells_of(after, with_spare_bytes(raw), image) for image in range(2)] == [[b"x", b"11"], [None, b"22"]]
 
@@ -82,7 +82,7 @@ def test_selected_images_keep_their_cells() -> None:
     dice = random.Random(7)
     rows = [random_row(widths, dice) for _ in range(20)]
     raw, start, end = place_events([rows], [widths])
-    images = walk(with_spare_bytes(raw), start, end, [RowImageLayout(widths)])[0].chosen(np.array([3, 17]))
+    images = locate_images(with_spare_bytes(raw), start, end, [RowImageLayout(widths)])[0].chosen(np.array([3, 17]))
     assert [cells_of(images, with_spare_bytes(raw), image) for image in range(2)] == [rows[3], rows[17]]
 
 
@@ -90,17 +90,17 @@ def test_selected_images_keep_their_cells() -> None:
 def test_a_truncated_row_is_refused(shift: int) -> None:
     raw, start, end = place_events([[[b"1234"], [b"5678"]]], [(4,)])
     with pytest.raises(ValueError, match="extends beyond"):
-        walk(with_spare_bytes(raw), start, end + shift, [RowImageLayout((4,))])
+        locate_images(with_spare_bytes(raw), start, end + shift, [RowImageLayout((4,))])
 
 
 @given(st.binary(min_size=10, max_size=300), layouts)
 def test_random_bytes_are_a_value_or_index_error(raw: bytes, widths: tuple[int, ...]) -> None:
     try:
-        walk(with_spare_bytes(raw), np.array([0]), np.array([len(raw)]), [RowImageLayout(widths)])
+        locate_images(with_spare_bytes(raw), np.array([0]), np.array([len(raw)]), [RowImageLayout(widths)])
     except (ValueError, IndexError):
         pass
 
 
 def test_an_empty_layout_terminates() -> None:
     with pytest.raises(ValueError, match="extends beyond"):
-        walk(with_spare_bytes(b"abc"), np.array([0]), np.array([3]), [RowImageLayout(())])
+        locate_images(with_spare_bytes(b"abc"), np.array([0]), np.array([3]), [RowImageLayout(())])

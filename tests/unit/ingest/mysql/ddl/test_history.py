@@ -74,11 +74,11 @@ def test_left_out_tables_survive_json() -> None:
     again.restore(DefinitionVersion.from_json(json.loads(json.dumps(item.to_json()))) for item in history.unsaved)
     assert again.versions == history.versions
     part = again.part(EveryTable(), START, END)
-    assert [part.passes_over(("d", name), "x.000001", 300) for name in "ts"] == [False, True]
+    assert [part.is_skipped(("d", name), "x.000001", 300) for name in "ts"] == [False, True]
     assert part.definition_at(("d", "t"), "x.000001", 300, named=False) == keyless
-    assert not again.is_taken(("d", "t"))
+    assert not again.was_captured(("d", "t"))
     ddl(again, "ALTER TABLE t ADD PRIMARY KEY (a)", 400)
-    assert again.is_taken(("d", "t"))
+    assert again.was_captured(("d", "t"))
 
 
 def test_history_survives_json() -> None:

@@ -133,7 +133,7 @@ class Fixed:
     def definition_at(self, name: tuple[str, str], file: str, pos: int, *, named: bool) -> TableDefinition | None:
         return self.tables.get(name)
 
-    def passes_over(self, name: tuple[str, str], file: str, pos: int) -> bool:
+    def is_skipped(self, name: tuple[str, str], file: str, pos: int) -> bool:
         return False
 
 

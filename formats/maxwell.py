@@ -67,6 +67,8 @@ def _add_rows(envelope: MaxwellEnvelope, number: int, tables: TextTables) -> Non
     elif operation != "update":
         rows.change(number, time, None, data)
     elif old is None:
+        # The row before is unknown, so nothing can be retracted.
         rows.put(number, time, UPDATE_AFTER, data)
     else:
+        # Maxwell sends only the changed columns of the row before.
         rows.change(number, time, {**data, **old}, data)

@@ -49,6 +49,7 @@ class ErrorMark:
     def recovered(self, error: BaseException) -> PenstockError | OSError | None:
         """Return the error that Spark's exception carries, None if it carries no error of this run."""
         lines = re.findall(rf"^{_MARK} {self.token} (\{{.*\}})\s*$", str(error), re.MULTILINE)
+        # The last line: Python prints the cause of an exception before the exception itself.
         return _made(json.loads(lines[-1])) if lines else None
 
     def _carried(self, text: str, fields: Mapping[str, Any]) -> CarriedError:
@@ -71,6 +72,7 @@ def _made(fields: Mapping[str, Any]) -> PenstockError | OSError:
         return OSError(fields["errno"], fields["words"], *named)
     known = {_name(kind): kind for kind in _kinds(PenstockError)}
     kind = next((known[name] for name in fields["kinds"] if name in known), PenstockError)
+    # Not by calling the class: the parameters of its __init__ may be others.
     made = kind.__new__(kind)
     PenstockError.__init__(made, fields["message"], hint=fields["hint"], **fields["facts"])
     if made.retryable != fields["retryable"]:

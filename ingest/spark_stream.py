@@ -109,11 +109,13 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         limit = self._stream.limit
+        # Spark only distinguishes "all" from a number of rows; `latestOffset` applies the limit of the stream itself.
         return ReadAllAvailable() if limit == NO_LIMIT else ReadMaxRows(limit.rows or (1 << 62))
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
         allowed = NO_LIMIT if isinstance(limit, ReadAllAvailable) else self._stream.limit
         with self._carrying():
+            # For Spark an unchanged offset means that there is no batch, and it asks again.
             if not self._is_due():
                 return start
             self._planned_at = self._clock()

@@ -73,6 +73,7 @@ def _native(
     try:
         return _measured(pc.cast(column, arrow), type_, name, misfits)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # Arrow has no such cast: continue with the text that a text message would contain.
         texts = _as_text(column)
     if isinstance(type_, AtomicType):
         return cast_texts(texts, type_, name, mapping, misfits, in_key=in_key)
@@ -126,6 +127,7 @@ def _stamps(column: pa.Array, arrow: pa.TimestampType) -> pa.Array:
     """Convert to the unit and zone of `arrow`: both sides are in UTC, digits beyond the unit are cut off."""
     plain = column.view(pa.timestamp(column.type.unit))
     coarser = _UNIT_PLACES[arrow.unit] < _UNIT_PLACES[column.type.unit]
+    # Arrow refuses a cast that loses digits. Floor rounds times before 1970 in the same direction as later ones.
     if coarser:
         plain = pc.floor_temporal(plain, 1, unit=_FLOORS[arrow.unit])
     return pc.cast(plain, pa.timestamp(arrow.unit)).view(arrow)

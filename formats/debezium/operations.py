@@ -63,6 +63,7 @@ def add_operation(
     elif operation == "u":
         _add_update(rows, number, time, before, after or {}, key_row)
     elif operation == "d":
+        # A delete without its row still has the key of the message.
         before = before or key_row()
         if before is None:
             raise missing(format_name, "before", "op", "d")

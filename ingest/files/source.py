@@ -25,6 +25,7 @@ from penstock.storage.state_folder import StateFolder
 
 SMALLEST_PIECE_BYTES = 16 << 20
 SAMPLE_BYTES = 256 << 10
+# Names of files that writers have not finished, of checksums, and of markers such as _SUCCESS.
 _UNFINISHED = ("*.tmp", "*.inprogress", "*.crc", "*.part", ".*", "_*")
 
 
@@ -76,6 +77,7 @@ class FilesSource:
         files = [
             file for batch in range(start["batch"] + 1, end["batch"] + 1) for file in self.ledger.entry(batch) or []
         ]
+        # A compressed file is one piece, because it can only be read from its beginning.
         size = piece_size([file.size for file in files], tasks, SMALLEST_PIECE_BYTES)
         pieces = [
             (file, piece)
@@ -110,6 +112,7 @@ class FilesSource:
     def _found(self) -> list[FoundFile]:
         store, folder = _opened(self.settings.path)
         files = [FoundFile(entry.name, entry.size, entry.modified_nanos) for entry in store.walk(folder)]
+        # A listing of a folder that does not exist is empty in an object store.
         if not files:
             self._check_folder(store, folder)
         by_time = self.settings.order == "time"

@@ -44,6 +44,7 @@ def gap_ends(
     found: dict[Place, int] = {}
     for place, offset in froms.items():
         first, end = firsts[place], ends[place]
+        # Records are lost at the start by retention, and at the end by the election of a leader that was behind.
         if place[0] not in renewed and first <= offset <= max(end, first):
             continue
         if not settings.accept_gap:

@@ -56,6 +56,7 @@ class KafkaSource:
             wanted = _flat(until["offsets"])
             places = [place for place in places if place in wanted]
         known = _flat(start.get("offsets", {}))
+        # A topic that was created again has other records at the same offsets. Only the id of the topic shows it.
         renewed = recreated_topics(self.settings, start, ids)
         began = self._beginnings(start, [place for place in places if place not in known])
         froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
@@ -68,6 +69,7 @@ class KafkaSource:
         ends = self._limited(froms, ends, limit)
         if start and not began and not gaps and ends == {place: known[place] for place in places}:
             return start
+        # Partitions that are not part of this batch keep their offsets for a later one.
         kept = {place: offset for place, offset in known.items() if place not in ends}
         offsets: Offsets = {"offsets": _nested(kept | ends), "ids": {**start.get("ids", {}), **ids}}
         offsets |= {"began": _nested(began)} if began else {}
@@ -136,6 +138,7 @@ class KafkaSource:
             case "timestamp":
                 ends = self._cluster.latest(places)
                 found = self._cluster.at_time(places, startup.millis)
+                # -1 means that the partition has no record at or after this time.
                 return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
             case "specific-offsets":
                 named = {place: startup.offsets[place] for place in places if place in startup.offsets}

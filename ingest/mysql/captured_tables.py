@@ -155,6 +155,7 @@ def with_chunks(
         size -= a_chunk * len(found) * max(1, _bytes_a_row(cursor, facts))
     exact = settings.snapshot == "exact"
     batch = replace(progress.batch, chunks=tuple(chunks), as_of=at if exact else None)
+    # Exact chunks are as of the position of the pipeline itself: the tables need not settle.
     over = not cursors and not waiting and not exact
     return replace(progress, waiting=tuple(waiting), cursors=tuple(cursors), unsettled=over, batch=batch)
 

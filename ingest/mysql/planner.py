@@ -136,6 +136,8 @@ class Planner:
             if requested:
                 return self._emptied(progress)
             now = settled(connection, facts)
+            # The chunks of the last batch have been read by now: the tables are right once the log has passed this
+            # position.
             if progress.unsettled:
                 progress = replace(progress, settle=now, unsettled=False)
             if not progress.reads_tables and _is_reached(progress, until):
@@ -144,6 +146,7 @@ class Planner:
             plan = self._log_plan(progress, limit, until, rules)
             self.at_barrier = plan.at_barrier
             looked_up = self.recorded.looked_up(connection, plan, history)
+            # Before the offsets that rely on them are stored. After a crash in between, the plan adds them again.
             self.recorded.store(progress.server)
             mixed = rules.mixed_names(progress, plan)
             progress = rules.applied(progress, plan, looked_up)

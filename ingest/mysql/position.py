@@ -96,6 +96,7 @@ class MySqlGtidSet:
 
     def _insert(self, source: str, first: int, last: int) -> None:
         known = self._intervals.setdefault(source, [])
+        # Transactions of one source arrive in order, so the last interval usually grows.
         if known and known[-1][0] <= first <= known[-1][1] + 1:
             known[-1] = (known[-1][0], max(known[-1][1], last))
             return

@@ -35,6 +35,7 @@ from penstock.table_pattern import TablePattern
 Mode = Literal["initial", "snapshot", "latest-offset", "earliest-offset", "timestamp", "specific-offset"]
 SnapshotMode = Literal["watermark", "exact"]
 
+# gh-ost: _t_gho, _t_ghc and _t_del. pt-online-schema-change: _t_new and _t_old, with more underscores if these exist.
 _SHADOW = re.compile(r"_(_?.+)_(?:gho|ghc|del|new|old)", re.DOTALL)
 
 
@@ -125,6 +126,7 @@ _READERS = 256  # server ids, if none are configured
 
 def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSettings:
     """Return the settings; connects to the server only if its time zone is wanted."""
+    # At random, because the server disconnects a reader when another one comes with the same id.
     first = secrets.randbelow(1 << 30) + 10_000
     startup, snapshot, ddl = mysql.startup, mysql.snapshot, mysql.ddl
     _check_shared(mysql, request)

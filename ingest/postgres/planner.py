@@ -97,6 +97,7 @@ class PgPlanner:
             if requested and not settings.reset:
                 return self._restart(connection)
             progress = replace(before, batch=PgBatch(before.log))
+            # The chunks of the batch before have been read by now.
             if before.batch.chunks:
                 progress = replace(progress, settle=self._end(connection) or progress.settle)
             try:

@@ -124,6 +124,7 @@ def arithmetic(sign: str, left: Values, right: Values) -> Values:
     """
     if sign in {"/", "%"}:
         return divided(left, right, rest=sign == "%")
+    # The sum of two SMALLINT values need not be one.
     left, right = (pc.cast(one, pa.int64()) if pa.types.is_integer(one.type) else one for one in (left, right))
     if not all(_is_number(one.type) or pa.types.is_null(one.type) for one in (left, right)):
         raise ConfigError(f"{left.type} {sign} {right.type} cannot be computed", hint="cast strings to numbers first")
@@ -141,6 +142,7 @@ def divided(left: Values, right: Values, *, rest: bool = False) -> Values:
     """
     whole_numbers = rest and all(pa.types.is_integer(one.type) for one in (left, right))
     zero = pa.scalar(0, right.type)
+    # Arrow raises an error for whole numbers and returns infinity for doubles.
     safe = pc.if_else(pc.equal(right, zero), pa.scalar(None, right.type), right)
     if whole_numbers:
         left, safe = pc.cast(left, pa.int64()), pc.cast(safe, pa.int64())

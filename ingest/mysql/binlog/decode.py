@@ -90,6 +90,7 @@ class Decoder:
         first = np.ones(len(pos), np.bool_)
         first[1:] = pos[1:] != pos[:-1]
         base = before - before[np.maximum.accumulate(np.where(first, np.arange(len(pos)), 0))]
+        # A compressed transaction may continue from the segment before, still at the same position.
         base[pos == self._last_pos] += self._rows_at_last_pos
         self._last_pos, self._rows_at_last_pos = int(pos[-1]), int(base[-1] + counts[-1])
         return base
@@ -126,6 +127,7 @@ class Decoder:
         rows = np.sort(np.concatenate(rows_read)) if rows_read else np.zeros(0, np.int64)
         starts = np.flatnonzero(STARTS[segment.kind])
         for event in np.flatnonzero(segment.kind == events.XA_PREPARE).tolist():
+            # Any other first byte is XA COMMIT ... ONE PHASE, which takes effect where it is logged.
             if segment.body(event)[:1] not in {b"\0", b""}:
                 continue
             before = starts[starts < event]
@@ -146,6 +148,7 @@ class Decoder:
     def _check_statement(self, segment: Segment, event: int) -> None:
         with events.reading(segment, event, "a statement in the binlog"):
             query = parse_query(segment.body(event))
+        # BEGIN and DDL are statements in every binlog format. Only changes of rows must not be.
         if query.verb not in CHANGES:
             return
         touched = sorted(name for name in written_tables(query) if self.options.choice.includes(*name))

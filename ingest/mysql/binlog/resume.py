@@ -36,6 +36,7 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
     Raises an error that names the loss: `BinlogPurged` if the binlog files are gone, `BinlogReset` if the binlog is
     another one, `GtidDiverged` if the new server lacks transactions that were already read.
     """
+    # A file and a byte mean the same place only on the server that wrote them. Another server is matched by GTIDs.
     if facts.uuid == server_uuid:
         try:
             check_position(connection, stored)
@@ -86,6 +87,8 @@ def check_position(connection: Connection, stored: LogPosition) -> None:
     oldest, newest = files[0][0], files[-1][0]
     sizes = dict(files)
     if stored.file not in sizes:
+        # A lower number of the same base name was purged. Any other name belongs to a binlog that was reset or
+        # replaced.
         if file_number(stored.file) < file_number(oldest) and _same_base(stored.file, oldest):
             raise BinlogPurged(
                 "the binlog file of the pipeline's last position was purged from the server",

@@ -115,6 +115,7 @@ def locate_images(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[Row
         turn = step % len(plans)
         after = plans[turn].step(data, at, event, step, located[turn])
         going = after < stop
+        # A layout without columns would never reach the end of its event.
         if (after > stop).any() or not any(plan.columns for plan in plans):
             raise ValueError("a row extends beyond its binlog event")
         if going.all():
@@ -146,6 +147,7 @@ class _RunPlan:
         found.nulls.append(nulls)
         at = at + self.layout.null_bytes
         cells: list[tuple[Int64s, Int64s]] = []
+        # Without nulls a run has the same width in all rows, which spares a product per row.
         if nulls.any():
             present = self._present(nulls)
             for run, (first, last) in enumerate(self.runs):
@@ -179,6 +181,7 @@ class _RunPlan:
                 images.found(column, none, none)
             return images
         event = np.concatenate(found.events)
+        # A stable sort of 16-bit integers is a radix sort in numpy.
         order = np.argsort(event.astype(np.uint16) if event.max() < 1 << 16 else event, kind="stable")
         step = np.repeat(np.array(found.steps, np.int64), [len(events) for events in found.events])
         nulls = np.concatenate(found.nulls)[order]

@@ -43,6 +43,7 @@ def settled(connection: Connection, facts: ServerFacts) -> LogPosition:
     if facts.is_mariadb:
         return snapshot_position(connection, facts, keep=False)
     position = latest(connection, facts)
+    # gtid_owned lists the transactions that have their GTID already, but are not yet committed.
     under_way = _owned(str(ask(connection, "SELECT @@GLOBAL.gtid_owned")[0][0] or ""))
     if under_way and ask(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", under_way, _SETTLE_S)[0][0]:
         raise SourceError(
@@ -83,6 +84,7 @@ def earliest(connection: Connection, facts: ServerFacts) -> LogPosition:
 def _set_at_start(connection: Connection, facts: ServerFacts, file: str) -> str:
     if facts.is_mariadb:
         return str(ask(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, FIRST_EVENT)[0][0] or "")
+    # One of the first events of a file is the set of all transactions in the files before it.
     rows = ask(connection, f"SHOW BINLOG EVENTS IN '{file}' LIMIT 3")
     return next(("".join(str(row[5]).split()) for row in rows if row[2] == "Previous_gtids"), "")
 
@@ -117,6 +119,7 @@ def at_time(
 
 def _first_seconds(server: ServerAddress, file: str, server_id: int) -> int | None:
     """Return when the first transaction of a file was logged; None for a file without transactions."""
+    # The smallest block, because only the first transaction is wanted.
     request = DumpRequest(LogPosition(file, FIRST_EVENT), server_id, verify=False, block_bytes=1)
     with dumping(server, request) as segments:
         for segment in segments:

@@ -114,6 +114,7 @@ class Tables:
             self.known.pop(new, None)
             if definition is not None:
                 definition = self.known[new] = replace(definition, database=new[0], table=new[1])
+            # RENAME TABLE t TO t_old, t_new TO t: the name exists before and after, and has other rows.
             swapped = new in before and old != new
             changes.append(TableChange("swap" if swapped else "rename", new, definition, old))
         return changes

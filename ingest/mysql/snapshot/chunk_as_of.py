@@ -51,6 +51,7 @@ def read_as_of(
     The binlog from there on must still exist on the server. Holds the chunk, and the changes of its table since `at`,
     in memory. The columns are those of the current table; a column that did not exist at `at` is null.
     """
+    # Without the upper bound: rows after the greatest key of the plan may have been there at `at`, and are gone now.
     chunk = chunk.open_end
     name = (chunk.database, chunk.table)
     options = replace(log, choice=TheseTables(frozenset([name])), images={name: ImageRule("all")})
@@ -64,6 +65,7 @@ def read_as_of(
             rows, high = _whole_table(server, chunk, snapshot, changes, oddities)
             yield from rows_before(rows, changes(at, high))
             return
+        # The end of the log is looked up after the rows: every change that they may show is undone.
         rows = list(chunk_batches(connection, chunk, snapshot, oddities))
         since = changes(at, latest(connection, facts))
         yield from keys_before(rows, since, lambda keys: in_chunk(connection, chunk, keys))
@@ -91,6 +93,7 @@ def keys_before(
     in_rows = np.zeros(len(first), np.bool_)
     in_rows[keys[~from_log]] = True
     stays[was_there] = in_rows[keys[was_there]]
+    # Keys that are gone now. Only the server can compare them with the bounds, by the collation of the column.
     doubtful = was_there[~in_rows[keys[was_there]]]
     if len(doubtful):
         stays[doubtful] = is_in_chunk(whole.take(pa.array(doubtful)).select(list(schema.primary_keys)))

@@ -75,6 +75,7 @@ def read_exact(
                 # MariaDB's snapshots know their binlog position: no changes have to be applied.
                 high = snapshot_position(connection, facts, keep=True)
                 return ExactChunk(tuple(chunk_batches(connection, chunk, snapshot, oddities)), high)
+            # What is before `low` is visible to the read that follows; what is after `high` comes through the stream.
             low = settled(connection, facts)
             rows = list(chunk_batches(connection, chunk, snapshot, oddities))
             high = latest(connection, facts)
@@ -85,6 +86,7 @@ def read_exact(
             changes = list(changes_between(server, low, high, options, server_id))
             if not changes:
                 return ExactChunk(tuple(rows), high)
+            # Other columns mean that the table was altered between the positions.
             if len({_columns(batch) for batch in [*rows, *changes]}) == 1:
                 merged = as_of_high(rows, changes, lambda keys: in_chunk(connection, chunk, keys))
                 return ExactChunk(tuple(merged), high)
@@ -135,6 +137,7 @@ def as_of_high(
     keys = row_numbers(whole.select(list(schema.primary_keys)))
     from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
     kinds = np.concatenate([batch.kinds for batch in batches])
+    # The last sort key counts most: rows that were read, then changes in the order of the log.
     order = np.lexsort((*log_order(batches), from_log))
     last = np.zeros(int(keys.max()) + 1 if len(keys) else 0, np.int64)
     last[keys[order]] = order  # the last assignment per key wins
@@ -158,6 +161,7 @@ def log_order(batches: Sequence[ChangeBatch]) -> tuple[npt.NDArray[np.int64], np
 
 def row_numbers(keys: pa.Table) -> npt.NDArray[np.int64]:
     """Return a number for every distinct key; a key may also be a whole row."""
+    # Numbers instead of Python objects: a code per column, then a number per distinct row of codes. Null is a code too.
     codes = [_comparable(column.combine_chunks()).dictionary_encode("encode") for column in keys.columns]
     numbers = np.stack([code.indices.to_numpy(zero_copy_only=False).astype(np.int64) for code in codes], axis=1)
     _, number = np.unique(numbers, axis=0, return_inverse=True)

@@ -114,6 +114,7 @@ def next_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tupl
 
 
 def _even_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tuple[list[Chunk], ChunkCursor]:
+    # Looked up for every batch: the table may have grown or shrunk since its first chunks were cut.
     least, greatest = _extremes(connection, cursor.database, cursor.table, cursor.key[0])
     if least is None or greatest is None:
         return _last(cursor, cursor.lower)
@@ -198,6 +199,7 @@ def _bound(
 
 
 def _literal_text(name: str, kind: MySqlType) -> str:
+    # As hexadecimal digits: what a quoted text means depends on the SQL mode and the character set of the session.
     if kind.base in {"char", "varchar"}:
         return f"HEX(CONVERT({name} USING utf8mb4))"
     if kind.base in {"binary", "varbinary"}:

@@ -98,6 +98,7 @@ def select(connection: Connection, sql: str, block_bytes: int) -> Iterator[RowBl
 
 
 def _is_end(payload: memoryview) -> bool:
+    # 0xFE also begins a cell of 16 MiB or more, but the packet that ends a result is short.
     return payload[0] == 0xFF or (payload[0] == 0xFE and len(payload) < 9)
 
 

@@ -34,6 +34,7 @@ class WalRange:
 def start_statement(part: WalRange) -> str:
     """Return the statement that starts the stream at the beginning of the range."""
     names = ",".join('"' + name.replace('"', '""') + '"' for name in part.publications).replace("'", "''")
+    # Version 1 sends whole transactions after their commit. With streaming, rows come that may be rolled back later.
     options = f"proto_version '1', publication_names '{names}'"
     if part.binary:
         options += ", binary 'true'"
@@ -69,6 +70,7 @@ class _MessageStream:
         received: list[bytes] = []
         is_open = self.connection.received(received, _QUIET_S)
         if not received and is_open:
+            # The server answers with its position, which may be beyond the range though no message was sent.
             self._report(asks=True)
             if not self.connection.received(received, 1.0):
                 is_open = False
@@ -105,6 +107,7 @@ class _MessageStream:
 
     def _is_in_range(self, message: bytes) -> bool:
         """Return whether a message that begins or ends a transaction belongs to the range."""
+        # BEGIN contains the position of the commit record.
         begins = message[ENVELOPE] == BEGIN
         if begins and int.from_bytes(message[ENVELOPE + 1 : ENVELOPE + 9], "big") >= self.part.end:
             return False
@@ -119,7 +122,9 @@ class _MessageStream:
             self._report(asks=False)
 
     def _report(self, *, asks: bool) -> None:
+        # Written, flushed and applied: never more than the start of the range, so that the range can be read again.
         place = self.part.start.to_bytes(8, "big")
+        # Microseconds since 2000-01-01, as in all times of the protocol.
         micros = int((time.time() - 946_684_800) * 1_000_000).to_bytes(8, "big", signed=True)
         self.connection.send(b"r" + place * 3 + micros + bytes([asks]))
         self._reported = time.monotonic()

@@ -32,10 +32,12 @@ class PgAddress:
     @property
     def shown_name(self) -> str:
         """The name as the server shows it."""
+        # The server cuts application_name at 63 bytes (NAMEDATALEN).
         return self.name[:63]
 
     def parameters(self, *, replication: bool) -> dict[str, str]:
         """Return the parameters of a connection, with the password itself."""
+        # A server, a database or a role may have other defaults, and the text of values depends on them.
         session = {
             "TimeZone": "UTC",
             "DateStyle": "ISO",

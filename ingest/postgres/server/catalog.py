@@ -56,6 +56,7 @@ def qualified(name: TableName) -> str:
 
 def list_tables(connection: PgConnection) -> list[PgTableFacts]:
     """Return all tables of the database that hold rows, in the order of their names."""
+    # reltuples is -1 until the first ANALYZE, and the rows of a partitioned table are those of its partitions.
     rows = connection.rows(
         "SELECT c.oid, n.nspname, c.relname, EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND "
         "i.indisprimary), c.relreplident, CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(GREATEST(p.reltuples, 0)), "
@@ -112,6 +113,7 @@ def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Rela
 
 def _keys(connection: PgConnection, some: str) -> dict[int, tuple[str, ...]]:
     """Return the columns of primary keys, in the order of the key."""
+    # Columns after indnkeyatts are INCLUDEd in the index without being part of the key.
     keys: dict[int, tuple[str, ...]] = {}
     for oid, name in connection.rows(
         "SELECT i.indrelid, a.attname FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY "
@@ -125,6 +127,8 @@ def _keys(connection: PgConnection, some: str) -> dict[int, tuple[str, ...]]:
 def logged_relation(connection: PgConnection, types: Types, logged: LoggedRelation) -> Relation:
     """Return the table of a Relation message: its columns as of that place, its key as it is now."""
     types.load({column.oid for column in logged.columns})
+    # A Relation message contains neither the primary key nor comments. If the key of today has columns that the message
+    # lacks, the columns of the replica identity are used.
     now = relations(connection, [logged.oid]).get(logged.oid)
     names = {column.name for column in logged.columns}
     key = now.key if now is not None else tuple(one.name for one in logged.columns if one.in_identity)

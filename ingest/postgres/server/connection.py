@@ -68,6 +68,7 @@ class PgConnection:
                 yield some
                 some, size = [], 0
         self._check(self.raw.get_result(), select_)
+        # libpq accepts the next command only after all results of this one were fetched.
         while self.raw.get_result() is not None:
             pass
         yield some

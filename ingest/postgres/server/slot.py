@@ -71,6 +71,7 @@ def slot_facts(connection: PgConnection, slot: str) -> SlotFacts | None:
 
 def create_slot(connection: PgConnection, slot: str, *, failover: bool) -> SlotFacts:
     """Create the slot. The server waits until every transaction that is running has ended."""
+    # The server does not say for whom it waits, and a forgotten transaction may last for hours.
     running = connection.rows(
         "SELECT pid, application_name FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
     )
@@ -129,6 +130,7 @@ def free_slot(connection: PgConnection, slot: str) -> None:
         pid = connection.value(f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = {name}")
         if pid is None:
             return
+        # The application name contains the name of the slot: only readers of this pipeline are ended.
         ended = connection.value(
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = {pid} "
             f"AND application_name = {connection.literal(connection.server.shown_name)} AND usename = current_user"
@@ -142,6 +144,7 @@ def confirm(connection: PgConnection, slot: str, position: int) -> None:
     """Confirm to the server that changes before this position are no longer needed."""
     place = f"'{lsn_text(position)}'::pg_lsn"
     name = connection.literal(slot)
+    # The server refuses to move a slot backwards, or one that is being read: both are left as they are.
     connection.rows(
         f"SELECT pg_replication_slot_advance(slot_name, {place}) FROM pg_replication_slots WHERE slot_name = {name} "
         f"AND confirmed_flush_lsn < {place} AND NOT active"
@@ -180,6 +183,7 @@ class Publication:
 
     def create_statement(self, tables: Collection[TableName]) -> str:
         listed = ", ".join(map(qualified, sorted(tables)))
+        # Rows of partitions are published under the name of their table, as the first snapshot reads them.
         return f"CREATE PUBLICATION {quoted(self.name)} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
 
     def add_statement(self, tables: Sequence[TableName]) -> str:

@@ -117,6 +117,7 @@ class Fit:
         for one, column in zip(self.schema.fields, columns, strict=True):
             if not one.type.nullable and column.null_count:
                 rows = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+                # The text is that of Paimon, which users look up.
                 misfits.add(rows, f"Cannot write null to non-null column({one.name})")
 
     def _refuse_folders(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:

@@ -59,6 +59,7 @@ class Ledger:
         return {name for name, number in self._captured.items() if number < batch}
 
     def _read_complete(self, batch: int) -> None:
+        # The last complete entry and those after it suffice, however long the pipeline has run.
         number = (batch - 1) // COMPLETE_EVERY * COMPLETE_EVERY
         content = self._content(number) if number else None
         if content is not None:

@@ -62,6 +62,7 @@ class PgPlanner:
         slot = found or create_slot(connection, settings.slot, failover=settings.failover)
         # A new slot starts where all earlier transactions are visible: rows that are read later include them.
         start = slot.confirmed
+        # A slot that existed before may be old, and this mode begins with the present.
         if found is not None and not settings.reads_tables:
             start = max(start, self._end(connection) or start)
         waiting = names if settings.reads_tables else ()
@@ -130,6 +131,7 @@ class PgPlanner:
     def _restart(self, connection: PgConnection) -> PgProgress:
         """Return a new start at the current end of the log, with a batch that empties all tables."""
         begun = self._begin(connection)
+        # Changes before this position are in the rows that are read again, however far behind the slot is.
         position = self._end(connection) or begun.log
         log_reread(begun.known)
         self.at_barrier = True

@@ -51,6 +51,7 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         if batch.barriers:
             barriers = [[one.kind, one.database, one.table] for one in batch.barriers]
             parts.append(("barriers", {BARRIERS: barriers}, 1))
+        # One range for the whole log of the batch, because a slot has one reader at a time.
         if progress.log > batch.start:
             first, last = lsn_text(batch.start), lsn_text(progress.log)
             content = {LOG: [first, last], "binary": self._is_binary()}

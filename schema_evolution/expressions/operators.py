@@ -113,6 +113,7 @@ def _wider(types: Sequence[pa.DataType]) -> pa.DataType:
     if not decimals:
         return pa.int64()
     scale = max(type_.scale for type_ in decimals)
+    # A BIGINT operand has up to 19 digits.
     digits = max([type_.precision - type_.scale for type_ in decimals] + [19] * (len(decimals) < len(types)))
     return pa.decimal128(min(38, digits + scale), scale)
 
@@ -146,6 +147,7 @@ def divided(left: Values, right: Values, *, rest: bool = False) -> Values:
     safe = pc.if_else(pc.equal(right, zero), pa.scalar(None, right.type), right)
     if whole_numbers:
         left, safe = pc.cast(left, pa.int64()), pc.cast(safe, pa.int64())
+        # Arrow divides whole numbers towards zero, which gives the remainder its sign.
         return pc.subtract(left, pc.multiply(pc.divide(left, safe), safe))
     left, safe = pc.cast(left, pa.float64()), pc.cast(safe, pa.float64())
     quotient = pc.divide(left, safe)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ROWS = np.zeros(256, np.bool_)
 ROWS[[*events.ROWS, *range(events.MARIADB_WRITE_V1_COMPRESSED, events.MARIADB_DELETE_COMPRESSED + 1)]] = True
+# A range without any of these events is not read. Some are there only because their reader raises an error.
 _WORTH = ROWS.copy()
 _WORTH[[events.TRANSACTION_PAYLOAD, events.PARTIAL_UPDATE, events.XA_PREPARE, events.INCIDENT]] = True
 STARTS = np.zeros(256, np.bool_)
@@ -142,6 +143,7 @@ def _newest_maps(segment: Segment, begin: int, end: int) -> dict[bytes, bytes]:
     if not len(places):
         return {}
     ids = gathered(segment.data, segment.start[places] + events.HEADER, 6)
+    # np.unique returns the first place of each id; in reverse order that is the last map.
     distinct, from_behind = np.unique(np.ascontiguousarray(ids[::-1]).view("V6").reshape(-1), return_index=True)
     newest = places[::-1][from_behind]
     return {known.tobytes(): segment.body(int(place)) for known, place in zip(distinct, newest, strict=True)}

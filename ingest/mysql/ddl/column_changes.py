@@ -104,6 +104,7 @@ def converted_column(column: MySqlColumn, charset: str | None) -> MySqlColumn:
     changed = in_charset(column, charset)
     old, new = charset_named(column.charset), charset_named(changed.charset or "")
     grows = old is not None and new is not None and new.bytes_per_character > old.bytes_per_character
+    # As the server does: a text whose characters may need more bytes becomes the next larger type.
     if grows and column.type.base in TEXTS[:-1]:
         changed = replace(changed, type=MySqlType(TEXTS[TEXTS.index(column.type.base) + 1]))
     return changed

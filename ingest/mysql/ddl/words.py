@@ -163,6 +163,7 @@ def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:
     base, charset = _base(words)
     inside = words.brackets() if words.at("(") else []
     sizes = tuple(int(token.text) for token in inside if token.kind == "number" and token.text.isdigit())
+    # The server removes blanks at the end of labels.
     labels = (
         tuple(token.text.rstrip(" ") for token in inside if token.kind == "text") if base in {"enum", "set"} else ()
     )
@@ -170,8 +171,10 @@ def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:
     while word := words.accept_any("UNSIGNED", "SIGNED", "ZEROFILL", "BINARY", "ASCII", "UNICODE", "BYTE"):
         unsigned |= word in {"UNSIGNED", "ZEROFILL"}
         charset = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}.get(word, charset)
+    # MariaDB's JSON is another name for LONGTEXT in utf8mb4.
     if base == "json" and mariadb:
         return normal_type("longtext"), "utf8mb4"
+    # Outside of the strict SQL mode, the server makes a TEXT of a VARCHAR that is too long.
     if base in {"varchar", "nvarchar"} and sizes and sizes[0] > _MAX_VARCHAR:
         return normal_type("text", sizes), charset
     return normal_type(base, sizes, unsigned=unsigned, labels=labels), charset

@@ -83,6 +83,7 @@ def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: CheckedP
         yield error_finding(BinlogDisabled, "binary logging is off", settings.get("log_bin"), "ON", fix)
         return
     format_, image = settings.get("binlog_format", "ROW"), settings.get("binlog_row_image", "FULL")
+    # Open sessions keep the settings with which they connected, so their writers have to reconnect.
     if format_ != "ROW":
         fix = setting_statement(facts, "binlog_format", "ROW", "then reconnect all writers")
         yield error_finding(BinlogFormatError, "changes are not logged as rows", format_, "ROW", fix)
@@ -140,6 +141,7 @@ def _identity(
                 "a range that no other reader uses",
                 fix,
             )
+    # MySQL renamed the setting in 8.0.26; MariaDB has the old name.
     logs_replicated = settings.get("log_replica_updates") or settings.get("log_slave_updates") or "ON"
     if logs_replicated != "ON" and _is_replica(connection, facts):
         fix = "start the replica with log_replica_updates=ON (MariaDB: log_slave_updates), or read from its source"
@@ -159,6 +161,7 @@ def _tried(connection: Connection, statement: str) -> list[Row] | pymysql.MySQLE
 
 
 def _readers(connection: Connection, facts: ServerFacts) -> list[int]:
+    # MySQL 8.4 removed the old statements; MariaDB and older servers have only these.
     statement = "SHOW REPLICAS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
     found = _tried(connection, statement)
     # If the reason is a missing privilege, it is reported by the check of grants.
@@ -186,6 +189,7 @@ def _grants(connection: Connection, facts: ServerFacts, wanted: CheckedPlan) -> 
         yield _missing("REPLICATION CLIENT", "*.*", name, status.args[-1])
     else:
         yield from _filters(status, wanted.tables)
+    # USER_PRIVILEGES does not list what a user has by a role.
     if "REPLICATION SLAVE" not in granted and not _has_role(connection, "REPLICATION SLAVE"):
         yield _missing("REPLICATION SLAVE", "*.*", name, "not granted")
     if wanted.locking_snapshot and not granted & {"RELOAD", "FLUSH_TABLES"}:

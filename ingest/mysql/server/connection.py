@@ -32,13 +32,16 @@ Row = tuple[Any, ...]
 log = logging.getLogger(__name__)
 _logged: set[tuple[str, int, bool]] = set()
 
+# 1053: the server shuts down. 1927: MariaDB killed the connection.
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
 _PAUSE_S = 0.5
 # Invisible primary keys that MySQL generates are in the binlog even if the catalog is configured to hide them.
+# The server closes a connection whose client does not read for net_write_timeout, and a task may wait for Spark.
 _SESSION = (
     "SET time_zone = '+00:00', sql_mode = '', wait_timeout = 86400, net_write_timeout = 3600"
     " /*!80030 , show_gipk_in_create_table_and_information_schema = ON */"
 )
+# 1142, 1143, 1370: a table, a column or a routine is denied. 1227: a privilege of the whole server is missing.
 _DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1142, 1143, 1227, 1370}
 
 

@@ -60,6 +60,7 @@ def check_tables(connection: Connection, facts: ServerFacts, wanted: CheckedPlan
             )
     yield from _charsets(connection, set(wanted.tables))
     yield from _times_in_keys(connection, set(wanted.tables))
+    # MySQL 9.6 moved cascades out of InnoDB, and logs the rows that they change.
     if facts.is_mariadb or facts.version < (9, 6, 0):
         readable = [name for name in wanted.tables if name in known]
         yield from _cascades(connection, readable)

@@ -48,6 +48,7 @@ def set_members(masks: Int64s, null: Bools, cells: CellContext) -> pa.Array:
 def split_members(texts: pa.Array) -> pa.Array:
     """Return the members of texts like `a,b`: a label cannot contain a comma."""
     parted = pc.split_pattern(texts, ",")
+    # An empty text is split into one empty member, but is the SET without members.
     empty = pc.fill_null(pc.equal(texts, ""), fill_value=False)
     if not pc.any(empty).as_py():
         return parted
@@ -93,6 +94,7 @@ def _inet6(raw: bytes) -> str:
     if not longest:
         return ":".join(f"{word:x}" for word in words)
     first = runs.index(longest)
+    # Addresses that contain one of IPv4 end in its dotted form.
     if first == 0 and (longest == 6 or (longest == 5 and words[5] == 0xFFFF)):
         return "::" + ("ffff:" if longest == 5 else "") + _inet4(raw[12:])
     before, after = words[:first], words[first + longest :]

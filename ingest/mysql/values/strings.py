@@ -78,6 +78,7 @@ def geometries(raw: pa.Array, cells: CellContext) -> pa.Array:
 
     def text(value: bytes) -> str | None:
         try:
+            # The SRID precedes the WKB in four bytes.
             return geojson(value[4:], int.from_bytes(value[:4], "little"))
         except ValueError:
             cells.oddities[UNREADABLE] += 1

@@ -55,6 +55,7 @@ class DateTimeParts:
 
     def days(self) -> Int64s:
         """Return days since 1970-01-01 for real dates (meaningless for others)."""
+        # Years that begin in March have the leap day at their end.
         early = self.month <= 2
         year = self.year - early
         era = year // 400

@@ -19,8 +19,9 @@ from penstock.storage.open import is_object_store, open_storage, probe
 from penstock.table.catalog.base import CatalogBackend, split_name
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.hive_client import HiveMetastore, NameExists, NameMissing
-from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable, partition_options
+from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable, shows_tags
 from penstock.table.catalog.hive_objects import is_external, is_paimon, new_database, new_table
+from penstock.table.catalog.hive_partitions import shows_partitions
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.kinds import parse_boolean, parse_duration
@@ -127,8 +128,8 @@ class HiveCatalog(CatalogBackend):
     def open(self, name: str, branch: str | None) -> TableStore:
         storage, root = self._place(self._table(name).sd.location)
         store = TableStore.open(storage, root, branch, self._environment, self._commits, name)
-        for key in partition_options(store.schema()):
-            log.warning("event=partitions_not_in_metastore table=%s option=%s", name, key)
+        if shows_tags(store.schema()):
+            log.warning("event=tags_not_in_metastore table=%s", name)
         return store
 
     def create_table(self, name: str, schema: TableSchema) -> bool:
@@ -161,7 +162,9 @@ class HiveCatalog(CatalogBackend):
                 hint="move it away, or open it by its path",
             )
         try:
-            self._metastore.create(new_table(database, table, location, first or schema))
+            self._metastore.create(
+                new_table(database, table, location, first or schema, shown=shows_partitions(schema))
+            )
         except NameExists:
             return False
         return True
@@ -194,6 +197,7 @@ class HiveCatalog(CatalogBackend):
         renamed = self._metastore.table(new_database_, new_table_)
         renamed.sd.location = target
         self._metastore.alter(new_database_, new_table_, renamed)
+        self._commits.partitions.replace(self.open(new_name, None))
         _forget(root)
 
     def _probe(self, storage: Storage, root: str) -> None:

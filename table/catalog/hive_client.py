@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -132,6 +133,24 @@ class HiveMetastore:
         context = ttypes.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true", "CASCADE": "true"})
         with self.session() as client:
             client.alter_table_with_environment_context(database, table, described, context)
+
+    def partition_names(self, database: str, table: str) -> set[str]:
+        """Return the partitions of a table as folders, such as `dt=a/hour=1`."""
+        with self.session() as client:
+            return set(client.get_partition_names(database, table, -1))
+
+    def add_partitions(self, database: str, table: str, described: list[Any]) -> None:
+        """Add the partitions that the table does not have yet, by one request."""
+        request = ttypes.AddPartitionsRequest(
+            dbName=database, tblName=table, parts=described, ifNotExists=True, needResult=False
+        )
+        with self.session() as client:
+            client.add_partitions_req(request)
+
+    def drop_partition(self, database: str, table: str, folder: str) -> None:
+        """Drop a partition and keep its files. Do nothing if the table does not have it."""
+        with contextlib.suppress(NameMissing), self.session() as client:
+            client.drop_partition_by_name(database, table, folder, deleteData=False)
 
     def request_lock(self, database: str, table: str) -> tuple[int, bool]:
         """Request the exclusive lock of a table. Return its id, and whether it was obtained at once."""

@@ -12,16 +12,18 @@ from penstock.storage.environment import Environment
 from penstock.table.catalog.base import split_name
 from penstock.table.catalog.hive_client import HiveMetastore
 from penstock.table.catalog.hive_objects import update
+from penstock.table.catalog.hive_partitions import HivePartitions, shows_partitions
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import FileCommits, TableStore
+from penstock.table.options.definition import METASTORE_PARTITIONED_TABLE
 from penstock.table.schema.changes import Check, SchemaChange
 from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
 
 _FIRST_SLEEP_MILLIS = 50
-_PARTITION_OPTIONS = ("metastore.partitioned-table", "metastore.tag-to-partition")
+_TAGS = "metastore.tag-to-partition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,17 @@ class HiveCommits(FileCommits):
     locks: HiveLocks | None = None
 
     def commit_snapshot(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
-        """Create the snapshot's file."""
+        """Create the snapshot's file. Then the metastore receives new partitions, if it has those of the table."""
         with self.exclusive(store):
-            return FileCommits.commit_snapshot(self, store, snapshot, entries)
+            committed = FileCommits.commit_snapshot(self, store, snapshot, entries)
+        if committed:
+            self.partitions.follow(store, snapshot, entries)
+        return committed
+
+    @property
+    def partitions(self) -> HivePartitions:
+        """Return the partitions in the metastore."""
+        return HivePartitions(self.metastore)
 
     def evolve_schema(self, store: TableStore, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
         """Create the file of the next schema version, and describe it in the metastore, which knows no branches.
@@ -99,6 +109,13 @@ class HiveCommits(FileCommits):
         def check_all(schema: TableSchema) -> None:
             check(schema)
             check_describable(schema)
+            if shows_partitions(schema) != shows_partitions(previous):
+                raise ConfigError(
+                    f"{METASTORE_PARTITIONED_TABLE.key} cannot be changed: the metastore keeps the partition columns",
+                    table=store.name,
+                    option=METASTORE_PARTITIONED_TABLE.key,
+                    hint="create a table with the option, and copy the rows: penstock clone",
+                )
 
         with self.exclusive(store):
             previous = store.schema()
@@ -136,14 +153,14 @@ def check_describable(schema: TableSchema) -> None:
                 f"column {name!r} cannot be in a Hive metastore: its names are lower case",
                 hint=f"use {name.lower()!r}; a pipeline into a Hive metastore converts names",
             )
-    for key in partition_options(schema):
+    if shows_tags(schema):
         raise ConfigError(
-            f"{key} is not supported: partitions are not added to the metastore",
-            option=key,
-            hint="remove the option: readers find partitions in the metadata of the table",
+            f"{_TAGS} is not supported: tags are not added to the metastore",
+            option=_TAGS,
+            hint="remove the option, and read tags with scan.tag-name",
         )
 
 
-def partition_options(schema: TableSchema) -> list[str]:
-    """Return the options of a table that promise partitions in the metastore."""
-    return [key for key in _PARTITION_OPTIONS if schema.options.get(key, "false").strip().lower() != "false"]
+def shows_tags(schema: TableSchema) -> bool:
+    """Return whether a table is to have its tags as partitions in the metastore."""
+    return bool(schema.options.get(_TAGS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import getpass
 import time
 from typing import Any
@@ -40,11 +41,12 @@ def hive_type(type_: DataType) -> str:
             return f"struct<{','.join(f'{one.name}:{hive_type(one.type)}' for one in fields)}>"
 
 
-def new_table(database: str, table: str, location: str, schema: TableSchema) -> Any:
-    """Return the description of a managed table."""
+def new_table(database: str, table: str, location: str, schema: TableSchema, *, shown: bool = False) -> Any:
+    """Return the description of a managed table. If its partitions are `shown`, the metastore has them as such."""
     now = int(time.time())  # for people: nothing depends on it
+    keys = schema.partition_keys if shown else ()
     storage = ttypes.StorageDescriptor(
-        cols=_columns(schema),
+        cols=[column for column in _columns(schema) if column.name not in keys],
         location=location,
         inputFormat=INPUT_FORMAT,
         outputFormat=_OUTPUT_FORMAT,
@@ -63,9 +65,25 @@ def new_table(database: str, table: str, location: str, schema: TableSchema) -> 
         lastAccessTime=now,
         retention=2147483647,
         sd=storage,
-        partitionKeys=[],
+        partitionKeys=[_column(schema.field(name)) for name in keys],
         parameters=_parameters(schema),
         tableType="MANAGED_TABLE",
+    )
+
+
+def new_partition(described: Any, folder: str, values: list[str]) -> Any:
+    """Return the description of a partition of a table, in a folder such as `dt=a/hour=1`."""
+    now = int(time.time())  # for people: nothing depends on it
+    storage = copy.copy(described.sd)
+    storage.location = f"{described.sd.location.rstrip('/')}/{folder}"
+    return ttypes.Partition(
+        values=values,
+        dbName=described.dbName,
+        tableName=described.tableName,
+        createTime=now,
+        lastAccessTime=now,
+        sd=storage,
+        parameters={},
     )
 
 

@@ -30,6 +30,12 @@ DISABLE_EXPLICIT_TYPE_CASTING = acts(
     "false",
     "Refuses type changes of a column that can lose values, such as BIGINT to INT.",
 )
+METASTORE_PARTITIONED_TABLE = acts(
+    "metastore.partitioned-table",
+    FLAG,
+    "false",
+    "Adds the partitions to the metastore of a Hive catalog. In other catalogs, readers find them in the metadata.",
+)
 
 OPTIONS: tuple[TableOption[object], ...] = (
     PRIMARY_KEY,
@@ -82,13 +88,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "no catalog is asked; use the permissions of the file system",
         stops=Stops.READING,
     ),
-    reported(
-        "metastore.partitioned-table",
-        FLAG,
-        "false",
-        "Adds the partitions to a Hive metastore.",
-        "partitions are not added to a metastore; readers find them in the table's metadata",
-    ),
+    METASTORE_PARTITIONED_TABLE,
     reported(
         "metastore.tag-to-partition",
         TEXT,

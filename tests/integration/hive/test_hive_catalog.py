@@ -180,13 +180,12 @@ def test_creating_a_table_completes_the_creation_of_a_killed_process(lake: penst
     assert lake.tables("shop") == ["orders"]
 
 
-def test_names_with_upper_case_and_partitions_are_refused(lake: penstock.Catalog) -> None:
+def test_names_with_upper_case_and_tags_as_partitions_are_refused(lake: penstock.Catalog) -> None:
     lake.create_database("shop")
     for name, columns, more, message in (
         ("shop.Orders", COLUMNS, {}, "its names are lower case"),
         ("shop.orders", [("Id", "INT")], {}, "its names are lower case"),
-        ("shop.orders", COLUMNS, {"metastore.partitioned-table": "true"}, "partitions are not added"),
-        ("shop.orders", COLUMNS, {"metastore.tag-to-partition": "dt"}, "partitions are not added"),
+        ("shop.orders", COLUMNS, {"metastore.tag-to-partition": "dt"}, "tags are not added"),
     ):
         with pytest.raises(ConfigError, match=message):
             lake.create_table(name, columns, options=more)

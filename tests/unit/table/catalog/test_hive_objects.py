@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from penstock.table.catalog.hive_objects import hive_type, is_external, is_paimon, new_table, update
+from penstock.table.catalog.hive_objects import hive_type, is_external, is_paimon, new_partition, new_table, update
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.values.types import parse_type
 
@@ -73,6 +73,19 @@ def test_parameters_of_others_are_kept_and_removed_options_are_not() -> None:
     assert not {"write-only", "comment"} & table.parameters.keys()
     assert [col.name for col in table.sd.cols] == ["id", "v"]
     assert not update(table, after, after)
+
+
+def test_columns_of_partitions_that_are_shown_are_separate() -> None:
+    columns = [("id", "INT"), ("dt", "STRING"), ("hh", "INT")]
+    schema = create_schema(columns, (), ["dt", "hh"], {"bucket": "-1"}, now=1)
+    table = new_table("shop", "orders", "file:/orders/", schema, shown=True)
+    assert [(one.name, one.type) for one in table.partitionKeys] == [("dt", "string"), ("hh", "int")]
+    assert [one.name for one in table.sd.cols] == ["id"]
+    assert not update(table, schema, schema)
+    one = new_partition(table, "dt=a/hh=1", ["a", "1"])
+    assert (one.dbName, one.tableName, one.values) == ("shop", "orders", ["a", "1"])
+    assert one.sd.location == "file:/orders/dt=a/hh=1"
+    assert table.sd.location == "file:/orders/"
 
 
 def test_partition_columns_described_by_java_are_kept() -> None:

@@ -99,7 +99,7 @@ def killed(sync: Sync, kill: str) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-READ = "penstock.ingest.mysql.read_range:RangeReader._finished"
+READ = "penstock.ingest.mysql.read_range:MySqlRangeReader._finished"
 LOG = "penstock.ingest.mysql.read_range:read_range"
 KILLS = {
     "planning, history kept and offsets not": "penstock.ingest.mysql.recorded_history:DefinitionStore.add:after:1",

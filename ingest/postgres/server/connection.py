@@ -189,8 +189,8 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
         why = f"sources of type postgres need psycopg: {error}"
         raise ConfigError(why, hint="pip install psycopg psycopg-binary") from error
     given = server.parameters(replication=replication)
-    text = " ".join(f"{key}={_quoted(value)}" for key, value in given.items())
-    raw = pq.PGconn.connect(text.encode())
+    conninfo = " ".join(f"{key}={_quoted(value)}" for key, value in given.items())
+    raw = pq.PGconn.connect(conninfo.encode())
     if raw.status == pq.ConnStatus.OK:
         return PgConnection(server, raw)
     text = raw.error_message.decode("utf-8", "replace").strip()

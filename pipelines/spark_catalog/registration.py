@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -37,7 +38,9 @@ def register(
         return
     if warehouse is None:
         raise ConfigError(f"the catalog {catalog!r} has no warehouse", hint="warehouse='/path or URL'")
-    _register_catalog(session, catalog, {"warehouse": str(warehouse), **(options or {})})
+    # Spark's processes have other working folders.
+    place = str(warehouse) if "://" in str(warehouse) else os.path.abspath(warehouse)  # noqa: PTH100
+    _register_catalog(session, catalog, {"warehouse": place, **(options or {})})
 
 
 def _register_catalog(session: SparkSession, catalog: str, options: Mapping[str, str]) -> None:

@@ -90,7 +90,7 @@ class TableRead:
         store = self.place.store()
         if self.place.system is not None:
             return [Piece(PieceRead.SYSTEM)]
-        scan = self.scan(store)
+        scan = self._planned(store)
         schema = scan.table_schema()
         if scan.between is not None:
             splits = between_splits(store, scan.between, Layout.of(schema))
@@ -123,9 +123,12 @@ class TableRead:
         return SplitReader(store, Layout.of(schema), schema.select(names), where, kinds)
 
     def scan(self, store: TableStore) -> Scan:
-        """Return the scan of the table, at the snapshot that its statement reads."""
-        scan = Scan.of(store, where=self.where, options=self.place.table_options)
-        planned = self.place.planned_snapshot
+        """Return the scan of the table."""
+        return Scan.of(store, where=self.where, options=self.place.table_options)
+
+    def _planned(self, store: TableStore) -> Scan:
+        """Return the scan at the snapshot that its statement reads. A stream goes on after that one has expired."""
+        scan, planned = self.scan(store), self.place.planned_snapshot
         if planned is None or scan.travel.travels or scan.between is not None:
             return scan
         snapshot = store.snapshots.find(planned)

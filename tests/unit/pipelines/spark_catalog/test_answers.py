@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.pipelines.spark_catalog.answers import answer
-from penstock.pipelines.spark_source.table_place import CatalogTable
+from penstock.pipelines.spark_source.table_place import CatalogTable, TablePlace
+from penstock.pipelines.spark_source.table_read import TableRead
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.errors import SnapshotMissing
 
 COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING"), ("d", "DATE")]
 
@@ -60,6 +62,23 @@ def test_a_description_has_what_a_plan_needs(catalog: Catalog) -> None:
     assert "planned-snapshot" not in travelled["read"]
     changes = of(catalog, "describe", database="shop", table="t", read={"incremental-between": "0,1"})
     assert json.loads(changes["schema"])["fields"][0]["name"] == "rowkind"
+
+
+def test_a_planned_snapshot_is_read_by_queries_and_not_by_streams(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.t", COLUMNS, options={"snapshot.num-retained.min": "1"})
+    for number in (1, 2):
+        with table.writer() as writer:
+            writer.write(pa.table({"id": pa.array([number], pa.int32()), "v": ["a"], "d": pa.nulls(1, pa.date32())}))
+            writer.commit()
+    read = of(catalog, "describe", database="shop", table="t", read={})["read"] | {"planned-snapshot": "1"}
+    planned = TableRead.of(TablePlace.of(read))
+    [piece] = planned.pieces()
+    assert sum(batch.num_rows for batch in planned.batches(piece)) == 1
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    with pytest.raises(SnapshotMissing, match="snapshot 1, which the statement reads, has expired"):
+        planned.pieces()
+    [later] = TableRead.of(TablePlace.of({**read, "planned-snapshot": "2"})).pieces()
+    assert sum(batch.num_rows for batch in planned.batches(later)) == 2
 
 
 def test_what_does_not_exist_is_null(catalog: Catalog) -> None:

@@ -196,7 +196,7 @@ class RangeSums:
     def _of(self, number: int) -> tuple[int, int]:
         return self._sums.get(number, 0), self._counts[number]
 
-    def look_into(self, numbers: Int64s, every: Iterator[Rows]) -> None:
+    def find_keys(self, numbers: Int64s, every: Iterator[Rows]) -> None:
         for keys, hashes, of_row in every:
             chosen = np.flatnonzero(np.isin(of_row, numbers))
             if len(chosen):

@@ -128,8 +128,8 @@ class Verification:
         at, number = point.text, None if snapshot is None else snapshot.id
         if not len(differing):
             return TableVerdict(target, at, number, before.rows, after.rows, unfit=unfit, lossy=lossy)
-        before.look_into(differing, (rows for rows, _, _ in self._source_rows(compared, sources, point)))
-        after.look_into(differing, _table_rows(compared, table, snapshot))
+        before.find_keys(differing, (rows for rows, _, _ in self._source_rows(compared, sources, point)))
+        after.find_keys(differing, _table_rows(compared, table, snapshot))
         keys, counts = differing_keys(compared.keys, before, after, self.most_keys)
         ranges = tuple(compared.range_text(one) for one in differing[: self.most_keys].tolist())
         return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts, unfit=unfit, lossy=lossy)

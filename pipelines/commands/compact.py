@@ -92,7 +92,7 @@ def _options(given: Given) -> dict[str, str]:
 
 
 def _compact_database(given: Given) -> int:
-    """One table after the other; each commits by itself, so what is done stays done when a later one fails."""
+    """Compact one table after the other. Each commits by itself, so those before one that fails stay compacted."""
     catalog = warehouse_of(given)
     mode = (text(given, "mode") or "divided").strip().lower()
     if mode not in {"divided", "combined"}:

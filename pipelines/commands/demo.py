@@ -132,7 +132,10 @@ class Demo:
 
 
 def put(folder: Path, part: str, *, compressed: bool = False) -> str:
-    """Put the messages where the job looks, whole: written aside, then moved. Says where, and how many."""
+    """Write the messages into the folder of the source, and print where and how many.
+
+    The file is moved there when it is complete, because the job may read it at once.
+    """
     inbox = folder / "in"
     inbox.mkdir(parents=True, exist_ok=True)
     data = (RECORDED / f"{part}.json").read_bytes()
@@ -168,7 +171,7 @@ def rows_of(table: Any) -> Iterable[Sequence[Any]]:
 
 
 def show(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Columns under their names; numbers to the right."""
+    """Return lines with the columns below their names, and numbers aligned to the right."""
     values = [[cell.as_py() if hasattr(cell, "as_py") else cell for cell in row] for row in rows]
     texts = [["" if value is None else str(value) for value in row] for row in values]
     widths = [max(len(name), *(len(row[place]) for row in texts)) for place, name in enumerate(names)]

@@ -1,4 +1,4 @@
-"""`penstock dlq PIPELINE list|show|replay|drop`: the records that could not be taken."""
+"""`penstock dlq PIPELINE list|show|replay|drop`: the records that could not be written."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def answer(given: Given, facts: Mapping[str, object], said: str | None = None) -
 
 
 def json_text(value: object) -> str:
-    """One JSON value that any program reads: NaN and the infinities, for which JSON has no form, are texts."""
+    """Return a JSON value that any program can read: NaN and infinities, which JSON does not have, become texts."""
     try:
         return json.dumps(value, default=plain, allow_nan=False)
     except ValueError:
@@ -56,7 +56,7 @@ def print_facts(facts: Mapping[str, object]) -> None:
 
 
 def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> None:
-    """Columns under their names; numbers to the right."""
+    """Return lines with the columns below their names, and numbers aligned to the right."""
     values = [list(row) for row in rows]
     names = [harmless(name) for name in names]
     texts = [[harmless(shown(cell)) for cell in row] for row in values]
@@ -75,12 +75,12 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], indent: s
 
 
 def harmless(text: str) -> str:
-    """Text of a database on a terminal: what would move the cursor, break the line or turn the letters is spelled."""
+    """Return a text that is safe for a terminal: characters that move the cursor or reverse the text are escaped."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def cells(text: str) -> int:
-    """How many places of a terminal the text takes."""
+    """Return the number of columns that the text occupies in a terminal."""
     if text.isascii():
         return len(text)
     return sum((east_asian_width(letter) in "WF") + (combining(letter) == 0) for letter in text)

@@ -1,4 +1,4 @@
-"""`penstock plan FILE`: the tables a pipeline would make or change. Changes nothing."""
+"""`penstock plan FILE`: the tables that a pipeline would create or change. Changes nothing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
 
 
 def _is_called(table: PlannedTable, wanted: str) -> bool:
-    """By its name or its source's, with the database or without."""
+    """Return whether the table has this name, or its source has, with or without the database."""
     names = {table.table, *table.sources}
     return wanted in names or wanted in {name.partition(".")[2] for name in names}
 

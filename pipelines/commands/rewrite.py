@@ -135,7 +135,7 @@ def _clause(given: Given, action: str) -> Clause:
 
 
 def _rescale(given: Given) -> int:
-    """One partition of a partitioned table, as Paimon asks for it."""
+    """Return the single partition that the command needs for a partitioned table, as in Paimon."""
     table, specs = table_of(given), partitions(given)
     if table.partition_keys and len(specs) != 1:
         raise ConfigError("select the partition to rescale", table=table.name, hint="--partition dt=2026-01-31")
@@ -149,7 +149,7 @@ def _committed(given: Given, snapshots: list[Snapshot], nothing: str) -> int:
 
 
 def _clone(given: Given) -> int:
-    """One table after the other; what is cloned stays when a later one fails."""
+    """Clone one table after the other. Those before one that fails remain."""
     from penstock.table.catalog.clone import clone_table
 
     source = catalog_of(given)
@@ -192,7 +192,7 @@ def _options(given: Given) -> dict[str, str]:
 
 
 def _copy_files(given: Given) -> int:
-    """The same, file by file, as they lie there."""
+    """Copy the tables file by file, without reading their rows."""
     from penstock.table.catalog.clone import copy_table
 
     source = catalog_of(given)

@@ -48,7 +48,7 @@ def command(name: str, words: list[str]) -> int:
 
 
 def _send(pipeline: NamedPipeline, signal: str, tables: list[str]) -> str:
-    """Leave the signal; gives the state of the driver that will find it."""
+    """Write the signal, and return the state of the driver that will read it."""
     from penstock.pipelines.ledger.checkpoint_folder import PAUSED, SNAPSHOT_REQUEST, STOP, CheckpointFolder
     from penstock.pipelines.monitor.status import state_of
 

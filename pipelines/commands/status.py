@@ -1,4 +1,4 @@
-"""`penstock status PIPELINE`: how it stands, from its checkpoint and its tables."""
+"""`penstock status PIPELINE`: its state, from its checkpoint and its tables."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _show(pipeline: NamedPipeline, given: Given) -> str:
 
 
 def _with_differences(state: PipelineState, pipeline: NamedPipeline) -> PipelineState:
-    """A warning for each table that lacks rows which the checkpoint counts as read."""
+    """Return a warning for each table that lacks rows which the checkpoint counts as read."""
     from dataclasses import replace
 
     from penstock.pipelines.job.build import shape

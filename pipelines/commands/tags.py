@@ -61,7 +61,7 @@ def rename_tag(given: Given) -> int:
 
 
 def delete_tag(given: Given) -> int:
-    """A list of names parted by commas, as Paimon takes it; all are looked up before the first goes."""
+    """Delete the tags of a list, separated by commas as in Paimon. All are looked up before the first is deleted."""
     table = table_of(given)
     names = [name.strip() for name in needed(given, "tag-name").split(",") if name.strip()]
     missing = [name for name in names if name not in table.tags]
@@ -105,7 +105,7 @@ def fast_forward(given: Given) -> int:
 
 
 def rollback_to(given: Given) -> int:
-    """A tag of that name comes first; else a number is a snapshot."""
+    """Roll back to the tag of this name, or if there is no such tag and it is a number, to this snapshot."""
     table, version = table_of(given), needed(given, "version")
     return _rolled_back(given, table, version if version in table.tags or not version.isdigit() else int(version))
 

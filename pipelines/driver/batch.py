@@ -11,7 +11,7 @@ from penstock.ingest.source import Offsets
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.driver.compaction import compact_owed
-from penstock.pipelines.driver.table_evolution import TableEvolution, cross
+from penstock.pipelines.driver.table_evolution import TableEvolution, apply_barriers
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_result import BatchResult
 from penstock.pipelines.tasks.reports import BatchReport
@@ -47,7 +47,7 @@ class Batch:
         Called again for a batch that is committed, it changes nothing.
         """
         self._settle(self.result)
-        self._cross_barriers()
+        self._apply_barriers()
         self._evolve_and_reread()
         self._note_keyless(BatchReport(self.result.reports))
         self._forget_left_out(self.result)
@@ -56,10 +56,10 @@ class Batch:
         report = BatchReport(self.result.reports, self.result.stats)
         if report.span is None:  # offsets moved without a range to read
             if self.run.filled is not None:
-                self.run.filled.took(self.number, {}, {})
+                self.run.filled.record_batch(self.number, {}, {})
             return None
         # Before the first commit, so that a batch with too many bad records adds no row to any table.
-        self._judge(report)
+        self._check_bad_records(report)
         identity = self._identity(report.span, report.newest)
         with report.stats.stage("commit"):
             uncompacted = self._commit(identity, report)
@@ -103,10 +103,10 @@ class Batch:
         for table in result.messages.keys() & set(tables):
             discard(self.run.reader.warehouse.store(table), result.messages.pop(table))
 
-    def _cross_barriers(self) -> None:
+    def _apply_barriers(self) -> None:
         barriers = [barrier for report in self.result.reports for barrier in report.barriers]
         if barriers and (span := BatchReport(self.result.reports).span):
-            cross(barriers, self._identity(span), self.run.reader, self.run.targets, self.policy.parks)
+            apply_barriers(barriers, self._identity(span), self.run.reader, self.run.targets, self.policy.parks)
 
     # Evolve and read again
 
@@ -175,7 +175,7 @@ class Batch:
             self._discard(self.result, letters)
             self.result.messages.update(self._reread(letters).messages)
 
-    def _judge(self, report: BatchReport) -> None:
+    def _check_bad_records(self, report: BatchReport) -> None:
         """Raise DecodeError if too many records are bad."""
         try:
             self.run.limit.check(report)
@@ -210,7 +210,7 @@ class Batch:
         for attempt in range(1, MOST_FOREIGN + 2):
             done = run.commits.commit(identity, messages, watermarks)
             run.targets.put(done.schemas)
-            run.targets.taken.update(done.schemas)
+            run.targets.received.update(done.schemas)
             uncompacted |= done.uncompacted
             snapshots |= done.snapshots
             stats.retries.update(done.retries)
@@ -225,7 +225,7 @@ class Batch:
             log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
             messages = self._reread(frozenset(done.foreign)).messages
         if run.filled is not None:
-            run.filled.took(identity.number, report.sources, snapshots)
+            run.filled.record_batch(identity.number, report.sources, snapshots)
         return uncompacted
 
     def _commit_late_letters(self, identity: BatchIdentity, table: str) -> None:

@@ -122,7 +122,7 @@ class BatchDriver:
         for missed in self.parking.missed(table):
             if stopped() or not self.take_late(missed, table):
                 return False
-            self.parking.took(table, missed.number)
+            self.parking.record_batch(table, missed.number)
             self.reader.source.close()  # what the source cached while planning one batch is not valid for the next
             log.info("event=batch_caught_up table=%s batch=%d", table, missed.number)
         return True

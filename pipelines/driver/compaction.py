@@ -106,8 +106,8 @@ def compacted(warehouse: CatalogSettings, due: DueBucket) -> CommitMessage | Non
     return None if result.is_empty else compactor.message(result)
 
 
-def shared_out(dues: Sequence[DueBucket], slots: int, most: int | None = None) -> list[Sequence[DueBucket]]:
-    """Distribute buckets over `most` tasks. By default as many tasks as leave three of four slots to the batches."""
+def bucket_groups(dues: Sequence[DueBucket], slots: int, most: int | None = None) -> list[Sequence[DueBucket]]:
+    """Return the buckets of each of `most` tasks. By default they use one of four slots, the batches the others."""
     tasks = most or max(1, slots // 4)
     return [dues[number::tasks] for number in range(min(tasks, len(dues)))]
 
@@ -145,7 +145,7 @@ def compacted_here(warehouse: CatalogSettings) -> Compact:
     return compact
 
 
-def land(warehouse: CatalogSettings, user: str, made: Mapping[str, Sequence[CommitMessage]]) -> set[str]:
+def commit_compactions(warehouse: CatalogSettings, user: str, made: Mapping[str, Sequence[CommitMessage]]) -> set[str]:
     """Commit compactions. Return the tables where a compaction lost a commit conflict and was dropped."""
     lost = set()
     for table, messages in made.items():
@@ -212,4 +212,4 @@ def compact_owed(
         lagging = due_buckets(warehouse, table)
         due += [bucket for bucket in lagging if (bucket.partition, bucket.bucket) not in places]
     if due:
-        land(warehouse, identity.user, compact(due))
+        commit_compactions(warehouse, identity.user, compact(due))

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
-from penstock.pipelines.driver.compaction import Compact, due_buckets, land
+from penstock.pipelines.driver.compaction import Compact, commit_compactions, due_buckets
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.maintenance.upkeep import Upkeep, keep_up
 
@@ -105,7 +105,7 @@ class Maintenance:
             return
         due = due_buckets(self.warehouse, table)
         if due:
-            land(self.warehouse, self.user(), self.compact(due))
+            commit_compactions(self.warehouse, self.user(), self.compact(due))
         else:
             # Not after a compaction: it made a snapshot, and at that one more compaction may be due.
             self._seen[table] = latest

@@ -50,7 +50,7 @@ class TableEvolution:
                 if current is None:
                     unmade[table] = error
                 else:
-                    self._give_up(table, found, error)
+                    self._leave_out_or_raise(table, found, error)
                 continue
             if current is None or current.id != schema.id:  # a rename may have made that version already
                 before = "none" if current is None else current.id
@@ -69,7 +69,7 @@ class TableEvolution:
                 self._leave_out(table, drifts[table], why)
             else:
                 try:
-                    self._give_up(table, drifts[table], why)
+                    self._leave_out_or_raise(table, drifts[table], why)
                 except PenstockError as error:
                     refused[table] = error
         if refused:
@@ -83,12 +83,12 @@ class TableEvolution:
                 log.info("event=comments_changed table=%s to=%d", table, schema.id)
                 self.targets.put({table: schema.id})
 
-    def _give_up(self, table: str, found: Sequence[SeenSchema], error: PenstockError) -> None:
+    def _leave_out_or_raise(self, table: str, found: Sequence[SeenSchema], error: PenstockError) -> None:
         """Continue without the table, or raise. A table that received rows in this run is never left out midway."""
         if self.parks(table, error):
             return
         ignored = self.reader.errors.ignore_incompatible and isinstance(error, SchemaConflict)
-        if not ignored or table in self.targets.taken:
+        if not ignored or table in self.targets.received:
             raise error
         self._leave_out(table, found, error)
 
@@ -102,7 +102,7 @@ class TableEvolution:
 TRADED = "penstock.columns-traded-by"  # the batch whose barrier let columns of the table swap their names
 
 
-def cross(
+def apply_barriers(
     barriers: Sequence[Barrier],
     identity: BatchIdentity,
     reader: BatchReader,

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.driver.batch_driver import BatchDriver
-from penstock.pipelines.driver.compaction import Compact, DueBucket, compact_task, shared_out
+from penstock.pipelines.driver.compaction import Compact, DueBucket, bucket_groups, compact_task
 from penstock.pipelines.mapping.target_tables import Schemas
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.pipelines.tasks.batch_result import COLUMNS, BatchResult
@@ -126,7 +126,7 @@ def compacted_by_spark(
 
     def compact(dues: Sequence[DueBucket]) -> Mapping[str, list[CommitMessage]]:
         session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-        groups = shared_out(dues, slots, most)
+        groups = bucket_groups(dues, slots, most)
         frame = session.range(0, len(groups), 1, len(groups))
         try:
             rows = frame.mapInArrow(compact_task(warehouse, groups, mark), COLUMNS).toArrow()

@@ -167,7 +167,7 @@ class JobRun:
         before = Lineage.of(job.warehouse, driver.targets.schemas, job.name, LOOKED_AT).newest
         return Maintenance(
             job.warehouse,
-            lambda: sorted({*before, *driver.targets.taken}),
+            lambda: sorted({*before, *driver.targets.received}),
             lambda: f"{job.name}-{driver.checkpoint}",
             compact,
             job.background.maintenance_seconds,

@@ -172,7 +172,9 @@ class FilledTables:
             self._renew_marks(set(here.values()))
             self._save()
 
-    def took(self, number: int, sources: Mapping[str, Collection[SourceName]], made: Mapping[str, Snapshot]) -> None:
+    def record_batch(
+        self, number: int, sources: Mapping[str, Collection[SourceName]], made: Mapping[str, Snapshot]
+    ) -> None:
         """Record a committed batch: the snapshots it made, and the sources of its rows.
 
         Called again, it changes nothing.

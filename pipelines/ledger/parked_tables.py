@@ -69,7 +69,7 @@ class ParkedTables:
         self.tables[table] = ParkedTable(table, first, since, type(error).__name__, error.message)
         self._save()
 
-    def took(self, table: str, number: int) -> None:
+    def record_batch(self, table: str, number: int) -> None:
         """Record that the parked table has this batch now."""
         self.tables[table] = replace(self.tables[table], batch=number + 1)
         self._save()

@@ -74,7 +74,7 @@ class Targets:
     folder: Path
     schemas: Schemas = field(default_factory=dict)
     left_out: set[str] = field(default_factory=set)  # in this run, because they cannot store incoming changes
-    taken: set[str] = field(default_factory=set)  # tables that received rows in this run
+    received: set[str] = field(default_factory=set)  # tables that received rows in this run
     reasons: dict[str, str] = field(default_factory=dict)  # why tables cannot be created
     keyless: dict[str, set[str]] = field(default_factory=dict)  # by table, sources left out because they have no key
     options: Mapping[str, str] = field(default_factory=dict)  # options that the pipeline sets on tables it creates

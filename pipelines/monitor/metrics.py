@@ -1,4 +1,4 @@
-"""Prometheus metrics of a run, in a registry of their own. Series by table end at 500 tables: the stalest stay."""
+"""Prometheus metrics of a run, in a separate registry. At most 500 tables, the least fresh ones, have own series."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Metrics:
         return found
 
     def _size(self) -> None:
-        """Asked for by a scrape, in its thread: no batch waits for it."""
+        """Count files and bytes. A scrape calls this in its own thread, so no batch waits for it."""
         if self._sizes is None:
             return
         self.table_files.clear()

@@ -1,4 +1,4 @@
-"""The observers that a pipeline's section `observe` asks for, for as long as it runs."""
+"""The observers of a running pipeline, as its section `observe` describes them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def observed(spec: PipelineSpec, watch: RunMonitor) -> Iterator[None]:
-    """ConfigError where a package is missing or the port is taken."""
+    """Start the observers. Raise ConfigError if a package is missing or the port is in use."""
     wanted = spec.observe
     observers: list[Observer] = []
     with ExitStack() as stack:

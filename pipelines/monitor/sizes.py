@@ -1,4 +1,4 @@
-"""How many files tables have and how many bytes they hold, from their manifests, for those who ask now and then."""
+"""The number and the size of the files of tables, from their manifests, for readers that ask now and then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Size(NamedTuple):
 
 @dataclass(slots=True)
 class Sizes:
-    """A table's manifests are read once a minute at most, and only when it has a new snapshot."""
+    """The sizes. A table's manifests are read at most once a minute, and only if it has a new snapshot."""
 
     warehouse: CatalogSettings
     clock: Callable[[], float] = time.monotonic

@@ -27,13 +27,13 @@ from penstock.table.meta.store import TableMissing, TableStore
 
 STALLED_SECONDS = 600.0
 IDLE_MILLIS = 10_000  # and two triggers without a batch
-_LOOKED_AT = 200  # snapshots of a table that are searched for the pipeline's last
+_LOOKED_AT = 200  # snapshots of a table that are searched for the pipeline's last one
 THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """`files` counts live files, `level0` those that no compaction took yet; both the most of one bucket."""
+    """`files` and `level0` are the numbers of live files, and of those not compacted yet, in the fullest bucket."""
 
     table: str
     schema: int
@@ -50,7 +50,7 @@ class TableStatus:
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """`driver` is the last word of the driver, which may be dead; `lag` is what the source still has, when asked."""
+    """`driver` is the last status that the driver wrote, which may be dead. `lag` is known if the source was asked."""
 
     name: str
     checkpoint: str
@@ -67,8 +67,10 @@ class PipelineState:
 
     @property
     def state(self) -> str:
-        """running, pausing (a batch is still under way), paused, stopped, failed, dead (a driver that went without a
-        word) or new."""
+        """The state: running, pausing, paused, stopped, failed, dead or new.
+
+        It is pausing until the batch under way has ended, and dead if the driver ended without writing a last status.
+        """
         if self.driver is None:
             return "new" if self.progress.planned is None else "stopped"
         said = str(self.driver.get("state", "stopped"))
@@ -90,8 +92,10 @@ class PipelineState:
         return max(times, default=None)
 
     def fresh_seconds(self, table: TableStatus) -> float | None:
-        """Now less the source's time of the newest committed change. Where the source has nothing more, the table is as
-        fresh as the last look at the source: idle tables do not grow old."""
+        """Return the time since the newest committed change, by the source's clock.
+
+        If the source has nothing more, it is the time since the source was last asked, so that idle tables stay fresh.
+        """
         newest = table.newest_millis  # none where all rows are of a first copy
         age = None if newest is None else max(0.0, (self.now_millis - newest) / 1000)
         if table.error or table.table in self.parked:
@@ -114,8 +118,10 @@ class PipelineState:
 
 
 def stalled(driver: Mapping[str, Any], now_millis: int) -> float | None:
-    """For how long nothing was committed though the source has more, once that is ten times the trigger and ten
-    minutes; else None."""
+    """Return for how long nothing was committed although the source has more.
+
+    None if that is less than ten minutes or ten triggers: large batches may take that long.
+    """
     if driver.get("state") != "running" or not any((driver.get("lag") or {}).values()):
         return None
     last = max(int(driver.get(one) or 0) for one in ("started_millis", "committed_millis", "caught_up_millis"))
@@ -130,7 +136,7 @@ def state_of(
     databases: Iterable[str],
     lag: Mapping[str, int] | None = None,
 ) -> PipelineState:
-    """Reads snapshots and manifests of the tables that this pipeline wrote; others of the databases are left out."""
+    """Return the state, from snapshots and manifests of the tables in these databases that this pipeline wrote."""
     folder = CheckpointFolder(checkpoint, warehouse.store_options)
     made = set(FilledTables.of(folder, warehouse).sources.values())
     names = [table for database in databases for table in warehouse.tables(database)]
@@ -138,7 +144,7 @@ def state_of(
         states = list(pool.map(lambda table: _table(warehouse, table, name, in_ledger=table in made), names))
     driver, parked = folder.status(), folder.parked()
     known = {state.table for state in states if state is not None}
-    states += [TableStatus(table, 0) for table in sorted(parked.keys() - known)]  # that could not even be made
+    states += [TableStatus(table, 0) for table in sorted(parked.keys() - known)]  # they could not be created
     return PipelineState(
         name=name,
         checkpoint=checkpoint,
@@ -159,7 +165,7 @@ def _tables_of_letters(driver: Mapping[str, Any] | None, names: Iterable[str]) -
 
 
 def letters_kept(warehouse: CatalogSettings, tables: Iterable[str], pipeline: str) -> dict[str, int]:
-    """The dead letters of a pipeline that wait, by the table that each was for."""
+    """Return the number of a pipeline's dead letters by their target tables."""
     found: Counter[str] = Counter()
     for table in tables:
         try:
@@ -181,8 +187,11 @@ def _letters(warehouse: CatalogSettings, table: str, snapshot: int, pipeline: st
 
 
 def _table(warehouse: CatalogSettings, table: str, pipeline: str, *, in_ledger: bool) -> TableStatus | None:
-    """Return the state of a table of the pipeline, None for a table of others. A table that the pipeline made may have
-    no snapshot yet, or have lost the pipeline's snapshots to an expiry or a fast-forward: the checkpoint lists it."""
+    """Return the status of a table of the pipeline, or None for a table of others.
+
+    A table that the pipeline fills may have no snapshot of it yet, or not any more after an expiry or a fast-forward.
+    The checkpoint lists such tables.
+    """
     try:
         store = warehouse.store(table)
         schema = store.schema().id

@@ -1,4 +1,4 @@
-"""Spans of batches for OpenTelemetry: one a batch, below it one a stage, below the commit one for each table."""
+"""Spans for OpenTelemetry: one per batch, below it one per stage, and below the commit one per table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.pipelines.monitor.facts import BatchFacts, Look
 
 
 class TracingObserver:
-    """An observer. `provider` is for those who have one; else spans go to the endpoint by OTLP over HTTP."""
+    """An observer that sends spans to `provider`, or without one to the endpoint by OTLP over HTTP."""
 
     def __init__(self, pipeline: str, endpoint: str = "", provider: Any = None) -> None:
         self._provider = provider or _provider(pipeline, endpoint)
@@ -51,7 +51,7 @@ class TracingObserver:
         return set_span_in_context(span)
 
     def looked(self, look: Look) -> None:
-        """Looks are no work of the pipeline."""
+        """Do nothing: queries of the lag are not part of a batch."""
 
     def ended(self, error: PenstockError | None) -> None:
         self._provider.shutdown()

@@ -59,7 +59,7 @@ class TableWrite:
     def take(self, batches: Iterable[pa.RecordBatch], job: str) -> TaskRows:
         """Prepare a task's rows; the driver commits them.
 
-        A task that dies half way leaves invisible files, which `give_up` or `remove_orphan_files` deletes.
+        A task that dies half way leaves invisible files, which `abort` or `remove_orphan_files` deletes.
         """
         store = self.place.store()
         rows = self._rows(store, batches)
@@ -97,7 +97,7 @@ class TableWrite:
             if changes.counts[DELETE]:
                 check_deletable(schema, store.name)
 
-    def give_up(self, parts: Sequence[TaskRows | None], job: str) -> None:
+    def abort(self, parts: Sequence[TaskRows | None], job: str) -> None:
         """Clean up after a task failed.
 
         If none did, the commit itself failed, and only the commit knows which files are in use.

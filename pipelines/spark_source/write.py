@@ -47,7 +47,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Messages) -> None:
         with plain_errors():
-            self.table.give_up(_rows(messages), self.job)
+            self.table.abort(_rows(messages), self.job)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -69,7 +69,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         with plain_errors():
-            self.table.give_up(_rows(messages), self.job)
+            self.table.abort(_rows(messages), self.job)
 
 
 def user_of(options: Mapping[str, str]) -> str:

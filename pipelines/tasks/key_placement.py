@@ -73,9 +73,9 @@ class KeyPlacement:
                 try:
                     yield from self._blob(batch, row)
                 except PenstockError as error:
-                    yield self._given_up(table, error)
+                    yield self._failure(table, error)
 
-    def _given_up(self, table: str, error: PenstockError) -> pa.RecordBatch:
+    def _failure(self, table: str, error: PenstockError) -> pa.RecordBatch:
         if error.retryable:
             raise error
         self._failed.add(table)

@@ -86,7 +86,7 @@ class TaskWriter:
                 opened = self._table or self._opened(table, version, writers[row].as_py())
                 opened.write(partition, bucket, blobs[row].as_buffer())
             except PenstockError as error:
-                yield table, self._given_up(table, error)
+                yield table, self._failure(table, error)
             else:
                 self._table = opened
 
@@ -105,14 +105,14 @@ class TaskWriter:
             try:
                 messages = now.finish()
             except PenstockError as error:
-                yield now.name, self._given_up(now.name, error)
+                yield now.name, self._failure(now.name, error)
                 return
             for message in messages:
                 yield now.name, message
         if now.name != table:
             self._table = None
 
-    def _given_up(self, table: str, error: PenstockError) -> PenstockError:
+    def _failure(self, table: str, error: PenstockError) -> PenstockError:
         if error.retryable:
             raise error
         self._failed.add(table)

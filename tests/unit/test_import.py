@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,16 @@ def test_all_public_names_are_imported() -> None:
     assert penstock.__all__ == sorted(penstock.__all__)
     for name in penstock.__all__:
         assert getattr(penstock, name) is not None
+
+
+def test_the_lists_of_public_names_are_equal() -> None:
+    """A type checker, the lazy import and `from penstock import *` read one each: linters refuse to derive them."""
+    tree = ast.parse((ROOT / "penstock.py").read_text(encoding="utf-8"))
+    typed = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    imports = (node for node in typed.body if isinstance(node, ast.ImportFrom))
+    homes = {alias.name: node.module for node in imports for alias in node.names}
+    assert {name: home for name, home in homes.items() if name in penstock._HOME_OF} == penstock._HOME_OF
+    assert set(penstock._HOME_OF) <= set(penstock.__all__)
 
 
 def test_import_loads_neither_spark_nor_arrow() -> None:

@@ -118,7 +118,7 @@ def test_a_killed_retry_continues_and_writes_nothing_twice(shop: Shop, monkeypat
     for number in (3, 4):
         shop.put(f"{number}.json", insert("orders", {"id": number, "q1": 1}))
         run(shop.spec(errors=ISOLATE, sink=keyless))
-    original, died = ParkedTables.took, []
+    original, died = ParkedTables.record_batch, []
 
     def die(self: ParkedTables, table: str, number: int) -> None:
         if number == 2 and not died:
@@ -126,7 +126,7 @@ def test_a_killed_retry_continues_and_writes_nothing_twice(shop: Shop, monkeypat
             raise PenstockError("died")
         original(self, table, number)
 
-    monkeypatch.setattr(ParkedTables, "took", die)
+    monkeypatch.setattr(ParkedTables, "record_batch", die)
     skip = {"bad-record": "skip"}
     with pytest.raises(PenstockError, match="died"):
         run(retry(shop, sink=keyless, errors=skip))

@@ -17,12 +17,12 @@ from penstock.pipelines.driver import commit as committing
 from penstock.pipelines.driver import compaction as compacting
 from penstock.pipelines.driver.compaction import (
     DueBucket,
+    bucket_groups,
+    commit_compactions,
     compact_task,
     compacted,
     compacted_here,
     due_buckets,
-    land,
-    shared_out,
 )
 from penstock.pipelines.driver.maintenance import RETRY_SECONDS, Maintenance
 from penstock.pipelines.tasks.batch_result import SCHEMA, BatchResult
@@ -129,7 +129,7 @@ def test_background_compaction_uses_at_most_a_quarter_of_the_slots(shop: Shop, s
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
     [due] = due_buckets(shop.warehouse, "ods.orders")
     dues = [replace(due, bucket=number) for number in range(6)]
-    groups = shared_out(dues, slots)
+    groups = bucket_groups(dues, slots)
     assert len(groups) == tasks
     assert sorted(due.bucket for group in groups for due in group) == sorted(due.bucket for due in dues)
 
@@ -139,7 +139,7 @@ def test_a_background_task_leaves_buckets_to_the_next_round_after_its_time_limit
 ) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
     rows = shop.rows("orders")
-    groups = shared_out(due_buckets(shop.warehouse, "ods.orders"), 1)
+    groups = bucket_groups(due_buckets(shop.warehouse, "ods.orders"), 1)
 
     def made() -> dict[str, list[CommitMessage]]:
         numbers = pa.RecordBatch.from_arrays([pa.array([0])], ["id"])
@@ -149,7 +149,7 @@ def test_a_background_task_leaves_buckets_to_the_next_round_after_its_time_limit
     with monkeypatch.context() as patch:
         patch.setattr(compacting, "TASK_SECONDS", -1.0)
         assert made() == {}
-    assert land(shop.warehouse, "shop-x", made()) == set()
+    assert commit_compactions(shop.warehouse, "shop-x", made()) == set()
     assert latest(shop).commit_kind is CommitKind.COMPACT
     assert shop.rows("orders") == rows
 
@@ -165,7 +165,7 @@ def test_a_conflicting_compaction_is_dropped_with_its_files_and_rows_are_kept(sh
     made = compacted_here(shop.warehouse)(due_buckets(shop.warehouse, "ods.orders"))
     shop.table("orders").compact()
     batches(shop, 4, 1, **{"table-options": BEHIND, "compaction": BACKGROUND})
-    assert land(shop.warehouse, "shop-x", made) == {"ods.orders"}
+    assert commit_compactions(shop.warehouse, "shop-x", made) == {"ods.orders"}
     assert [row["name"] for row in shop.rows("orders")] == ["v4", "v1", "v2", "v3"]
     assert shop.table("orders").remove_orphan_files(dry_run=True, older_than=LATE) == []
 

@@ -80,7 +80,7 @@ def test_a_failed_task_does_not_change_the_table(table: Table, write: TableWrite
     done: list[TaskRows | None] = [write.take(iter([batch((8, "a"))]), "job"), None]
     with pytest.raises(OSError, match="the task's disk"):
         write.take(failing((9, "a")), "job")
-    write.give_up(done, "job")
+    write.abort(done, "job")
     assert files(table) == before
     assert held(table) == [(1, "a"), (2, "b")]
 
@@ -90,7 +90,7 @@ def test_a_refused_row_does_not_change_the_table(table: Table, write: TableWrite
     done: list[TaskRows | None] = [write.take(iter([batch((8, "a"))]), "job")]
     with pytest.raises(RowRefused):
         write.commit([*done, write.take(iter([batch((None, "a"))]), "job")], "job", None, None)
-    write.give_up([*done, None], "job")
+    write.abort([*done, None], "job")
     assert files(table) == before
     assert held(table) == [(1, "a"), (2, "b")]
 

@@ -27,7 +27,7 @@ CHUNK = 500  # stories per process
 ROUNDS = 25  # random kills per process
 _PLAYED = re.compile(r"^(\d+) stories, (\d+) failed", re.MULTILINE)
 _FAILED_SEED = re.compile(r"^seed (\d+), step", re.MULTILINE)
-_ENDED = re.compile(r"(?:(\d+) failed)?(?:, )?(?:(\d+) passed)?[^\n]* in [\d.:]+")
+_ENDED = re.compile(r"(?:(\d+) failed)?(?:, )?(?:(\d+) passed)?[^\n]* in [\d.:]+s?.*")
 
 # The fuzz tests that go on with new inputs until their time is over.
 _TIMED = ("test_a_changed", "test_a_damaged", "test_any_request", "test_changed")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.nightly import Night, Piece, Result, stories
+import pytest
+
+from tests.nightly import _ENDED, Night, Piece, Result, stories
 
 
 def test_a_night_that_was_stopped_continues(tmp_path: Path) -> None:
@@ -26,3 +28,13 @@ def test_a_night_that_was_stopped_continues(tmp_path: Path) -> None:
 
 def test_the_seeds_of_a_night_are_cut_into_pieces_without_gap() -> None:
     assert [piece.name for piece in stories(1_000_000, 1200)] == ["1000000 500", "1000500 500", "1001000 200"]
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [("30 passed in 31.10s", (None, "30")), ("2 failed, 7 passed, 1 skipped in 247.20s (0:04:07)", ("2", "7"))],
+)
+def test_the_last_line_of_pytest_is_read(line: str, counts: tuple[str | None, str]) -> None:
+    found = _ENDED.fullmatch(line)
+    assert found is not None
+    assert found.groups() == counts

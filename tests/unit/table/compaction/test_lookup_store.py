@@ -75,22 +75,22 @@ def test_lookup_rows_of_main_are_not_used_for_a_branch(tmp_path: Path, monkeypat
     catalog = penstock.Catalog(str(tmp_path / "warehouse"))
     catalog.create_database("d")
     main = catalog.create_table("d.t", columns, ["id"], options={"bucket": "1", "changelog-producer": "lookup"})
-    ids = pa.array(range(3_000), pa.int32())
+    every, ids = pa.array(range(20_000), pa.int32()), pa.array(range(3_000), pa.int32())
 
     def put(table: Table, **columns: object) -> None:
         with table.writer() as writer:
-            writer.write(pa.table({"id": ids, **columns}))
+            writer.write(pa.table(columns))
             writer.commit()
 
-    put(main, v=ids, t=pa.array(["old"] * 3_000))
+    put(main, id=every, v=every, t=pa.array(["old"] * 20_000))
     main.compact()
     main.create_tag("x")
     main.create_branch("b", "x")
     catalog.alter_table("d.t", [penstock.DropColumn("v"), penstock.AddColumn("a", "INT")])
     catalog.alter_table("d.t$branch_b", [penstock.RenameColumn("v", "a")])
-    put(catalog.table("d.t"), t=pa.array(["x"] * 3_000), a=ids)  # keeps rows of the file both have, as schema 1
+    put(catalog.table("d.t"), id=ids, t=pa.array(["x"] * 3_000), a=ids)  # keeps rows of the file both have, as schema 1
     branch = catalog.table("d.t$branch_b")
-    put(branch, a=pa.array([7] * 3_000, pa.int32()), t=pa.array(["y"] * 3_000))
+    put(branch, id=ids, a=pa.array([7] * 3_000, pa.int32()), t=pa.array(["y"] * 3_000))
     newest = branch.snapshots[-1].id
     changes = branch.changes(newest - 1, newest).to_pylist()
     before = {row["id"]: (row["a"], row["t"]) for row in changes if row["rowkind"] == "-U"}

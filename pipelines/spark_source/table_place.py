@@ -36,11 +36,8 @@ _OF_CATALOGS = (CATALOG_TABLE, PLANNED_SNAPSHOT, ROW_CHANGES)
 _OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION, *_OF_CATALOGS)
 OWN = tuple(option.key for option in _OWN)
 # The options of a read that choose its snapshot, or columns that it shows.
-READ_OPTIONS = tuple(
-    key
-    for key in (*KEYS, *OWN)
-    if key.startswith(("scan.", "incremental-")) or key in {"rowkind", "read.changelog", "branch"}
-)
+_SHOWN = {ROW_KIND.key, READ_CHANGELOG.key, BRANCH.key}
+READ_OPTIONS = tuple(key for key in (*KEYS, *OWN) if key.startswith(("scan.", "incremental-")) or key in _SHOWN)
 _NAMES = sorted({*OWN, *KEYS})
 _OURS = ("scan.", "incremental-", "consumer.", "read.")
 # Names that other table formats use.

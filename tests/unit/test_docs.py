@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -94,6 +96,22 @@ def test_every_key_of_a_pipeline_file_is_documented() -> None:
     """A row of the options' page ends with the key's effect."""
     rows = re.findall(r"^\| `.*$", (ROOT / "docs" / "options.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def imported_names(page: Path) -> set[tuple[str, str]]:
+    """Return the modules of penstock that the Python of a page imports, with the names it imports from them."""
+    trees = [ast.parse(block.text) for block in blocks(page) if block.language == "python"]
+    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    ours = [node for node in imports if (node.module or "").partition(".")[0] == "penstock"]
+    return {(str(node.module), alias.name) for node in ours for alias in node.names}
+
+
+def test_names_that_a_page_imports_exist() -> None:
+    """Pages that need a server or a package do not run here, but their imports must follow every renaming."""
+    named = {(page.name, *pair) for page in PAGES for pair in imported_names(page)}
+    assert len(named) > 20
+    missing = [one for one in named if not hasattr(importlib.import_module(one[1]), one[2])]
+    assert sorted(missing) == []
 
 
 def test_every_module_that_a_page_names_exists() -> None:

@@ -10,6 +10,7 @@ from penstock.errors import ConfigError
 
 def whole_number(value: object, what: str) -> int:
     """Return `value` if it is an integer; raise ConfigError otherwise."""
+    # In Python a bool is an int too, but True as a number is a mistake of the caller.
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(f"{what} is a whole number, not {value!r}")
     return value

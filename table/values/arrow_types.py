@@ -26,6 +26,7 @@ from penstock.table.values.types import (
 
 NO_ID = -1
 
+# from_arrow recognizes a VARIANT by exactly these two members, both NOT NULL.
 VARIANT_STRUCT = pa.struct(
     [pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)]
 )
@@ -38,6 +39,7 @@ _PLAIN = {
     "FLOAT": pa.float32(),
     "DOUBLE": pa.float64(),
     "DATE": pa.date32(),
+    # Java keeps TIME in milliseconds, whatever its precision.
     "TIME": pa.time32("ms"),
     "CHAR": pa.string(),
     "VARCHAR": pa.string(),
@@ -92,6 +94,7 @@ def to_arrow(type_: DataType) -> pa.DataType:
         case ArrayType(element):
             return pa.list_(pa.field("element", to_arrow(element), element.nullable))
         case MapType(key, value):
+            # Keys of Arrow's maps are never null, so only the value has a nullability.
             return pa.map_(to_arrow(key), pa.field("value", to_arrow(value), value.nullable))
         case MultisetType(element):
             return pa.map_(to_arrow(element), pa.field("value", pa.int32(), nullable=False))
@@ -128,12 +131,14 @@ def _from_arrow(arrow: pa.DataType) -> DataType:
         return AtomicType("DECIMAL", precision=arrow.precision, scale=arrow.scale)
     if pa.types.is_fixed_size_binary(arrow):
         return AtomicType("BINARY", length=arrow.byte_width)
+    # A dictionary is an encoding of Arrow. Paimon has no type for it.
     if pa.types.is_dictionary(arrow):
         return _from_arrow(arrow.value_type)
     if pa.types.is_map(arrow):
         return MapType(from_arrow(arrow.key_type, nullable=False), _member(arrow.item_field))
     if _is_list(arrow):
         return ArrayType(_member(arrow.value_field))
+    # This check must precede the one for structs, because a VARIANT is a struct in Arrow.
     if arrow.equals(VARIANT_STRUCT):
         return AtomicType("VARIANT")
     if pa.types.is_struct(arrow):

@@ -45,6 +45,7 @@ def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
     if len(data) < 4 or _ARITY.unpack_from(data)[0] != len(types):
         raise TableCorrupt(f"not a row of {len(types)} fields", row=data[:64].hex())
     try:
+        # The four bytes before the row are its arity prefix.
         return decode_body(data, 4, tuple(types))
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise TableCorrupt(
@@ -62,6 +63,8 @@ def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Binar
     np.cumsum(parts.sizes, out=offsets[1:])
     data = np.zeros(offsets[-1], np.uint8)
     _lay_heads(data, offsets, parts)
+    # `place` is where the next variable part of each row begins. Tails are written in the order of the columns,
+    # because row_columns computed the offsets in the slots in that order.
     place = offsets[:-1] + parts.head_size + 8 * len(parts.slots)
     for tail in parts.tails:
         rows = slice(None) if tail.rows is None else tail.rows
@@ -77,6 +80,8 @@ def _lay_heads(data: Bytes, offsets: Ints, parts: RowColumns) -> None:
     for i, slots in enumerate(parts.slots):
         begin = parts.head_size + 8 * i
         head[:, begin : begin + 8] = np.ascontiguousarray(slots).view(np.uint8).reshape(-1, 8)
+    # Without variable parts all rows have the same size, so the heads are the whole result and are copied as one
+    # block.
     if not parts.tails:
         data[:] = head.reshape(-1)
     else:
@@ -88,4 +93,6 @@ def _lay_tail(data: Bytes, place: Ints, tail: Tail) -> None:
     for size in np.unique(tail.sizes):
         rows = np.flatnonzero(tail.sizes == size)
         part = tail if len(rows) == len(tail.sizes) else tail.take(rows)
+        # Only the content is copied. The padding behind it stays zero as allocated, which equality and hashes of rows
+        # rely on.
         data[place[rows, None] + np.arange(size)] = part.matrix(int(size))

@@ -26,6 +26,7 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 def rows_at(rows: Rows, places: Ints) -> Rows:
     """Return the rows at these positions, which must exist: checking them would cost a sixth of the whole call."""
+    # Indices of 32 bits suffice below 2^31 rows and halve the memory that `take` reads for them.
     narrow = places.astype(np.int32) if rows.num_rows < 1 << 31 else places
     return pc.take(rows, pa.array(narrow), boundscheck=False)
 
@@ -38,6 +39,7 @@ def set_places(mask: pa.BooleanArray) -> Ints:
 def one_array(column: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return a column of any Arrow encoding as a single array of exactly this type."""
     if isinstance(column, pa.ChunkedArray):
+        # A single chunk is used as it is: combining would copy it.
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     return column if column.type.equals(type_) else column.cast(type_)
 
@@ -45,16 +47,19 @@ def one_array(column: pa.Array, type_: pa.DataType) -> pa.Array:
 def fixed_values(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
     """Return the values of a fixed-width array in a `dtype` of the same width; booleans become one byte per value."""
     if pa.types.is_boolean(array.type):
+        # Arrow packs eight booleans into a byte, which numpy cannot address.
         array = array.cast(pa.uint8())
     data = array.buffers()[1]
     if data is None:
         return np.zeros(len(array), dtype)
     item = np.dtype(dtype).itemsize
+    # No copy: the result is read-only and shares the memory of the Arrow buffer.
     return np.frombuffer(data, dtype, len(array), array.offset * item)
 
 
 def filled_values(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
     """Return the values as fixed_values does, with nulls replaced by zero."""
+    # Arrow does not define the bytes under a null. Equal rows must have equal bytes, so they are replaced.
     values = fixed_values(array, dtype)
     present = validity(array)
     return values if present is None else np.where(present, values, np.zeros((), dtype))
@@ -83,6 +88,7 @@ def text_parts(array: pa.Array) -> tuple[Ints, Bytes]:
     _, offsets, data = array.buffers()
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     item = np.dtype(np.int64 if wide else np.int32)
+    # A slice has the offsets of the whole array, so the bytes of its texts begin at the first offset and not at zero.
     ends = np.frombuffer(offsets, item, len(array) + 1, array.offset * item.itemsize).astype(np.int64)
     body = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     return np.diff(ends), body[ends[0] : ends[-1]]
@@ -91,6 +97,7 @@ def text_parts(array: pa.Array) -> tuple[Ints, Bytes]:
 def padded(lengths: Ints, data: Bytes, width: int) -> Bytes:
     """Return a matrix with one row of `width` bytes per value, padded with zeros. No length may exceed the width."""
     count = len(lengths)
+    # Values of equal length need no index: the bytes only change their shape.
     if count and lengths.min() == lengths.max():
         size = int(lengths[0])
         rows = data.reshape(count, size)
@@ -100,11 +107,13 @@ def padded(lengths: Ints, data: Bytes, width: int) -> Bytes:
         out[:, :size] = rows
         return out
     out = np.zeros((count, width), np.uint8)
+    # numpy fills the places of a mask row by row, which is the order of the concatenated bytes.
     out[np.arange(width) < lengths[:, None]] = data
     return out
 
 
 def array_like(values: npt.NDArray[np.generic], model: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return a fixed-width array of these values that is null where `model` is null."""
+    # The bitmap is computed again, because that of a slice may begin in the middle of a byte.
     bitmap = pc.is_valid(model).buffers()[1] if model.null_count else None
     return pa.Array.from_buffers(type_, len(values), [bitmap, pa.py_buffer(np.ascontiguousarray(values))])

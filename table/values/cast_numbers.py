@@ -41,6 +41,7 @@ def cast_number(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
         return array_like((values != 0).view(np.uint8), array, pa.uint8()).cast(pa.bool_())
     if target.root in _INTS and source.root in {"FLOAT", "DOUBLE"}:
         values = _saturated(np.asarray(values, np.float64), target)
+    # A DOUBLE beyond the range of FLOAT becomes infinite, as in Java; numpy would warn.
     with np.errstate(over="ignore"):
         return array_like(values.astype(DTYPES[target.root]), array, to_arrow(target))
 
@@ -51,6 +52,8 @@ def _saturated(values: npt.NDArray[np.float64], target: AtomicType) -> npt.NDArr
     For narrower targets, the caller's cast wraps the result around, as Java's does.
     """
     bounds = np.iinfo(np.int64 if target.root == "BIGINT" else np.int32)
+    # numpy does not define the conversion of values out of range, so only the others are converted. The greatest
+    # BIGINT is no double: it is compared as 2^63, the double next to it.
     inside = (values > bounds.min) & (values < bounds.max)
     out = np.where(inside, values, 0).astype(np.int64)
     out[values >= bounds.max] = bounds.max
@@ -68,6 +71,7 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
     wide = array.cast(pa.decimal256(38, scale)).cast(pa.decimal256(76, max(scale, target.scale)))
     if target.scale < scale:
         wide = pc.round(wide, target.scale, "half_towards_infinity")
+    # The check follows the rounding: 99.95 as DECIMAL(3, 1) is 100.0 and overflows.
     limit = pa.scalar(Decimal(10) ** (target.precision - target.scale), wide.type)
     fits = pc.less(pc.abs(wide), limit)
     return pc.if_else(fits, wide, pa.scalar(None, wide.type)).cast(to_arrow(target))
@@ -89,6 +93,8 @@ def _rounded(value: float, target: AtomicType) -> Decimal | None:
 
 def rounded_decimal(value: Decimal, target: AtomicType) -> Decimal | None:
     """Return the value rounded half up to the target's scale, or None when the result exceeds its precision."""
+    # A DECIMAL has at most 38 digits: larger values overflow, and much smaller ones are zero at any scale. Both
+    # limits keep the result of quantize within the digits of its context, beyond which it raises an error.
     if value.adjusted() >= 40:
         return None
     if value.adjusted() < -60:
@@ -101,5 +107,6 @@ def _from_decimal(array: pa.Array, target: AtomicType) -> pa.Array:
     if target.root in {"FLOAT", "DOUBLE"}:
         # Casting through text rounds each value once, from all its digits.
         return array.cast(pa.string()).cast(to_arrow(target))
+    # Only the low 64 bits of the integer are converted, so that integers out of range wrap around.
     whole = pc.trunc(array.cast(pa.decimal256(76, array.type.scale))).cast(pa.decimal256(76, 0)).cast(pa.decimal128(38))
     return array_like(decimal_words(whole)[0].astype(DTYPES[target.root]), array, to_arrow(target))

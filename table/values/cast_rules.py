@@ -60,6 +60,7 @@ def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
         return True
     if not isinstance(target, AtomicType) or isinstance(source, MultisetType):
         return False
+    # ARRAY, MAP and ROW are named by their classes.
     root = source.root if isinstance(source, AtomicType) else type(source).__name__.removesuffix("Type").upper()
     if root in TO_STRING_ONLY and target == STRING:
         return explicit

@@ -34,6 +34,7 @@ def cast_time(array: pa.Array, source: AtomicType, target: AtomicType, zone: str
     millis = _millis(wall_clock(array, zone) if source.root == "TIMESTAMP_LTZ" else array)
     if target.root == "TIME":
         return array_like((millis % DAY).astype(np.int32), array, to_arrow(target))
+    # For TIMESTAMP_LTZ Java computes a calendar date, which rounds down; for TIMESTAMP it divides the milliseconds.
     days = millis // DAY if source.root == "TIMESTAMP_LTZ" else toward_zero(millis, DAY)
     return array_like(days.astype(np.int32), array, to_arrow(target))
 
@@ -54,6 +55,8 @@ def _cut(array: pa.Array, target: AtomicType) -> pa.Array:
     if target.precision <= 3:
         step = 10 ** (3 - target.precision)
         return _stamps(toward_zero(_millis(array), step) * step, array, target)
+    # Above precision 3 Java shortens the nanoseconds within the millisecond, which are never negative. So the value
+    # moves toward the past here, and toward zero above.
     per_digit = _PER_SECOND[array.type.unit] // 10**target.precision
     if per_digit > 1:
         values = fixed_values(array, np.int64)
@@ -64,6 +67,7 @@ def _cut(array: pa.Array, target: AtomicType) -> pa.Array:
 def _stamps(millis: Ints, model: pa.Array, target: AtomicType) -> pa.Array:
     zone = "UTC" if target.root == "TIMESTAMP_LTZ" else None
     array = array_like(millis, model, pa.timestamp("ms", zone))
+    # Arrow's cast to seconds raises an error when milliseconds are lost, so they are removed first.
     if timestamp_unit(target.precision) == "s":
         return array_like(millis // 1000, model, pa.timestamp("s", zone))
     return array.cast(to_arrow(target))

@@ -95,6 +95,8 @@ def _cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType, zone: 
 
 def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
     """Return the offsets, shifted to begin at zero, and the range of child values that they refer to."""
+    # A slice shares the children of the whole array. Values outside of the slice are not cast: one that cannot be
+    # cast would fail the read.
     ends = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
     return pa.Array.from_buffers(pa.int32(), len(ends), [None, pa.py_buffer(ends - ends[0])]), ends[0], ends[-1]
 
@@ -131,4 +133,5 @@ def _cast_row(array: pa.Array, source: RowType, target: RowType, zone: str) -> p
         return cast_array(array.field(i), source.fields[i].type, field.type, zone)
 
     columns = [member(field) for field in target.fields]
+    # field() returns the members without the nulls of the row itself, so the row needs its mask again.
     return pa.StructArray.from_arrays(columns, fields=[arrow_field(f) for f in target.fields], mask=_mask(array))

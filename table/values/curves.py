@@ -24,7 +24,9 @@ WORD = 8
 _SIGN = np.uint64(1 << 63)
 _INTEGERS = {"TINYINT": np.int8, "SMALLINT": np.int16, "INT": np.int32, "BIGINT": np.int64}
 _TEXTS = {"CHAR", "VARCHAR", "BINARY", "VARBINARY"}
+# Java's code of true is -127 as a signed byte.
 _TRUE = 0x81
+# Each bit becomes a whole byte, so a block needs eight times the memory of its codes.
 _BLOCK = 1 << 16  # number of rows whose bits are expanded at a time
 
 
@@ -54,10 +56,13 @@ def _ordered_words(column: pa.Array, type_: AtomicType) -> Words:
             return _of_doubles(filled_values(column, np.float32 if type_.root == "FLOAT" else np.float64))
         case "DECIMAL":
             low, high = decimal_words(column)
+            # If the high half only repeats the sign of the low half, the value fits into 64 bits and is converted in
+            # one step.
             short = low.view(np.int64)
             wide = high.astype(np.float64) * 2.0**64 + low.astype(np.float64)
             return _of_doubles(np.where(high == short >> 63, short.astype(np.float64), wide))
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            # Java orders timestamps by their milliseconds and ignores finer digits.
             millis = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
             return _of_integers(filled_values(millis, np.int64))
         case "DATE" | "TIME":
@@ -67,15 +72,18 @@ def _ordered_words(column: pa.Array, type_: AtomicType) -> Words:
 
 
 def _of_integers(values: npt.NDArray[Any]) -> Words:
+    # With the sign bit flipped, negative numbers precede the others in the order of unsigned bytes.
     return values.astype(np.int64).view(np.uint64) ^ _SIGN
 
 
 def _of_doubles(values: npt.NDArray[Any]) -> Words:
     bits = np.ascontiguousarray(values, np.float64).view(np.int64)
+    # Flips the sign bit of positive numbers, and all bits of negative ones, whose bits are in the reverse order.
     return (bits ^ ((bits >> 63) | np.int64(-(1 << 63)))).view(np.uint64)
 
 
 def _text_codes(column: pa.Array, width: int) -> Bytes:
+    # The width counts bytes. A slice of a string column would count characters.
     binary = pa.binary() if pa.types.is_string(column.type) else column.type
     texts = pc.fill_null(pc.binary_slice(column.cast(binary), 0, width), b"")
     return padded(*text_parts(texts), width)
@@ -98,6 +106,8 @@ def hilbert_codes(columns: Sequence[Bytes]) -> Bytes:
 
     Skilling's algorithm (AIP Conf. Proc. 707, 2004) transforms the coordinates, whose bits are then interleaved.
     """
+    # Skilling's first step, from the highest bit to the lowest: where the bit of an axis is set, the lower bits of
+    # the first axis are inverted, otherwise both axes exchange their lower bits.
     axes = [leading_words(column).copy() for column in columns]
     for power in range(63, 0, -1):
         bit, below = np.uint64(1 << power), np.uint64((1 << power) - 1)
@@ -107,6 +117,7 @@ def hilbert_codes(columns: Sequence[Bytes]) -> Bytes:
             axes[0] ^= np.where(high, below, swapped)
             if axis is not axes[0]:
                 axis ^= swapped
+    # The second step is the Gray code over all axes.
     for before, axis in pairwise(axes):
         axis ^= before  # in place: the next iteration uses the new value
     flip = np.zeros_like(axes[0])
@@ -127,6 +138,7 @@ def code_order(codes: Bytes) -> npt.NDArray[np.int64]:
     width = -codes.shape[1] % WORD
     whole = np.pad(codes, ((0, 0), (0, width))) if width else np.ascontiguousarray(codes)
     words = whole.view(">u8").astype(np.uint64)
+    # lexsort is stable, and its last key is the primary one.
     return np.lexsort(words.T[::-1])
 
 

@@ -21,6 +21,8 @@ from penstock.table.values.types import DataType
 # Number of rows mixed at a time. The state and the temporary arrays then fit into the second-level cache.
 _CHUNK = 32_768
 _SEEDS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
+# The factors are constants of Murmur3 and xxHash. They must be odd: each step is then a bijection of 64-bit words, so
+# that keys of a single word cannot collide.
 _FACTORS = ((0x87C37B91114253D5, 0x4CF5AD432745937F), (0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
 
@@ -46,6 +48,8 @@ def fingerprints(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Fing
 
 def _hashed(parts: RowColumns, number: int) -> Words:
     state = np.full(parts.count, _SEEDS[number], np.uint64)
+    # Keys have no null, so that their header is None. Equal rows of columns with nulls could have different
+    # fingerprints in different chunks, because a chunk without nulls leaves the header out.
     if parts.header is not None:
         _mix_words(state, parts.header.view("<u8"), number)
     for slots in parts.slots:
@@ -60,12 +64,14 @@ def _mix_tail(state: Words, tail: Tail, number: int) -> None:
     spans = tail.spans
     if len(spans) == 0:
         return
+    # Sorted by size, the rows of each size are adjacent; `bounds` are the positions where the size changes.
     order = np.argsort(spans, kind="stable")
     bounds = np.flatnonzero(np.diff(spans[order], prepend=-1, append=-1))
     for begin, end in itertools.pairwise(bounds.tolist()):
         some = tail.take(order[begin:end])
         assert some.rows is not None
         words = np.ascontiguousarray(some.matrix(int(spans[order[begin]]))).view("<u8")
+        # Indexing by row numbers copies, so the mixed state must be written back.
         mixed = state[some.rows]
         _mix_words(mixed, words, number)
         state[some.rows] = mixed

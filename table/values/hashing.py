@@ -79,10 +79,12 @@ def _mix_tail(state: State, tail: Tail) -> None:
 
 
 def _part(tail: Tail, rows: Ints, begin: int, end: int) -> Tail:
+    # These are slices of arrays that were sorted once, so nothing is copied per group.
     return Tail(rows[begin:end], tail.sizes[begin:end], tail.body[begin:end])
 
 
 def _mix_group(state: State, tail: Tail, span: int) -> None:
+    # Java hashes the padded row, so the zeros that fill the last word are mixed in too.
     words = tail.matrix(span).view("<u4")
     if tail.rows is None:
         _mix_words(state, words)
@@ -98,6 +100,7 @@ def _mix_words(state: State, words: npt.NDArray[np.uint32]) -> None:
 
 
 def _mix(state: State, words: npt.NDArray[np.uint32]) -> None:
+    # All steps after the first multiplication work in place, which saves temporary arrays.
     k = words * np.uint32(0xCC9E2D51)
     high = k << np.uint32(15)
     k >>= np.uint32(17)
@@ -112,6 +115,7 @@ def _mix(state: State, words: npt.NDArray[np.uint32]) -> None:
 
 
 def _finish(state: State, sizes: Ints) -> Hashes:
+    # Murmur3 ends with the number of bytes, here that of the row with its header and without the arity prefix.
     state ^= sizes.astype(np.uint32)
     state ^= state >> np.uint32(16)
     state *= np.uint32(0x85EBCA6B)

@@ -14,6 +14,7 @@ def facts_html(title: str, facts: Mapping[str, object]) -> str:
     lines = (
         f"<tr><th{_CELL}>{escape(name)}</th><td{_CELL}>{_text(value)}</td></tr>"
         for name, value in facts.items()
+        # Zero and false are facts and are shown.
         if value not in (None, "", (), [], {})
     )
     return f"<b>{escape(title)}</b><table>{''.join(lines)}</table>"
@@ -35,6 +36,7 @@ def _text(value: object) -> str:
     match value:
         case None:
             return ""
+        # Before int, because a bool is an int too.
         case bool():
             return str(value).lower()
         case int():

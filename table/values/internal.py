@@ -44,6 +44,7 @@ def internal_values(column: pa.Array, type_: DataType) -> list[object]:
 def _values(array: pa.Array, type_: DataType) -> list[object]:
     match type_:
         case AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
+            # Viewed as integers, because Python's datetime has neither nanoseconds nor years before 1 and after 9999.
             nanos = _NANOS[timestamp_unit(type_.precision)]
             return [None if value is None else value * nanos for value in array.view(pa.int64()).to_pylist()]
         case AtomicType("DATE" | "TIME"):
@@ -59,6 +60,8 @@ def _values(array: pa.Array, type_: DataType) -> list[object]:
             keys = _values(_inside(array, array.keys), key)
             return _lists(array, list(zip(keys, _values(_inside(array, array.items), value), strict=True)))
         case RowType(fields):
+            # flatten() makes the members of a null row null. The rows of a ROW without members cannot be built by
+            # zip.
             members = zip(array.flatten(), fields, strict=True)
             columns = [_values(member, field.type) for member, field in members]
             rows: list[object] = list(zip(*columns, strict=True)) if columns else [()] * len(array)
@@ -73,6 +76,7 @@ def entry_types(type_: MapType | MultisetType) -> tuple[DataType, DataType]:
 
 
 def _inside(array: pa.Array, child: pa.Array) -> pa.Array:
+    # A slice of a list array shares the child of the whole array.
     first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
     return child.slice(first, last - first)
 
@@ -130,7 +134,10 @@ def order_values(values: Sequence[object], types: Sequence[DataType]) -> tuple[O
 
 
 def _double_order(value: float) -> int:
+    # Double.compare orders every NaN after infinity.
     if math.isnan(value):
         return 1 << 63
+    # As integers, the bits of negative doubles are in the reverse order, so all but the sign are inverted. -0.0
+    # becomes -1 and precedes 0.0.
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
     return bits if bits >= 0 else bits ^ 0x7FFFFFFFFFFFFFFF

@@ -14,6 +14,7 @@ from penstock.table.values.buffers import one_array
 from penstock.table.values.row_codec import is_wide_decimal
 from penstock.table.values.types import AtomicType, DataType
 
+# In bytes. A DECIMAL of more than 18 digits has 16 bytes instead.
 WIDTHS = dict.fromkeys(("BIGINT", "DOUBLE", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL"), 8)
 WIDTHS |= {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "TIME": 4, "FLOAT": 4}
 TEXTS = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
@@ -63,6 +64,7 @@ class KeyLayout:
 
     @property
     def size(self) -> int:
+        # numpy has no byte strings of length 0, which a key of only empty texts would need.
         return max(1, sum(column.size for column in self.columns))
 
     @property
@@ -76,6 +78,8 @@ class KeyLayout:
         column = self.columns[0]
         if column.is_text or column.type.root in {"FLOAT", "DOUBLE"} or is_wide_decimal(column.type):
             return False
+        # 18 digits never reach the smallest int64, so a DECIMAL of 8 bytes leaves it free. BIGINT and timestamps may
+        # reach it.
         return not column.nullable or column.width < 8 or column.type.root == "DECIMAL"
 
     def joined(self, other: KeyLayout) -> KeyLayout:
@@ -106,4 +110,5 @@ def _column_layout(column: pa.Array, type_: DataType, descending: bool) -> Colum
         return ColumnLayout(type_, descending, nullable, width, uniform=True)
     bounds = pc.min_max(pc.binary_length(one_array(column, to_arrow(type_))))
     low, high = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0
+    # A null is written as an empty text, so a column with nulls has texts of two lengths.
     return ColumnLayout(type_, descending, nullable, high, uniform=low == high and not nullable)

@@ -37,10 +37,12 @@ def argsort_flush(keys: Keys) -> Ints:
     if count < 2:
         return np.arange(count)
     words, exact = _leading_words(keys)
+    # Fewer bits are then needed for the words, and fewer of them are lost to the row numbers.
     words = words - words.min()
     bits = (count - 1).bit_length()
     spill = max(0, int(words.max()).bit_length() + bits - 64)
     packed = (words >> np.uint64(spill)) << np.uint64(bits) | np.arange(count, dtype=np.uint64)
+    # The row numbers make all words distinct, so an unstable sort suffices and equal keys keep their order.
     packed.sort()
     order: Ints = (packed & np.uint64((1 << bits) - 1)).view(np.int64)
     if spill or not exact:
@@ -73,6 +75,7 @@ def _settle_ties(order: Ints, lead: Words, keys: Keys) -> None:
     unequal = keys[order[ties]] != keys[order[ties + 1]]
     if not unequal.any():
         return
+    # `stretch` numbers the ranges of equal leading words. Only ranges with unequal keys are sorted again.
     stretch = np.cumsum(np.r_[False, lead[1:] != lead[:-1]])
     mixed = np.zeros(stretch[-1] + 1, np.bool_)
     mixed[stretch[ties[unequal]]] = True

@@ -16,6 +16,7 @@ def path_step(name: str, what: str, *, longest: int = LONGEST, **facts: object) 
     Raise ConfigError if it is empty, too long or leaves its folder.
     """
     try:
+        # A lone surrogate cannot be encoded as UTF-8.
         length = len(name.encode())
     except UnicodeEncodeError:
         length = 0

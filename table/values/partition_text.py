@@ -69,6 +69,7 @@ def no_folder(column: pa.Array, field: Field, longest: int) -> tuple[Rows, str] 
     long = (pc.max(pc.binary_length(column)).as_py() or 0) * _MOST_GROWTH > room
     if not long and not _has_zero(column) and _is_utf8(column):
         return None
+    # A batch has few distinct partition values, so each is examined once.
     encoded = column.dictionary_encode()
     raws = encoded.dictionary.cast(pa.binary()).to_pylist()
     reasons = [_no_name(raw, pa.types.is_string(column.type), room) for raw in raws]
@@ -119,6 +120,7 @@ def escaped(name: str) -> str:
 
 def legacy_text(value: object, type_: DataType) -> str | None:
     """Return the text that Java's toString gives for the internal value; a DATE becomes its number of days."""
+    # Java keeps a DATE as a number of days and a TIME as milliseconds, and toString shows the number.
     match value, type_:
         case int(), AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
             return _iso_text(value)
@@ -153,6 +155,7 @@ def _with_year(text: str, nanos: int) -> str:
 
 def _iso_text(nanos: int) -> str:
     moment, rest = _moment(nanos)
+    # As LocalDateTime.toString: without seconds if they are zero, and with three, six or nine digits of a fraction.
     if not rest:
         return _with_year(moment.isoformat(timespec="seconds" if moment.second else "minutes"), nanos)
     digits = f"{rest:09d}"
@@ -166,6 +169,7 @@ def value_text(value: object, type_: DataType, zone: str = "UTC") -> str | None:
     match value, type_:
         case ((None | str()), _):
             return value
+        # Before int, because a bool is an int too.
         case bool(), _:
             return "true" if value else "false"
         case int(), AtomicType("TINYINT" | "SMALLINT" | "INT" | "BIGINT"):
@@ -180,6 +184,7 @@ def value_text(value: object, type_: DataType, zone: str = "UTC") -> str | None:
             moment, rest = _moment(value)
             fraction = f".{rest:09d}"[: type_.precision + 1] if type_.precision else ""
             return _with_year(moment.isoformat(" ", "seconds"), value) + fraction
+    # The cases above only avoid building an Arrow array for one value; the text would be the same.
     return cast("str | None", to_text(from_internal([value], type_), type_, zone)[0].as_py())
 
 
@@ -209,6 +214,7 @@ def partition_values(
 
 
 def _named_value(value: object, type_: DataType, default_name: str) -> object:
+    # A number for a text column, such as {"dt": 20240506}, means its digits.
     text = isinstance(type_, AtomicType) and type_.root in {"CHAR", "VARCHAR"}
     if not isinstance(value, str):
         return str(value) if text and value is not None else _days(value)

@@ -63,6 +63,7 @@ def _put(out: bytearray, slot: int, value: object, type_: DataType, in_row: bool
         # Types too wide for a slot occupy space in a row's variable part even when null, and hashes include those
         # bytes.
         room = 16 if is_wide_decimal(type_) else 8 if is_wide_timestamp(type_) else 0
+        # Elements of an array have no reserved space.
         if room and in_row:
             _WORD.pack_into(out, slot, len(out) << 32)
             out.extend(bytes(room))
@@ -152,10 +153,12 @@ def decode_body(data: bytes, base: int, types: tuple[DataType, ...]) -> tuple[ob
     Bytes that are not such a row raise struct.error or IndexError.
     """
     head = base + header_size(len(types))
+    # The lowest byte of the header is the row kind.
     nulls = int.from_bytes(data[base:head], "little") >> 8
     return tuple(None if nulls >> i & 1 else read(data, base, head + 8 * i) for i, read in enumerate(_readers(types)))
 
 
+# The functions are cached because a scan decodes the same few types once per manifest entry.
 @lru_cache(maxsize=4096)
 def _readers(types: tuple[DataType, ...]) -> tuple[Reader, ...]:
     return tuple(_reader(type_) for type_ in types)
@@ -191,10 +194,13 @@ def _tail(data: bytes, slot: int) -> tuple[int, int]:
 
 
 def _read_text(data: bytes, base: int, slot: int) -> bytes:
+    # The last byte of a slot is the highest byte of an offset, which is below 2^31. If its top bit is set, the slot
+    # contains a short text instead.
     mark = data[slot + 7]
     if mark & 0x80:
         return data[slot : slot + (mark & 0x7F)]
     offset, size = _tail(data, slot)
+    # A slice that ends beyond the data would be returned shorter, without an error.
     if base + offset + size > len(data):
         raise IndexError(f"{size} bytes at {offset} are outside of the row")
     return data[base + offset : base + offset + size]

@@ -99,6 +99,8 @@ def row_columns(columns: Sequence[pa.Array], types: Sequence[DataType]) -> RowCo
     arrays = [one_array(column, to_arrow(type_)) for column, type_ in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     header = _header(arrays, count)
+    # `ends` is where the next variable part of each row begins, and in the end the size of the row. A column's
+    # references need it before the column's own tail is added.
     ends = np.full(count, header_size(len(types)) + 8 * len(types), np.int64)
     slots: list[Slots] = []
     tails: list[Tail] = []
@@ -144,6 +146,7 @@ def _references(ends: Ints, low: Ints) -> Slots:
 
 
 def _timestamps(array: pa.Array, type_: AtomicType, ends: Ints) -> tuple[Slots, Tail | None]:
+    # Nulls are filled with zero. A wide timestamp that is null still reserves its eight bytes, as in Java.
     values = np.asarray(filled_values(array, "<i8"), np.int64)
     unit = timestamp_unit(type_.precision)
     if not is_wide_timestamp(type_):
@@ -156,6 +159,8 @@ def _timestamps(array: pa.Array, type_: AtomicType, ends: Ints) -> tuple[Slots, 
 
 def _wide_decimals(array: pa.Array, ends: Ints) -> tuple[Slots, Tail]:
     low, high = decimal_words(array)
+    # BinaryRow stores the shortest big-endian two's complement, at the beginning of its 16 bytes. Arrow has 16
+    # little-endian bytes: they are reversed, and the bytes that only repeat the sign are moved out.
     big = np.empty((len(array), 2), ">u8")
     big[:, 0], big[:, 1] = high.view("<u8"), low
     bytes_ = big.view(np.uint8)
@@ -176,6 +181,7 @@ def _leading_sign_bytes(big: Bytes, sign: Bytes) -> Ints:
     other = big != sign[:, None]
     lead = np.where(other.any(axis=1), other.argmax(axis=1), 16)
     first = np.take_along_axis(big, np.minimum(lead, 15)[:, None], 1)[:, 0]
+    # If the first byte that differs has the wrong sign bit, one byte of the sign must stay. So must one of 0 and -1.
     flips = (lead == 16) | ((first ^ sign) >= 0x80)
     return np.asarray(lead - flips, np.int64)
 
@@ -185,6 +191,8 @@ def _texts(array: pa.Array, ends: Ints) -> tuple[Slots, Tail | None]:
     if present is not None:
         array = pc.fill_null(array, pa.scalar("" if pa.types.is_string(array.type) else b"", array.type))
     lengths, data = text_parts(array)
+    # Up to seven bytes are in the slot itself. Mostly all texts of a column are long or all are short, which the
+    # first two cases handle without selecting rows.
     long = lengths > 7
     if long.all() and len(long):
         return _references(ends, lengths), Tail(None, lengths, array)
@@ -201,6 +209,7 @@ def _texts(array: pa.Array, ends: Ints) -> tuple[Slots, Tail | None]:
 
 def _inline(lengths: Ints, data: Bytes, present: Flags | None) -> Slots:
     matrix = padded(lengths, data, 8)
+    # padded() made a new matrix, since no text fills all eight bytes, so it may be written to.
     matrix[:, 7] = 0x80 | lengths
     slots = matrix.view("<u8")[:, 0]
     return slots if present is None else np.where(present, slots, np.uint64(0))

@@ -88,12 +88,14 @@ def _narrowed(
 
 def _too_wide(parts: Sequence[pa.Array]) -> bool:
     longest = max((pc.max(pc.binary_length(part)).as_py() or 0 for part in parts), default=0)
+    # In the matrix, every value takes as many bytes as the longest one.
     return longest * sum(len(part) for part in parts) > _WIDE_MATRIX
 
 
 def _ranks(parts: Sequence[pa.Array]) -> list[pa.Array]:
     # Ranks are computed over binaries, because strings would first be validated as UTF-8; the order is the same.
     whole = pa.chunked_array([part.cast(pa.binary()) for part in parts])
+    # Dense ranks, because equal texts of different inputs must get equal keys.
     ranks = pc.rank(whole, sort_keys="ascending", tiebreaker="dense").cast(pa.int64())
     out, start = [], 0
     for part in parts:
@@ -107,7 +109,9 @@ def _integers(array: pa.Array, column: ColumnLayout) -> Ints:
     values = _plain_integers(array, column.type)
     present = validity(array)
     if present is not None:
+        # The layout guarantees that no value equals the smallest int64.
         values = np.where(present, values, _NULL)
+    # Unlike negation, the complement reverses the order without overflow.
     return ~values if column.descending else values
 
 
@@ -121,9 +125,12 @@ def _plain_integers(array: pa.Array, type_: AtomicType) -> Ints:
 def _packed(arrays: Sequence[pa.Array], layout: KeyLayout) -> Keys:
     count, size = len(arrays[0]), layout.size
     if size <= 8:
+        # Up to eight bytes fit into an int64, which numpy sorts much faster than byte strings. Big-endian words have
+        # the order of their bytes; the flipped sign bit makes the signed order the same.
         wide = np.zeros((count, 8), np.uint8)
         _fill(wide, arrays, layout)
         return (wide.view(">u8")[:, 0].astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
+    # Texts of one length without nulls are a matrix already: the bytes of the Arrow array are used without a copy.
     only = layout.columns[0]
     if len(arrays) == 1 and only.is_text and only.uniform and not only.nullable and not only.descending:
         return np.frombuffer(text_parts(arrays[0])[1], f"S{size}")
@@ -138,6 +145,7 @@ def _fill(out: Bytes, arrays: Sequence[pa.Array], layout: KeyLayout) -> None:
         part = out[:, begin : begin + column.size]
         _fill_column(part, array, column, layout.signed_zero)
         if column.descending:
+            # The complement of all bytes reverses their order, including the byte for null and the length of a text.
             np.subtract(255, part, out=part)
         begin += column.size
 
@@ -152,6 +160,7 @@ def _fill_column(out: Bytes, array: pa.Array, column: ColumnLayout, signed_zero:
     if column.nullable:
         out[:, 0] = 1 if present is None else present
     if present is not None:
+        # Null keys must be equal, and Arrow does not define the bytes under a null.
         body[~present] = 0
 
 
@@ -171,6 +180,7 @@ def _sortable_bytes(array: pa.Array, type_: AtomicType, signed_zero: bool) -> By
         return np.asarray(fixed_values(array, np.uint8), np.uint8).reshape(-1, 1)
     if is_wide_decimal(type_):
         low, high = decimal_words(array)
+        # Only the sign bit of the high half is flipped; the low half is unsigned.
         words = np.empty((len(array), 2), ">u8")
         words[:, 0], words[:, 1] = high.view(np.uint64) ^ np.uint64(1 << 63), low
         return words.view(np.uint8)

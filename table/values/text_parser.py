@@ -30,6 +30,7 @@ _TIME = re.compile(r"([0-9]+):([0-9]+)(?::([0-9]+)(?:\.([0-9]*))?)?")
 _STAMP = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?: ([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{0,9}))?)?"
 )
+# The characters that String.trim removes.
 _JAVA_BLANKS = "".join(map(chr, range(33)))
 
 
@@ -136,6 +137,7 @@ def parse_timestamp(text: str, precision: int) -> int:
     """Return nanoseconds since 1970, from a count in the precision's unit or from a date with or without a time."""
     if not _DIGITS.fullmatch(text):
         return parse_wall_clock(text)
+    # Only whole seconds, milliseconds, microseconds and nanoseconds can be counted, in a 64-bit number.
     if precision % 3 or len(text) > 19:
         raise ValueError(text)
     return int(text) * int(10 ** (9 - precision))
@@ -147,6 +149,7 @@ def parse_wall_clock(text: str) -> int:
     year, month, day = int(match[1]), int(match[2]), int(match[3])
     hour, minute, second = (int(part or 0) for part in match.group(4, 5, 6))
     nanos = int((match[7] or "").ljust(9, "0"))
+    # Java's formatter accepts 24:00:00 as the end of the day.
     midnight = hour == 24 and not (minute or second or nanos)
     valid = year >= 1 and 1 <= month <= 12 and 1 <= day <= 31 and minute < 60 and second < 60
     if not valid or (hour > 23 and not midnight):

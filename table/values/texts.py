@@ -43,6 +43,7 @@ def _plain(array: pa.Array, type_: DataType, zone: str) -> list[str]:
 
 
 def _joined(array: pa.Array, parts: list[str], frame: str) -> pa.Array:
+    # The offsets of a slice are positions in the whole child, whose texts `parts` contains.
     ends = array.offsets.to_pylist()
     spans = zip(ends, ends[1:], array.is_valid().to_pylist(), strict=False)
     texts = [frame.format(", ".join(parts[begin:end])) if valid else None for begin, end, valid in spans]
@@ -56,6 +57,7 @@ def _atomic_text(array: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
         case "BINARY" | "VARBINARY":
             return _utf8(array)
         case "FLOAT":
+            # to_pylist returns a double. Its shortest text has more digits than that of the float.
             return _by_distinct(array, lambda value: float_text(Decimal(str(np.float32(value)))))
         case "DOUBLE":
             return _by_distinct(array, lambda value: float_text(Decimal(repr(value))))
@@ -112,12 +114,14 @@ def time_text(millis: int, precision: int) -> str:
 def _timestamp_text(array: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
     wall = wall_clock(array, zone) if type_.root == "TIMESTAMP_LTZ" else array
     text = pc.strftime(wall, "%Y-%m-%d %H:%M:%S")
+    # strftime writes as many digits as the unit has.
     surplus = _UNIT_DIGITS[array.type.unit] - type_.precision
     return pc.utf8_slice_codeunits(text, 0, -surplus) if surplus else text
 
 
 def fit_text(array: pa.Array, target: AtomicType) -> pa.Array:
     """Truncate texts to the length of the type, counted in code points. CHAR is padded with blanks."""
+    # Texts are rarely too long, and the check is cheaper than a copy of the column.
     if pc.any(pc.greater(pc.utf8_length(array), target.length)).as_py():
         array = pc.utf8_slice_codeunits(array, 0, target.length)
     return pc.utf8_rpad(array, target.length, " ") if target.root == "CHAR" else array
@@ -130,6 +134,7 @@ def fit_bytes(array: pa.Array, target: AtomicType) -> pa.Array:
     if longest > target.length:
         array = pc.binary_slice(array, 0, target.length)
     if target.root == "BINARY" and shortest is not None and shortest < target.length:
+        # Arrow cannot pad bytes: zeros are appended to all values, and what exceeds the length is cut off.
         padding = pa.scalar(bytes(target.length), pa.binary())
         array = pc.binary_slice(pc.binary_join_element_wise(array, padding, b""), 0, target.length)
     return array

@@ -92,6 +92,7 @@ def with_nullability(type_: DataType, nullable: bool) -> DataType:
     return replace(type_, nullable=nullable)
 
 
+# The zone follows the precision in TIMESTAMP(3) WITH LOCAL TIME ZONE, and the name when the precision is left out.
 _TEXT = re.compile(
     r"""\s*(?P<name>[A-Za-z_]+(?:\s+WITH(?:OUT)?\s+(?:LOCAL\s+)?TIME\s+ZONE)?)
         \s*(?:\(\s*(?P<a>\d+)\s*(?:,\s*(?P<b>\d+)\s*)?\))?
@@ -126,6 +127,8 @@ def _atomic_of(root: str, zone: str, first: int | None, second: int | None, null
             return AtomicType("VARCHAR", nullable, STRING_LENGTH)
         case "BYTES":
             return AtomicType("VARBINARY", nullable, STRING_LENGTH)
+        # Lengths and precisions that are left out have SQL's defaults, as in Java's parser: CHAR(1), DECIMAL(10, 0),
+        # TIME(0), TIMESTAMP(6).
         case "CHAR" | "VARCHAR" | "BINARY" | "VARBINARY":
             return AtomicType(root, nullable, 1 if first is None else first)
         case "DECIMAL":
@@ -156,6 +159,7 @@ def parse_type(node: object) -> DataType:
         return parse_atomic(node)
     if not isinstance(node, dict) or not isinstance(node.get("type"), str):
         raise ConfigError(f"{node!r} is not a type")
+    # The text of a constructed type contains its nullability too: "ARRAY NOT NULL".
     name, _, rest = node["type"].strip().partition(" ")
     nullable = " ".join(rest.upper().split()) != "NOT NULL"
     match name.upper():

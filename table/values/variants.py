@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.table.values.arrow_types import VARIANT_STRUCT
 
+# The numbers of the specification: basic types, primitive types, and primitive types by the width of the number.
 _PRIMITIVE, _SHORT_TEXT, _OBJECT, _ARRAY = range(4)
 _NULL, _TRUE, _FALSE, _DOUBLE, _TEXT = 0, 1, 2, 7, 16
 _INTEGERS = ((3, "<b"), (4, "<h"), (5, "<i"), (6, "<q"))
@@ -64,6 +65,7 @@ def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _number(text: str) -> Decimal | float:
     """Return a number as a Decimal, or as a float if it has an exponent or more than 38 digits."""
+    # A decimal of the encoding has at most 38 digits and no exponent.
     if "e" in text or "E" in text or sum(map(str.isdigit, text)) > 38:
         return float(text)
     return Decimal(text)
@@ -89,6 +91,7 @@ def _value(value: Any, names: dict[str, int]) -> bytes:
 
 
 def _head(basic: int, header: int) -> bytes:
+    # The two low bits of the first byte are the basic type, the others depend on it.
     return bytes([basic | header << 2])
 
 
@@ -121,10 +124,12 @@ def _object(members: Mapping[str, Any], names: dict[str, int]) -> bytes:
     encoded_members = {
         name: (names.setdefault(name, len(names)), _value(value, names)) for name, value in members.items()
     }
+    # The members are sorted by the bytes of their names, so that readers can search them by bisection.
     ordered = [encoded_members[name] for name in sorted(members, key=str.encode)]
     ids, values = [number for number, _ in ordered], [value for _, value in ordered]
     id_width, width = _width(max(ids, default=0)), _width(sum(map(len, values)))
     large = len(ids) > 255
+    # The widths of offsets and of name numbers are chosen per object. `large` means that the count has four bytes.
     head = _head(_OBJECT, (width - 1) | (id_width - 1) << 2 | large << 4)
     count = len(ids).to_bytes(4 if large else 1, "little")
     return head + count + b"".join(number.to_bytes(id_width, "little") for number in ids) + _offsets(values, width)
@@ -151,4 +156,5 @@ def _width(most: int) -> int:
 def _metadata(names: Sequence[str]) -> bytes:
     texts = [name.encode() for name in names]
     width = _width(max(len(texts), sum(map(len, texts))))
+    # The first byte has the version, 1, and the width of the offsets.
     return bytes([1 | (width - 1) << 6]) + len(texts).to_bytes(width, "little") + _offsets(texts, width)

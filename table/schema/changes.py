@@ -116,6 +116,7 @@ class SetOption:
 
     def __post_init__(self) -> None:
         [text] = option_texts({self.key: self.value}).values()
+        # The dataclass is frozen, and the caller may pass a number or a boolean.
         object.__setattr__(self, "value", text)
 
 
@@ -167,6 +168,8 @@ def evolve(
             return newest
         if check is not None:
             check(changed)
+        # False means that another writer created this id first. Each lost round means that another change succeeded,
+        # so the loop needs no limit.
         if files.create(changed):
             return changed
 
@@ -179,13 +182,17 @@ def apply_changes(schema: TableSchema, changes: Sequence[SchemaChange], has_snap
     changed = schema
     for change in changes:
         changed = apply_change(changed, change, has_snapshots)
+    # Compared before id and time change, which would make every version different.
     if changed == schema:
         return schema
     changed = replace(
         changed,
         id=schema.id + 1,
+        # Setting the option primary-key may have made a nullable column part of the key.
         fields=with_keys_not_null(changed.fields, changed.primary_keys),
         time_millis=now,
+        # parse_schema made the defaults of older releases explicit, so an old table can continue in the current
+        # version.
         version=3,
     )
     check_schema(changed)
@@ -203,6 +210,7 @@ def apply_change(schema: TableSchema, change: SchemaChange, has_snapshots: bool)
             return replace(schema, comment=comment)
         case UpdateColumnPosition(name):
             return move_column(schema, name, Place(change.first, change.last, change.after, change.before))
+    # All changes below concern a column, whose name may be a path.
     path = path_of(change.name, schema.fields)
     match change:
         case AddColumn(_, type_, comment):

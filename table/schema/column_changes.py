@@ -37,7 +37,10 @@ def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[st
         return ",".join(new if name.strip() == old else name for name in names.split(","))
 
     found = {}
+    # Columns are named in three places: in keys such as fields.a,b.sequence-group, in values that are lists of
+    # columns, and in keys such as file-index.bloom-filter.a.items.
     for key, value in options.items():
+        # fields.default-aggregate-function is the only key of this form without a column.
         if key.startswith("fields.") and key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
             _, columns, *rest = key.split(".")
             key = ".".join(["fields", renamed(columns), *rest])
@@ -106,6 +109,7 @@ def drop_column(schema: TableSchema, path: Path) -> TableSchema:
         _refuse_keys(schema, path[0], (*schema.partition_keys, *schema.primary_keys), "dropped")
 
     def without(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        # Options that still name the column are found by check_schema, after the changes that may remove them.
         at = place_of(fields, path)
         if len(fields) == 1:
             raise ConfigError(f"{'.'.join(path)!r} is the only column and cannot be dropped")
@@ -143,6 +147,7 @@ def move_column(schema: TableSchema, name: str, place: Place) -> TableSchema:
     if name in {place.after, place.before}:
         raise ConfigError("a column cannot be moved before or after itself", column=name)
     column = schema.fields[place_of(schema.fields, (name,))]
+    # The new position is counted among the other columns, so that it does not depend on the old one.
     others = tuple(field for field in schema.fields if field is not column)
     at = place.among(others)
     return replace(schema, fields=(*others[:at], column, *others[at:]))
@@ -174,6 +179,7 @@ _EXPLICIT = "set disable-explicit-type-casting = false to allow casts that may l
 
 
 def _without_ids(type_: DataType) -> DataType:
+    # With ids from the same start, types are equal if they have the same members.
     return number_members(type_, 0)[0]
 
 

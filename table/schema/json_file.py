@@ -38,6 +38,7 @@ def _printed(value: object, indent: str) -> str:
     return json.dumps(value)
 
 
+# An odd number of backslashes: the last one of an even number belongs to an escaped backslash, not to \u.
 _LOWER_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][a-f])")
 
 
@@ -56,6 +57,7 @@ class JsonFile:
     @classmethod
     def parse(cls, data: bytes, where: str) -> JsonFile:
         try:
+            # Decimal keeps all nine digits of the seconds for which a tag is kept.
             values = json.loads(data, parse_float=Decimal)
         except (ValueError, RecursionError) as reason:
             raise TableCorrupt(f"the file is not JSON: {reason}", file=where, bytes=len(data)) from reason
@@ -77,6 +79,8 @@ class JsonFile:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._wrong(key, "a whole number", value)
+        # Java's long. Python's integers have no limit, and a greater number would fail in numpy or Arrow, without the
+        # file's name.
         if not -(2**63) <= value < 2**63:
             raise self._wrong(key, "a number of 64 bits", value)
         return value

@@ -29,6 +29,7 @@ def path_of(name: str | Sequence[str], columns: tuple[Field, ...]) -> Path:
 
 def edit_type(columns: tuple[Field, ...], path: Path, edit: Callable[[DataType], DataType]) -> tuple[Field, ...]:
     """Return the columns with the type at the path changed by `edit`."""
+    # The columns of a table are edited like the members of a ROW.
     return _members(_edited(RowType(columns), path, edit, path))
 
 
@@ -95,6 +96,7 @@ def number_columns(columns: tuple[Field, ...], highest: int) -> tuple[tuple[Fiel
     """
     numbered = []
     for column in columns:
+        # Readers need only distinct ids. The order is Java's, so that both create equal schemas.
         own = highest + 1
         type_, highest = number_members(column.type, own)
         numbered.append(replace(column, id=own, type=type_))

@@ -43,6 +43,7 @@ def create_schema(
     check_given(texts)
     primary = _keys_of(primary_keys, texts, PRIMARY_KEY)
     partition = _keys_of(partition_keys, texts, PARTITION)
+    # The first column gets id 0, as in Java.
     columns, highest = number_columns(_columns(schema), -1)
     first = TableSchema(
         id=0,

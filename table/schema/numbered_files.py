@@ -31,4 +31,5 @@ def numbered(storage: Storage, folder: str, prefix: str) -> dict[int, Entry]:
 
 def _is_numbered(name: str, prefix: str) -> bool:
     digits = name.removeprefix(prefix)
+    # isdigit alone accepts the digits of other scripts, and int() reads them.
     return name.startswith(prefix) and digits.isascii() and digits.isdigit()

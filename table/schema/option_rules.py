@@ -133,6 +133,7 @@ def _check_retention(schema: TableSchema, options: TableOptions) -> None:
         ("snapshot", least, most),
         (
             "changelog",
+            # Without limits of its own, a changelog has those of the snapshots.
             options.get(CHANGELOG_NUM_RETAINED_MIN, least),
             options.get(CHANGELOG_NUM_RETAINED_MAX, most),
         ),
@@ -177,10 +178,12 @@ _IMMUTABLE = (
 def set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) -> TableSchema:
     """Return the schema with this value of the option; ConfigError if the value, or the change, is not allowed."""
     check_given({key: value})
+    # The value that an option has already is no change, so it is accepted for options that cannot change.
     if schema.options.get(key) == value:
         return schema
     if has_snapshots:
         _refuse_immutable(key)
+    # Schema files contain keys as members, not as options.
     if key in {"primary-key", "partition"}:
         return _with_keys(schema, key, NAMES.parse(value))
     if key == "bucket" and has_snapshots:
@@ -221,6 +224,7 @@ def _refuse_immutable(key: str) -> None:
 
 
 def _check_rescale(schema: TableSchema, value: str) -> None:
+    # Existing partitions keep their number of buckets until they are overwritten.
     old, new = schema.typed[BUCKET], BUCKET.kind.parse(value)
     if old < 1 or new < 1:
         raise ConfigError(

@@ -12,6 +12,7 @@ from penstock.table.values.types import Field, field_json, parse_field
 
 def schema_json(schema: TableSchema) -> bytes:
     """Return the content of a schema file."""
+    # The members are in the order in which Java writes them.
     node: dict[str, object] = {
         "version": schema.version,
         "id": schema.id,
@@ -48,6 +49,7 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
 def _check_whole(schema: TableSchema, where: str) -> TableSchema:
     """Raise TableCorrupt for duplicate columns and for keys that are not columns: readers would fail on them later."""
     names = [column.name for column in schema.fields]
+    # Counting takes quadratic time, so only names of a schema that has a duplicate are counted.
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     missing = sorted({*schema.partition_keys, *schema.primary_keys}.difference(names))
     if twice or missing:
@@ -104,6 +106,7 @@ class SchemaFiles:
         """
         self._listed = entries = numbered(self._storage, self._folder, "schema-")
         for schema_id, (seen, _) in list(self._known.items()):
+            # Without an entry nothing is known about the file that the version was read from.
             if seen is None or entries.get(schema_id) != seen:
                 self._known.pop(schema_id, None)
         return sorted(entries)

@@ -21,7 +21,9 @@ from penstock.table.values.types import (
     type_text,
 )
 
+# The member texts end at the last bracket, because .* is greedy.
 _CONSTRUCTED = re.compile(r"(ARRAY|MAP|MULTISET|ROW)\s*<(.*)>\s*(NOT\s+NULL|NULL)?", re.IGNORECASE | re.DOTALL)
+# A colon may separate name and type, as in Spark's struct<a:int>.
 _MEMBER = re.compile(r"(?:`([^`]+)`|([^\s:`]+))[\s:]+(.*)", re.DOTALL)
 
 
@@ -88,6 +90,7 @@ def _split(text: str, whole: str) -> list[str]:
     """Split the text at the commas outside brackets."""
     parts, depth, start = [], 0, 0
     for place, character in enumerate(text):
+        # Round brackets count too: DECIMAL(10, 2) contains a comma.
         depth += (character in "<(") - (character in ">)")
         if depth < 0:
             break

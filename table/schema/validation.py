@@ -32,6 +32,7 @@ class UnusableName(ConfigError):
     """A name that Paimon does not allow for a table or column."""
 
 
+# Paimon adds columns of these names to data files and system tables.
 RESERVED = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 KEY_PREFIX = "_KEY_"
 
@@ -94,6 +95,7 @@ def check_default(field: Field) -> None:
     if field.default is None:
         return
     try:
+        # Writes cast the default in the same way, and would fail on every row that needs it.
         cast_array(pa.array([field.default]), STRING, field.type)
     except (CastFailed, ConfigError) as reason:
         raise ConfigError(
@@ -148,6 +150,7 @@ def _check_bucket_function(schema: TableSchema, options: TableOptions, keys: tup
 
 def _check_formats(schema: TableSchema) -> None:
     options = schema.typed
+    # A column must fit every format that any file of the table may have.
     levels = map(FILE_FORMAT.kind.parse, options[FILE_FORMAT_PER_LEVEL].values())
     formats = {options[FILE_FORMAT], *levels, options[CHANGELOG_FILE_FORMAT]}
     for column in schema.fields:

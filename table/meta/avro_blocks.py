@@ -54,6 +54,7 @@ class AvroBlocks:
         self.room = max(_LEAST_ROOM, _MOST_RATIO * len(data)) if isinstance(data, bytes) else None
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        # A container has no count of its blocks: it ends where no further byte follows.
         while first := self._source.read(1):
             count, size = self._number(first), self._number()
             block = self._unpack(self._take(size), LARGEST_BLOCK if self.room is None else self.room)
@@ -95,6 +96,8 @@ class AvroBlocks:
 
 
 def _inflated(data: bytes, room: int) -> bytes:
+    # -15 means deflate without the header of zlib. One byte more than allowed shows that a block is too large,
+    # without decompressing the rest of it.
     packed = zlib.decompressobj(-15)
     return _whole(packed.decompress(data, room + 1), room, packed.eof)
 
@@ -115,6 +118,7 @@ def _of_xz(data: bytes, room: int) -> bytes:
 
 def _of_zstd(data: bytes, room: int) -> bytes:
     found = b""
+    # A block may consist of several frames.
     while data:
         packed = zstd.ZstdDecompressor()
         found += _whole(packed.decompress(data, room - len(found) + 1), room - len(found), packed.eof)
@@ -130,6 +134,7 @@ def _of_snappy(data: bytes, room: int) -> bytes:
         shift += 7
         if byte < 0x80:
             break
+    # The length is checked before the block is decompressed, since snappy allocates that length.
     if size > room:
         raise TooLarge(f"a block decompresses to {size} bytes")
     found = bytes(cramjam.snappy.decompress_raw(data[:-4]))

@@ -39,8 +39,10 @@ class ConsumerFiles:
         for entry in sorted(self._storage.list(self._folder), key=lambda entry: entry.name):
             if entry.name.startswith("consumer-") and not entry.is_dir:
                 consumer_id = entry.name.removeprefix("consumer-")
+                # None if the consumer was deleted after the listing.
                 next_snapshot = self.next_snapshot(consumer_id)
                 if next_snapshot is not None:
+                    # Each change of the position writes the file, so the time of the file is that of the change.
                     found.append(Consumer(consumer_id, next_snapshot, entry.modified))
         return found
 

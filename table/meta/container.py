@@ -32,6 +32,7 @@ from penstock.table.options.table_options import TableOptions
 from penstock.table.orc_metadata.tail import OrcTail
 
 _TYPES = {"int": pa.int32(), "long": pa.int64(), "bytes": pa.binary(), "string": pa.string()}
+# TINYINT in Java. Avro has no type of one byte and uses int, but ORC and Parquet have one.
 _BYTE_WIDE = {"_KIND", "_FILE_SOURCE"}
 _CODECS = {
     "orc": {"zstandard": "zstd", "deflate": "zlib", "snappy": "snappy", "null": "uncompressed"},
@@ -154,6 +155,7 @@ def write_records(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]
 def read_records(data: bytes, shape: RecordShape, where: str, facts: Mapping[str, object]) -> list[Any]:
     """Return every record of the file `where`, converted by the shape. `facts` are added to a TableCorrupt."""
     try:
+        # The first bytes decide rather than manifest.format, which may have changed since the file was written.
         if data.startswith(b"Obj\x01"):
             return _avro_records(data, shape)
         if data.startswith(b"ORC"):
@@ -174,6 +176,8 @@ def _corrupt(message: str, data: bytes, where: str, facts: Mapping[str, object])
 
 def _avro_records(data: bytes, shape: RecordShape) -> list[Any]:
     blocks = AvroBlocks(data)
+    # The fast decoder knows one layout. Manifests of other releases have fewer or more fields and are read by
+    # fastavro.
     known = shape.decode is not None and _layout_of(blocks.schema) == shape.layout
     array = None if known else _array_of(blocks.schema)
     found: list[Any] = []
@@ -181,6 +185,8 @@ def _avro_records(data: bytes, shape: RecordShape) -> list[Any]:
         if shape.decode is not None and array is None:
             found += shape.decode(block, count)
         elif count:
+            # A block is encoded as an array without the leading count and the end mark, which are added here, so that
+            # one call decodes all of its records.
             records: Any = fastavro.schemaless_reader(io.BytesIO(_zigzag(count) + block + b"\0"), array, None)
             found += [_made(record, shape) for record in records]
     return found
@@ -238,5 +244,7 @@ def _plain(value: Any, shape: RecordShape | None) -> object:
     if isinstance(value, dict) and shape is not None:
         return _made(value, shape)
     if isinstance(value, datetime):
+        # Readers of the formats return creation times with or without UTC; both are wall clocks counted as if they
+        # were UTC.
         return (value.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
     return value

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 
+# A BinaryRow without columns: four bytes of arity and eight bytes of header, all zero.
 EMPTY_ROW = bytes(12)
 
 
@@ -58,6 +59,8 @@ class DataFile:
 
     @property
     def format(self) -> str:
+        # The last extension is the only part of a name that has a meaning. The codec may precede it, as in
+        # .zstd.parquet.
         return self.name.rpartition(".")[2]
 
 
@@ -69,5 +72,7 @@ def wall_millis(epoch_millis: int) -> int:
 
 def epoch_millis(wall: int) -> int:
     """Return the instant at which this machine's local time was `wall`."""
+    # The offset at the instant `wall` may differ from that at the instant in question, near a change of daylight
+    # saving time. A second step with the offset at the guess corrects it.
     guess = wall - (wall_millis(wall) - wall)
     return wall - (wall_millis(guess) - guess)

@@ -35,6 +35,7 @@ class ManifestEntry:
     @property
     def identity(self) -> tuple[object, ...]:
         """Return the key that identifies the file. It contains the level, so that an upgrade is a delete and an add."""
+        # As in Java, two entries that differ in any of these members are about different files.
         file = self.file
         return (
             self.partition,

@@ -86,6 +86,8 @@ def live_entries(
 ) -> list[ManifestEntry]:
     """Return the data files of the table at `snapshot`, limited to `partitions` or `buckets` if they are given."""
     manifests = all_manifests(store, snapshot)
+    # The ADD and the DELETE of a file may be in different manifests. A condition must therefore depend on what both
+    # have in common, such as the partition, or a deleted file would reappear.
     if keep_manifest is not None:
         manifests = [manifest for manifest in manifests if keep_manifest(manifest)]
     if buckets is not None and not buckets:
@@ -159,6 +161,7 @@ def added_between(store: TableStore, base: int, latest: Snapshot) -> Iterator[tu
     while snapshot.id > base:
         for entry in delta_entries(store, snapshot):
             yield snapshot.commit_user, snapshot.id, entry
+        # The snapshot `base` itself need not exist any more.
         if snapshot.id == base + 1:
             return
         before = store.snapshots.find(snapshot.id - 1)

@@ -56,6 +56,8 @@ def write_manifest_list(files: Sequence[ManifestFile], codec: str = ZSTANDARD) -
 
 
 def write_index_manifest(entries: Sequence[IndexEntry], codec: str = ZSTANDARD) -> bytes:
+    # The field of later releases is written only where it is needed, so that other tables have the schema of Java
+    # 1.3.
     schema = GLOBAL_INDEX_SCHEMA if any(entry.unknown for entry in entries) else INDEX_SCHEMA
     return write_records(schema, map(_index_record, entries), codec, "\n".join(entry.name for entry in entries))
 
@@ -148,6 +150,7 @@ def partition_stats(partitions: Iterable[bytes], types: Sequence[DataType]) -> C
     """
     if not types:
         return EMPTY_STATS
+    # Many entries share few partitions, and each partition is decoded once.
     counted = Counter(partitions)
     rows = [decode_row(partition, types) for partition in counted]
     least: list[object] = []
@@ -170,6 +173,7 @@ def may_contain(stats: ColumnStats, partitions: Iterable[bytes], types: Sequence
     def within(place: int, value: object) -> bool:
         if value is None:
             return stats.null_counts[place] != 0
+        # Without a minimum, all values of the column are null.
         if least[place] is None:
             return False
         low, high = order_value(least[place], types[place]), order_value(greatest[place], types[place])

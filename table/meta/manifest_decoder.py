@@ -28,6 +28,7 @@ def decode_entries(block: bytes, count: int) -> list[ManifestEntry]:
         kind, at = _long(block, at)
         if version != MANIFEST_VERSION:
             raise ValueError(f"version {version} of the entries is not {MANIFEST_VERSION}, the supported version")
+        # A negative number would select from the end of _KINDS.
         if kind < 0:
             raise ValueError(f"{kind} is not a kind of entry")
         partition, at = _bytes(block, at)
@@ -110,6 +111,8 @@ def _long(block: bytes, at: int) -> tuple[int, int]:
 
 
 def _bytes(block: bytes, at: int) -> tuple[bytes, int]:
+    # Most values are shorter than 64 bytes. A length beyond the end of the block makes the slice shorter than it
+    # says; decode_entries notices that the entries do not end with the block.
     length = block[at]
     if not length & 0x81:  # a length of a single byte that is not negative
         end = at + 1 + (length >> 1)
@@ -126,6 +129,7 @@ def _text(block: bytes, at: int) -> tuple[str, int]:
 
 
 def _nullable(block: bytes, at: int, value: Callable[[bytes, int], tuple[T, int]]) -> tuple[T | None, int]:
+    # The number of the branch is a zigzag integer: 0 is the first branch, null, and 2 the second.
     branch = block[at]
     if branch == 0:
         return None, at + 1
@@ -143,6 +147,7 @@ def _count(block: bytes, at: int) -> tuple[int, int]:
     if count < 0:
         count = -count
         _, at = _long(block, at)
+    # An item has at least one byte. Without this check, a damaged count could fill the memory.
     if count > len(block) - at:
         raise ValueError(f"{count} items exceed the size of the file")
     return count, at
@@ -161,6 +166,8 @@ def _texts(block: bytes, at: int) -> tuple[tuple[str, ...], int]:
     return tuple(found), at
 
 
+# `translate` deletes the bytes that are not a whole number from 0 to 63, so that their absence shows in the length,
+# and halves the others, which undoes the zigzag coding.
 _HALVED = bytes(byte >> 1 for byte in range(256))
 _NEGATIVE_OR_LONG = bytes(byte for byte in range(256) if byte & 0x81)
 

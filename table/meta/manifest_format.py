@@ -128,6 +128,7 @@ GLOBAL_INDEX_SCHEMA = parse_schema(
 
 
 def _check_record(version: int, known: int, kind: int = 0) -> None:
+    # A negative number would select from the end of _KINDS.
     if kind < 0:
         raise ValueError(f"{kind} is not a kind of entry")
     if version != known:
@@ -158,6 +159,7 @@ def _indexed(
     global_index: dict[str, object] | None,
 ) -> IndexEntry:
     _check_record(version, INDEX_VERSION, kind)
+    # Java's schema allows null items, which mean nothing.
     whole = None if ranges is None else tuple(one for one in ranges if one is not None)
     unknown: dict[str, object] = {} if global_index is None else {"_GLOBAL_INDEX": global_index}
     return IndexEntry(_KINDS[kind], partition, bucket, index_type, name, size, row_count, whole, external_path, unknown)
@@ -168,6 +170,7 @@ def _required(*names: str) -> dict[str, object]:
 
 
 def _optional(*names: str) -> dict[str, object]:
+    # Releases add fields at the end of a record, so older files lack some of these.
     return dict.fromkeys(names)
 
 

@@ -73,6 +73,7 @@ def merge_manifests(
     """
     target = options[MANIFEST_TARGET_FILE_SIZE]
     threshold = options[MANIFEST_FULL_COMPACTION_THRESHOLD_SIZE]
+    # Manifests with deletes always count, however large: only a rewrite removes the deletes and what they cancel.
     mergeable = {file.name for file in manifests if file.deleted_files > 0 or file.size < target}
     if sum(file.size for file in manifests if file.name in mergeable) >= threshold:
         merged = _full(manifests, mergeable, read, write, partition_types)
@@ -109,6 +110,7 @@ def _full(
     Large manifests without affected entries are kept.
     """
     deletes = _Deletes.of(manifests, read)
+    # Manifests that cannot contain a deleted file are not even read.
     affected = {file.name for file in manifests if file.name in mergeable or deletes.may_affect(file, types)}
     if len(affected) < 2:
         return None
@@ -120,6 +122,7 @@ def _full(
             continue
         entries = read(manifest)
         live = [entry for at, entry in enumerate(entries) if deletes.leave(entry, (place, at))]
+        # A large manifest that contains no deleted file after all stays as it is.
         if manifest.name in mergeable or len(live) < len(entries):
             merged += live
         else:
@@ -148,6 +151,7 @@ class _Deletes:
 
     def leave(self, entry: ManifestEntry, at: tuple[int, int]) -> bool:
         """Return whether the entry is an ADD that no later entry deletes."""
+        # A file that was deleted and added again is live, so only a later DELETE counts.
         return entry.kind is FileKind.ADD and self.last.get(entry.identity, (-1, -1)) < at
 
     def may_affect(self, manifest: ManifestFile, types: Sequence[DataType]) -> bool:

@@ -12,6 +12,7 @@ from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.numbered_files import branch_folder
 from penstock.table.values.names import path_step, relative_folder
 
+# The bucket number in manifests of rows that wait for a bucket.
 POSTPONE_BUCKET = -2
 DATABASE_SUFFIX = ".db"
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//[^/]*)?(?P<path>/.*)")
@@ -142,6 +143,7 @@ class TablePaths:
 
 def _file(name: str) -> str:
     """Return a file name found in the table's metadata. Raise TableCorrupt when it would lead outside its folder."""
+    # Another program may have written the metadata, and expiry deletes files by these names.
     if "/" in name or "\0" in name or name in {"", ".", ".."}:
         raise TableCorrupt(
             "a metadata file of the table names a file outside of the folder of the table", name=repr(name[:200])

@@ -10,6 +10,7 @@ from penstock.errors import TableCorrupt
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.values.html import facts_html
 
+# Java's Long.MAX_VALUE, which its batch jobs use.
 BATCH_IDENTIFIER = 9223372036854775807
 # Properties of the snapshots of a pipeline
 PIPELINE = "penstock.pipeline"
@@ -100,6 +101,7 @@ def snapshot_node(snapshot: Snapshot) -> dict[str, object]:
         "commitIdentifier": snapshot.commit_identifier,
         "commitKind": snapshot.commit_kind.value,
         "timeMillis": snapshot.time_millis,
+        # An unused member of an old log system, which Java 1.3 writes too.
         "logOffsets": {},
         "totalRecordCount": snapshot.total_record_count,
         "deltaRecordCount": snapshot.delta_record_count,
@@ -121,6 +123,7 @@ def parse_snapshot(data: bytes, where: str) -> Snapshot:
 
 
 def snapshot_of(node: JsonFile) -> Snapshot:
+    # The first releases wrote no version.
     version = node.number("version", 1)
     if version > VERSION:
         raise TableCorrupt(

@@ -38,6 +38,7 @@ class HintedFolder:
         """Return the highest number, or None if the folder is empty."""
         hint = self._hint("LATEST")
         # The hint is written after the snapshot and may be old: it counts only if there is no next snapshot.
+        # A rollback may have deleted the snapshot of the hint itself.
         if hint is not None and not self.exists(hint + 1) and self.exists(hint):
             return hint
         newest = self._listed(max)
@@ -67,6 +68,7 @@ class HintedFolder:
             text = self.storage.read(f"{self.folder}/{name}").strip()
         except FileNotFoundError:
             return None
+        # A hint may be truncated or belong to another program; a number of 19 digits or more is no snapshot id.
         return int(text) if text.isdigit() and len(text) < 19 else None
 
     def write_latest(self, number: int) -> None:
@@ -183,6 +185,7 @@ class SnapshotFiles:
         The iteration ends early at a snapshot that expires meanwhile.
         """
         snapshot = self.latest()
+        # Ids are consecutive, so the predecessor is found without a listing.
         while snapshot is not None:
             yield snapshot
             snapshot = self.find(snapshot.id - 1)
@@ -208,6 +211,7 @@ class SnapshotFiles:
 
     def create_changelog(self, snapshot: Snapshot) -> bool:
         """Preserve the snapshot's changelog. Return False when another snapshot's changelog has this id."""
+        # An expiry that is repeated after a crash writes the same content, which put_if_absent accepts.
         created = put_if_absent(self._storage, self.changelogs.path(snapshot.id), snapshot_json(snapshot))
         self.changelogs.write_latest(snapshot.id)
         return created

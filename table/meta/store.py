@@ -49,9 +49,12 @@ class EntryCache:
             return entries
 
     def put(self, name: str, entries: list[ManifestEntry]) -> None:
+        # One manifest over the limit would evict all others and then itself.
         if len(entries) > self._most:
             return
         with self._lock:
+            # Another thread has read the same manifest meanwhile. Counting it twice would make the limit too small
+            # for ever.
             if name in self._manifests:
                 return
             self._manifests[name] = entries
@@ -129,6 +132,7 @@ class FileCommits:
 
     def evolve_schema(self, store: TableStore, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
         """Create the file of the next schema version."""
+        # Some options may change only while the table has no snapshot.
         has_snapshots = store.snapshots.latest_id() is not None
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check)
 
@@ -169,6 +173,7 @@ class TableStore:
         if schema is None:
             what = f"table has no branch {branch!r}" if branch else "there is no table"
             raise TableMissing(what, path=root)
+        # The schema is read first, because its options name the folders of data and index files.
         paths = TablePaths.of(root, schema.options, branch)
         by = commits or FileCommits()
         snapshots = by.snapshots(storage, root, branch, catalog_name)

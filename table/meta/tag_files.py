@@ -34,6 +34,7 @@ def tag_json(tag: Tag) -> bytes:
     if tag.created_nanos is not None:
         node["tagCreateTime"] = _time_parts(tag.created_nanos)
     if tag.retained_nanos is not None:
+        # Java writes a duration as seconds with nine digits.
         node["tagTimeRetained"] = Decimal(tag.retained_nanos).scaleb(-9).quantize(Decimal("1.000000000"))
     return pretty_json(node)
 
@@ -64,6 +65,7 @@ def _nanos_of_parts(parts: object) -> int | None:
         return None
     if not isinstance(parts, list) or not 3 <= len(parts) <= 7:
         raise ValueError(f"{parts!r:.100} is not a date and time")
+    # Parts that are left out are zero.
     year, month, day, hour, minute, second, nano = (int(part) for part in [*parts, 0, 0, 0, 0][:7])
     at = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     return (at - EPOCH) // timedelta(seconds=1) * NANOS + nano
@@ -123,6 +125,7 @@ class TagFiles:
     def create(self, tag: Tag) -> bool:
         """Create the tag. Return False, with nothing changed, when a tag with this name exists."""
         path = self.path(path_step(tag.name, "tag", longest=LONGEST_NEW, table=self._table))
+        # put_if_absent alone would report success for an existing tag with the same content.
         return not self._storage.exists(path) and put_if_absent(self._storage, path, tag_json(tag))
 
     def delete(self, name: str) -> None:

@@ -74,6 +74,7 @@ def _file_row(store: TableStore, layout: Layout, entry: ManifestEntry) -> Sequen
         highs,
         file.min_sequence,
         file.max_sequence,
+        # Already the writer's wall clock, so it is shown unchanged.
         file.creation_millis,
         file.delete_row_count,
         None if file.source is None else ("APPEND", "COMPACT")[file.source],
@@ -92,6 +93,7 @@ def _stats_texts(store: TableStore, file: DataFile) -> tuple[str, str, str]:
 
     def shown(values: Sequence[object], text: Callable[[object, Field], str]) -> str:
         parts = (f"{field.name}={text(value, field)}" for value, field in zip(values, fields, strict=True))
+        # Java prints the columns sorted by name.
         return "{" + ", ".join(sorted(parts)) + "}"
 
     def bound(value: object, field: Field) -> str:

@@ -48,6 +48,7 @@ def snapshots(store: TableStore) -> pa.Table:
         ("watermark", pa.int64()),
     ]
     found = (store.snapshots.find(snapshot_id) for snapshot_id in store.snapshots.ids())
+    # A snapshot may have expired since its id was listed.
     return table_of(columns, (_snapshot_row(store, one) for one in found if one is not None))
 
 
@@ -130,6 +131,7 @@ def _tag_row(store: TableStore, tag: Tag) -> Sequence[object]:
         snapshot.schema_id,
         local(store, snapshot.time_millis),
         snapshot.total_record_count,
+        # Already the wall clock of the tag's creator.
         None if tag.created_nanos is None else tag.created_nanos // 1_000_000,
         None if tag.retained_nanos is None else iso_duration(tag.retained_nanos),
     )

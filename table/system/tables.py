@@ -39,6 +39,7 @@ def binlog(store: TableStore) -> pa.Table:
     columns = [rows.column(0)]
     for column in rows.columns[1:]:
         values = column.combine_chunks()
+        # Each value is a list of one: batch reads have no pairs of updates.
         offsets = pa.array(range(len(values) + 1), pa.int32())
         columns.append(pa.chunked_array([pa.ListArray.from_arrays(offsets, values)]))
     return pa.Table.from_arrays(columns, names=[ROWKIND, *rows.column_names[1:]])
@@ -53,8 +54,10 @@ def read_optimized(store: TableStore) -> pa.Table:
     layout = Layout.of(schema)
     options = schema.typed
     trigger = options[NUM_SORTED_RUN_COMPACTION_TRIGGER]
+    # Levels are numbered from 0.
     top = options.get(NUM_LEVELS, trigger + 1) - 1
     reader = SplitReader(store, layout, schema.fields)
+    # The files of append tables are all on level 0 and need no merge.
     keep = (lambda level: level == top) if layout.has_keys else None
     plan = plan_state(store, layout, store.snapshots.latest(), keep_level=keep)
     return pa.Table.from_batches((batch for split in plan.splits for batch in reader.read(split)), reader.schema)

@@ -28,6 +28,7 @@ from penstock.table.values.types import (
     with_nullability,
 )
 
+# These ids, and those of the system columns, are the ids that Java assigns.
 _KEY_ID_BASE = 2**30 - 1
 _ELEMENT_ID_BASE = 2**29 - 1
 _ELEMENT_IDS_PER_FIELD = 1024
@@ -90,6 +91,7 @@ def stored_field(field: Field, file_format: str) -> pa.Field:
 
 def _stored(type_: DataType, file_format: str, column: int, depth: int) -> pa.DataType:
     def member(name: str, of: DataType, sign: int = 1) -> pa.Field:
+        # Java counts ids of elements and values upward from the base, those of map keys downward.
         number = _ELEMENT_ID_BASE + sign * (_ELEMENT_IDS_PER_FIELD * column + depth + 1)
         inner = _stored(of, file_format, column, depth + 1)
         return pa.field(name, inner, of.nullable, _numbered(file_format, number))
@@ -110,6 +112,7 @@ def _stored(type_: DataType, file_format: str, column: int, depth: int) -> pa.Da
 
 def _stored_atom(type_: AtomicType, file_format: str) -> pa.DataType:
     match type_.root:
+        # ORC has no type for times of day. Java writes the milliseconds as an INT.
         case "TIME" if file_format == "orc":
             return pa.int32()
         case "TIMESTAMP" | "TIMESTAMP_LTZ" if file_format == "parquet" and type_.precision == 0:
@@ -129,6 +132,7 @@ def stored_rows(rows: pa.Table, fields: tuple[Field, ...], stored: pa.Schema) ->
     columns = []
     for field, place in zip(fields, stored, strict=True):
         column = rows.column(source_of(field))
+        # Checked for every format: the Avro encoder would write such a null as zero or as an empty text.
         if not place.nullable and column.null_count:
             raise NullRefused(
                 f"column {source_of(field)} is NOT NULL, but a row contains null",

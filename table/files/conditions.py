@@ -56,6 +56,7 @@ class ColumnCondition:
         """Return whether some row within the bounds may satisfy the condition."""
         if self.operator == "is null":
             return bounds.nulls is None or bounds.nulls > 0
+        # All values are null, and a null satisfies no other condition.
         if bounds.nulls is not None and bounds.nulls >= bounds.rows:
             return False
         if self.operator == "is not null" or bounds.silent:

@@ -41,6 +41,7 @@ def encode_vectors(
         blob = _SIZE.pack(len(body)) + body + struct.pack(">I", zlib.crc32(body))
         # Java records the length of 64-bit vectors with the size and the checksum, of 32-bit vectors without them.
         length = len(blob) if bitmap64 else len(body)
+        # A position may occur twice in the input, but a bitmap contains it once.
         ranges.append(VectorRange(data_file, offset, length, len(np.unique(positions))))
         parts.append(blob)
         offset += len(blob)
@@ -75,6 +76,7 @@ def _vector(data: bytes, place: VectorRange, file: str) -> Vector:
     (size,) = _SIZE.unpack_from(data, place.offset)
     body = data[start : start + size]
     magic = body[: len(_MAGIC)]
+    # The magic number shows the kind of a vector. The table's option may have changed since the file was written.
     expected = size if magic == _MAGIC else size + _FRAME
     if magic not in (_MAGIC, _MAGIC64) or expected != place.length or len(data) < start + size + _SIZE.size:
         raise corrupt("a deletion vector differs in length or kind from its entry")

@@ -30,6 +30,7 @@ _CODECS = {
     "orc": ("zstd", "snappy", "zlib", "lz4", "none"),
     "avro": ("zstd", "snappy", "deflate", "bzip2", "xz", "none"),
 }
+# The formats and their options have different names for the same codec.
 _SAME_CODEC = {"uncompressed": "none", "null": "none", "": "none", "zstandard": "zstd", "lz4_raw": "lz4"}
 _CODEC_OPTIONS = {"parquet": PARQUET_COMPRESSION, "orc": ORC_COMPRESS, "avro": AVRO_CODEC}
 
@@ -64,6 +65,7 @@ def encoding_of(options: TableOptions, level: int = 0, *, changelog: bool = Fals
     codec = options[FILE_COMPRESSION_PER_LEVEL].get(level) or options.given(FILE_COMPRESSION)
     if changelog:
         codec = options[CHANGELOG_FILE_COMPRESSION] or codec
+    # file.compression wins over the option of the format if it is set, but its default does not.
     codec = codec or options[_CODEC_OPTIONS[file_format]] or options[FILE_COMPRESSION]
     codec = _SAME_CODEC.get(codec.strip().lower(), codec)
     return Encoding(

@@ -109,6 +109,7 @@ class FileReader:
         path = self.path_of(file)
         try:
             yield from self._read(file, path, conditions, vector, positions, batch_rows)
+        # Before the others: it is an OSError too, but its cause is expiry or a loss, not a failing store.
         except FileNotFoundError as reason:
             hint = "if the snapshot expired while it was read, plan the scan again; otherwise the table has lost data"
             raise self._corrupt("a data file is missing", file, path, hint) from reason
@@ -138,11 +139,13 @@ class FileReader:
         schema = self.schema
         pushed = tuple(_in_file(plan, conditions, self.wanted))
         with closing(self._opened(path)) as source:
+            # An Avro file that was truncated between two blocks would be read as a shorter one.
             if file.size != source.size():
                 raise TableCorrupt(f"a data file has {source.size()} bytes, its manifest says {file.size}")
             for first_row, batch in read(source, plan.stored, batch_rows=batch_rows, conditions=pushed):
                 rows = self._rows(batch, plan, schema)
                 if positions:
+                    # Positions count deleted rows, so they are added before those are removed.
                     rows = rows.append_column(POSITION, pa.array(np.arange(first_row, first_row + len(rows))))
                 kept = rows if vector is None else _without(rows, first_row, vector)
                 if kept.num_rows:
@@ -171,6 +174,7 @@ class FileReader:
     def _rows(self, batch: pa.RecordBatch, plan: _ColumnPlan, schema: pa.Schema) -> pa.RecordBatch:
         lead = len(self.system)
         columns = batch.columns[:lead]
+        # The readers return null for columns that a file does not have.
         if any(column.null_count for column in columns):
             raise TableCorrupt(
                 "a data file has no sequence numbers or row kinds, so it does not belong to a table with a primary key"
@@ -231,6 +235,7 @@ def _in_file(
     names = {
         new.name: source.name
         for source, new in zip(plan.sources, wanted, strict=True)
+        # The statistics of a column that is cast are values of its old type.
         if source is not None and source.cast_from is None
     }
     for condition in conditions:
@@ -239,6 +244,7 @@ def _in_file(
 
 
 def _without(rows: pa.RecordBatch, first_row: int, vector: np.ndarray[Any, Any]) -> pa.RecordBatch:
+    # The vector is sorted, so its numbers within this batch are one slice.
     start, end = np.searchsorted(vector, (first_row, first_row + rows.num_rows))
     if start == end:
         return rows

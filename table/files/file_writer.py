@@ -118,11 +118,13 @@ class RollingWriter:
         columns = [relayout(batch.column(field.name), field.type) for field in self._rows]
         if self._encoding.format == "orc":
             fields = row_fields(self._schema)
+            # Trimmed to what a reader of the file returns, so that the statistics are those of the returned values.
             columns = [trim_chars(column, field.type) for column, field in zip(columns, fields, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self._rows)
 
     def _group_rows(self) -> int:
         """Return the number of rows of a row group: fewer when rows are long or the target size is small."""
+        # A file ends only after a whole row group, so groups are small compared with the target size.
         room = min(_GROUP_BYTES, self._target // 4)
         by_bytes = self._buffered_rows * room // max(self._buffered_bytes, 1)
         return max(_LEAST_GROUP_ROWS, min(GROUP_ROWS, by_bytes))
@@ -135,12 +137,14 @@ class RollingWriter:
         if self._open is None:
             self._open = self._start(group)
         self._open.write(group)
+        # The size is that of the bytes written so far, after compression.
         if self._open.stream.tell() >= self._target:
             self._close()
 
     def _start(self, sample: pa.Table) -> OpenFile:
         name = self._names.next(self._prefix, self._encoding.extension)
         path = f"{self._folder}/{name}"
+        # Recorded before the file is opened, because a failed open may have created it, and abort must delete it.
         self._made.append(path)
         modes = stats_modes(self._schema.typed, self._schema.fields, self._level, changelog=self._changelog)
         return OpenFile(self._storage.open_output(path), name, self._schema, self._encoding, sample, modes)

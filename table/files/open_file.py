@@ -75,6 +75,7 @@ class OpenFile:
         self._rows += len(rows)
 
     def _pass_keyed(self, rows: pa.Table) -> None:
+        # The rows are sorted, so the first and the last key of the file are its minimum and maximum.
         if self._rows == 0:
             self._first = self._key_of(rows.slice(0, 1))
         self._last = self._key_of(rows.slice(len(rows) - 1))
@@ -92,6 +93,8 @@ class OpenFile:
 
     def close(self, level: int, source: FileSource, first_sequence: int, creation_millis: int) -> DataFile:
         """End the file and return its entry for a manifest."""
+        # The format's footer is written first, and the size is read before the stream is closed. It goes into the
+        # manifest, where readers expect the exact size.
         footer = self._writer.close()
         size = self.stream.tell()
         self.stream.close()
@@ -100,6 +103,7 @@ class OpenFile:
         options = self._schema.options
         dense = TableOptions(options)[METADATA_STATS_DENSE_STORE]
         stats, columns = self._statistics.value_stats(self._modes, dense=dense)
+        # Append tables have no column of sequence numbers: their rows are numbered in order.
         low, high = self._sequences or (first_sequence, first_sequence + self._rows - 1)
         return DataFile(
             name=self._name,

@@ -37,6 +37,7 @@ def map_leaves(array: pa.Array, target: pa.DataType, leaf: Callable[..., pa.Arra
         key, value = target.key_field, target.item_field
         keys = map_leaves(array.keys, key.type, leaf, *(one.keys for one in beside))
         values = map_leaves(array.items, value.type, leaf, *(one.items for one in beside))
+        # keys and items ignore the offset of a slice, and so does the rebuilt child: its offsets remain valid.
         return nested(array, target, pa.StructArray.from_arrays([keys, values], fields=[key, value]))
     if pa.types.is_list(target) and pa.types.is_list(source):
         child = map_leaves(array.values, target.value_type, leaf, *(one.values for one in beside))
@@ -53,6 +54,7 @@ def map_leaves(array: pa.Array, target: pa.DataType, leaf: Callable[..., pa.Arra
 
 def nested(array: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
     """Return a list or map array with the lengths and nulls of `array` over another child."""
+    # The bitmap and the offsets are shared, not copied.
     return pa.Array.from_buffers(
         target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[child]
     )
@@ -119,6 +121,7 @@ def _lengths(type_: DataType) -> Iterator[int]:
     yield type_.length if isinstance(type_, AtomicType) and type_.root == "CHAR" else 0
     match type_:
         case AtomicType("VARIANT"):
+            # A VARIANT is a struct of two binaries, which are numbered as columns too.
             yield from (0, 0)
         case ArrayType(element):
             yield from _lengths(element)
@@ -141,10 +144,12 @@ def moments(like: pa.Array, seconds: Ints, nanos: Ints, target: pa.DataType, col
     """
     present = validity(like)
     if present is not None:
+        # Under a null there may be any number, which must not be reported as out of range.
         seconds, nanos = np.where(present, seconds, 0), np.where(present, nanos, 0)
     unit = UNIT_NANOS[target.unit]
     if unit == 1:
         _refuse_out_of_range(seconds + nanos // 10**9, column)
+    # The values get the offset of `like`, whose bitmap is shared.
     values = np.zeros(like.offset + len(like), np.int64)
     values[like.offset :] = seconds * (10**9 // unit) + nanos // unit
     buffers = [like.buffers()[0], pa.py_buffer(values)]

@@ -106,6 +106,8 @@ class FileStatistics:
         self._format = file_format
         self._spans = {field.name: Span() for field in fields}
         int96 = any(has_nanoseconds(field.type) for field in fields)
+        # Only Parquet has bounds in a footer that is read here. They are missing for INT96, and one INT96 column makes
+        # all timestamps of a file INT96.
         self._from_rows = {
             field.name for field in fields if file_format != "parquet" or (int96 and is_timestamp(field.type))
         }
@@ -130,6 +132,7 @@ class FileStatistics:
             group = metadata.row_group(number)
             for place in range(group.num_columns):
                 chunk = group.column(place)
+                # Paths of nested columns have several steps and match no name.
                 type_ = wanted.get(chunk.path_in_schema)
                 if type_ is not None:
                     _widen_by_footer(self._spans[chunk.path_in_schema], chunk.statistics, group.num_rows, type_)
@@ -141,6 +144,7 @@ class FileStatistics:
     def value_stats(self, modes: Sequence[StatsMode], *, dense: bool) -> tuple[ColumnStats, tuple[str, ...] | None]:
         """Return the statistics, and the names of their columns: None for all columns."""
         pairs = list(zip(self._fields, modes, strict=True))
+        # A column without statistics is left out of the rows of bounds, and the names of the others are recorded.
         if dense:
             pairs = [(f, mode) for f, mode in pairs if mode.counts and not self._left_out(f.type)]
         stats = self._stats([field for field, _ in pairs], [mode for _, mode in pairs])
@@ -166,6 +170,7 @@ class FileStatistics:
         if not mode.bounds or not span.known or span.low is None or not has_bounds(field.type, self._format):
             return None, None
         if mode.length is not None and isinstance(span.low, str):
+            # A prefix of the minimum is not above it, but that of the maximum is below it and must be raised.
             high = greatest_prefix(span.high, mode.length)
             return (None, None) if high is None else (span.low[: mode.length], high)
         return span.low, span.high

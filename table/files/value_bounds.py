@@ -35,9 +35,11 @@ def safe_bounds(low: Any, high: Any, type_: DataType, file_format: str) -> tuple
     Java's bounds of ORC files need corrections: they are NaN when the first value is NaN, CHARs are padded with blanks
     that no reader returns, and timestamps before 1582 use another calendar than the values.
     """
+    # Bounds of the other formats need no correction.
     if file_format != "orc" or low is None or not isinstance(type_, AtomicType):
         return low, high
     if type_.root == "CHAR":
+        # The padded maximum is not below the value without blanks, so it is still a bound.
         return low.rstrip(" "), high
     unsound = low != low if type_.root in FLOATS else is_timestamp(type_) and low < _GREGORIAN  # noqa: PLR0124
     return (None, None) if unsound else (low, high)
@@ -48,6 +50,7 @@ def greatest_prefix(text: str, length: int) -> str | None:
     if len(text) <= length:
         return text
     for last in range(length - 1, -1, -1):
+        # If the last character is the greatest one, the character before it is raised instead.
         point = ord(text[last]) + 1
         if point == 0xD800:
             point = 0xE000  # surrogates are not characters
@@ -75,6 +78,7 @@ def _internal(scalar: pa.Scalar, type_: DataType) -> object:
 
 def _widened_zeros(low: object, high: object) -> tuple[object, object]:
     return (
+        # -0.0 and 0.0 are equal for Arrow's min_max, but not for readers that order them: the bounds enclose both.
         -0.0 if low == 0.0 and isinstance(low, float) else low,
         0.0 if isinstance(high, float) and not high else high,
     )

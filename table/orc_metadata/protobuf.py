@@ -26,11 +26,13 @@ class Message:
         found, place = cls(), 0
         while place < len(data):
             key, place = _varint(data, place)
+            # The three low bits of a key are the wire type, the others the number of the field.
             number, wire = key >> 3, key & 7
             value: int | bytes
             if wire == VARINT:
                 value, place = _varint(data, place)
             else:
+                # Wire types 3 and 4, groups, do not occur in ORC.
                 length = _FIXED.get(wire)
                 if length is None:
                     if wire != BYTES:
@@ -71,6 +73,7 @@ class Message:
 
     def put(self, number: int, value: int) -> None:
         """Set an integer field, or add it."""
+        # The field moves to the end, since fields may be in any order.
         kept = [(at, wire, old) for at, wire, old in self.fields if at != number]
         self.fields = [*kept, (number, VARINT, value)]
 

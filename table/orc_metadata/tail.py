@@ -60,6 +60,7 @@ class Part:
 
 
 def _lz4(data: bytes, room: int) -> bytes:
+    # LZ4 blocks do not record their decompressed size.
     out = bytearray(room)
     return bytes(out[: cramjam.lz4.decompress_block_into(data, out, output_len=room)])
 
@@ -87,6 +88,9 @@ class OrcTail:
             raise TableCorrupt(f"the metadata of an ORC file cannot be read: {reason}") from reason
 
     def _read(self) -> None:
+        # The file ends with the postscript and its length in one byte. The postscript is never compressed. Its
+        # fields: 1 is the length of the footer, 2 the codec, 3 the block size, 5 the length of the metadata, 8000 the
+        # magic text.
         length = self._bytes(self.size - 1, 1)[0]
         self.postscript = Message.parse(self._bytes(self.size - 1 - length, length))
         if self.postscript.text(8000) != "ORC":
@@ -103,6 +107,7 @@ class OrcTail:
         _check_types(self.types)
         self.stripes = self.footer.messages(3)
         self.stripe_footers = [
+            # A stripe consists of indexes, data and footer; 1 is its offset, and 2 to 4 are their lengths.
             self._message(sum(stripe.integer(number) for number in (1, 2, 3)), stripe.integer(4))
             for stripe in self.stripes
         ]
@@ -137,6 +142,7 @@ class OrcTail:
         if self._codec == 0:
             return data
         chunks = (data[place : place + self._block] for place in range(0, len(data), self._block))
+        # The header of a chunk is its length and a bit that says that it is not compressed.
         return b"".join((len(chunk) << 1 | 1).to_bytes(3, "little") + chunk for chunk in chunks)
 
     def ending(self, metadata: bytes, footer: Message) -> bytes:
@@ -165,6 +171,7 @@ class OrcTail:
             chunk = data[place + 3 : place + 3 + (head >> 1)]
             found.append(chunk if head & 1 else bytes(decompress(chunk, self._block)))
             size += len(found[-1])
+            # A few bytes can decompress to many: the limit is checked after each chunk, which has at most one block.
             if size > _LARGEST_TAIL:
                 raise ValueError("a message is too large")
             place += 3 + (head >> 1)
@@ -189,6 +196,7 @@ def _check_types(types: list[Message]) -> None:
             raise ValueError(f"a decimal of {precision} digits, {scale} of them behind the point")
         names = sum(number == 3 for number, _, _ in one.fields)
         wanted = names if kind == OrcType.STRUCT else _MEMBERS.get(kind, 0)
+        # Types are numbered depth first, so a member has a higher number than its parent. This also excludes cycles.
         if len(members) != wanted or any(not place < member < len(types) for member in members):
             raise ValueError(f"type {kind} has members that do not exist")
         for member in members:

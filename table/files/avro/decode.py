@@ -43,6 +43,7 @@ def decoded(data: bytes, count: int, schema: Mapping[str, Any], fields: Sequence
     ValueError or IndexError when the bytes do not contain exactly `count` records.
     """
     places = record_places(data, count, schema["fields"])
+    # The padding is as long as the widest read, that of a decimal.
     block = _PaddedBlock(np.frombuffer(data + bytes(_DECIMAL_BYTES), np.uint8))
     wanted, found = {field.name: field.type for field in fields}, {}
     for member in schema["fields"]:
@@ -62,9 +63,12 @@ class _PaddedBlock:
         if not isinstance(node, list):
             return self._values(node, places, type_, None)
         branches = self.data[places]
+        # The number of the branch is a zigzag integer: 0 is null, and 2 the second branch.
         if not ((branches == 0) | (branches == 2)).all():
             raise ValueError("a value selects a branch that its union does not have")
         column, ends = self._values(node[1], places + 1, type_, branches == 2)
+        # A null has no bytes after its branch. For nulls the values and ends are computed too, from whatever follows,
+        # and ignored.
         return column, np.where(branches == 2, ends, places + 1)
 
     def _values(
@@ -87,6 +91,7 @@ class _PaddedBlock:
         if type_ is None:
             return None
         width = WIDTHS[kind]
+        # The place of a null may be at the very end of the block.
         inside = np.minimum(places, len(self.data) - width)
         values = self.data[inside[:, None] + np.arange(width)]
         values = values.view(f"<f{width}")[:, 0] if width > 1 else values[:, 0] != 0
@@ -112,6 +117,7 @@ class _PaddedBlock:
         columns = [children[field.name] for field in arrow]
         if valid is None:
             return pa.StructArray.from_arrays(columns, fields=list(arrow)), ends
+        # The members have one value per record that is not null. This spreads them over all records.
         order = pa.array(np.cumsum(valid) - 1, mask=~valid)
         columns = [column.take(order) for column in columns if column is not None]
         return pa.StructArray.from_arrays(columns, fields=list(arrow), mask=pa.array(~valid)), ends
@@ -129,6 +135,7 @@ class _PaddedBlock:
             found[more] |= (part & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * place)
             ends[more] += 1
             more = more[part >= 0x80]
+        # Zigzag: the lowest bit is the sign.
         return (found >> np.uint64(1)).view(np.int64) ^ -(found & np.uint64(1)).view(np.int64), ends
 
     def _sized(self, starts: Places, ends: Places, valid: Valid, type_: AtomicType) -> pa.Array:
@@ -141,6 +148,7 @@ class _PaddedBlock:
             data, spans = memoryview(pa.py_buffer(self.data)), zip(starts.tolist(), ends.tolist(), strict=True)
             joined: Any = b"".join([data[start:end] for start, end in spans])
         else:
+            # One index per byte: the byte's place in the result, moved by the distance of its text from there.
             joined = self.data[np.repeat(starts - offsets[:-1], ends - starts) + np.arange(offsets[-1])]
         buffers = [there, pa.py_buffer(offsets), pa.py_buffer(joined)]
         return pa.Array.from_buffers(pa.binary(), len(starts), buffers).cast(to_arrow(type_))
@@ -168,6 +176,8 @@ def _decimals(
     """Return big-endian numbers of any length as Arrow decimals: 16 bytes each, extended by the sign."""
     places = (ends - _DECIMAL_BYTES)[:, None] + np.arange(_DECIMAL_BYTES)
     sign = np.where(ends > starts, data[np.minimum(starts, len(data) - 1)] >> 7, 0).astype(np.uint8) * np.uint8(0xFF)
+    # The 16 bytes before the end of each number. Those before its start belong to other values and are replaced by
+    # the sign.
     held = np.where(places >= starts[:, None], data[np.clip(places, 0, len(data) - 1)], sign[:, None])
     words = np.ascontiguousarray(held[:, ::-1])
     return pa.Array.from_buffers(to_arrow(type_), len(starts), [there, pa.py_buffer(words)])

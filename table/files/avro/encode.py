@@ -32,6 +32,7 @@ def encoded_blocks(columns: Sequence[pa.Array], fields: Sequence[Field]) -> Iter
     first = 0
     while first < len(rows):
         last = int(np.searchsorted(offsets, offsets[first] + BLOCK_BYTES, "right")) - 1
+        # A block has at least one row, also if the row is larger than a block.
         last = min(max(last, first + 1), len(rows))
         yield last - first, bytes(data[int(offsets[first]) : int(offsets[last])])
         first = last
@@ -41,6 +42,7 @@ def _encoded(array: pa.Array, type_: DataType) -> pa.Array:
     body = _body(array, type_)
     if not type_.nullable:
         return body
+    # The body of a null has arbitrary bytes, which if_else drops.
     return pc.if_else(array.is_valid(), _joined(_THERE, body), _NULL)
 
 
@@ -88,6 +90,7 @@ def _numbers(array: pa.Array) -> npt.NDArray[np.int64]:
 
 def _varints(numbers: npt.NDArray[np.int64]) -> pa.Array:
     """Return zigzag varints: seven bits per byte, the lowest first, and the sign in the lowest bit of all."""
+    # The lengths are computed first. Then each number has a row of bytes, and those beyond its length are left out.
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     lengths = np.ones(len(numbers), np.int64)
     for more in range(1, _VARINT_BYTES):
@@ -108,6 +111,7 @@ def _fixed(array: pa.Array, width: type[np.generic]) -> pa.Array:
 
 def _decimals(array: pa.Array) -> pa.Array:
     """Return decimals in as few bytes as the number and its sign need, the highest byte first."""
+    # Arrow has 16 little-endian bytes. Leading bytes that only repeat the sign are left out.
     data = np.frombuffer(array.buffers()[1], np.uint8).reshape(-1, _DECIMAL_BYTES)
     high_first = data[array.offset : array.offset + len(array), ::-1]
     negative = high_first[:, 0] >> 7
@@ -122,6 +126,7 @@ def _maps(array: pa.MapArray, key: DataType, value: DataType) -> pa.Array:
     offsets, _ = _spans(array)
     first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
     keys, items = array.keys[first:last], array.items[first:last]
+    # Keys of an Avro map are plain strings. In an array of pairs, the key may be a union like any other member.
     named = _body(keys, key) if has_text_keys(key) else _encoded(keys, key)
     return _blocks(offsets, _joined(named, _encoded(items, value)))
 
@@ -135,6 +140,7 @@ def _spans(array: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
 def _blocks(offsets: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:
     """Return encoded lists: one block with its count where a list has values, then the end mark."""
     counts = np.diff(offsets)
+    # The encoded values of one list are adjacent, so that a list is a slice of them: no bytes are copied here.
     data, ends = values.buffers()[2], _offsets(values)[offsets]
     spans = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(ends.astype(np.int32)), data])
     return pc.if_else(pa.array(counts > 0), _joined(_varints(counts), spans, _END), _END)
@@ -154,6 +160,7 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _binary(data: npt.NDArray[np.generic], lengths: npt.NDArray[np.int64]) -> pa.Array:
+    # AvroWriter encodes slices of a few megabytes, so 32 bits suffice.
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return pa.Array.from_buffers(pa.binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -104,9 +104,11 @@ else:
     from backports.zstd import ZstdError
 
 _CODECS = {"none": "null", "zstd": "zstandard"}
+# Encoding needs several times the memory of its rows, so that rows are encoded in slices.
 _SLICE_ROWS = 8_192
 _SLICE_BYTES = 8 << 20
 _BATCH_BYTES = 4 << 20
+# What damaged bytes raise. OSError is not among them: it comes from the store and may be temporary.
 _FAULTS = (
     ArithmeticError,
     AssertionError,
@@ -174,6 +176,7 @@ def _blocks(source: Any, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
     try:
         blocks = AvroBlocks(io.BufferedReader(source))
         plain = without_logical_types(fastavro.parse_schema(json.loads(blocks.schema)))
+        # Records without arrays and maps are decoded by columns, all others by fastavro.
         array, flat = fastavro.parse_schema({"type": "array", "items": plain}), can_decode(plain)
         for count, data in blocks:
             if flat and count:
@@ -202,6 +205,7 @@ def _batches(blocks: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.R
     for block in blocks:
         held.append(block)
         rows, size = rows + block.num_rows, size + block.nbytes
+        # Rows that do not fill a batch wait for the next block, unless the bytes were the reason.
         if rows >= batch_rows or size >= _BATCH_BYTES:
             whole, left = pa.concat_batches(held), rows % batch_rows if rows >= batch_rows else 0
             for first in range(0, rows - left, batch_rows):
@@ -222,5 +226,6 @@ def _columns(records: Sequence[dict[str, Any]], fields: Sequence[Field]) -> list
 
 def _batch(columns: list[pa.Array], count: int, fields: Sequence[Field]) -> pa.RecordBatch:
     if not columns:
+        # Only a batch that once had a column keeps its number of rows without columns.
         return pa.record_batch([pa.nulls(count)], names=[""]).select([])
     return pa.RecordBatch.from_arrays(columns, [field.name for field in fields])

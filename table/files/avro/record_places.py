@@ -48,6 +48,7 @@ def _leaves(members: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
 
 
 def _compiled(pattern: bytes) -> Match:
+    # DOTALL, because a value may contain the byte of a line feed.
     return re.compile(pattern, re.DOTALL).match
 
 
@@ -57,6 +58,7 @@ def _pattern(node: Any) -> bytes:
     kind = kind_of(node)
     if kind == "record":
         return b"".join(_pattern(member["type"]) for member in node["fields"])
+    # All bytes of a varint but the last have their highest bit set.
     return rb"[\x80-\xff]*[\x00-\x7f]" if kind in VARINTS else b".{%d}" % WIDTHS[kind]
 
 
@@ -71,6 +73,7 @@ def record_places(data: bytes, count: int, members: Sequence[Mapping[str, Any]])
             if match is None:
                 raise ValueError("the bytes are not a valid record")
             place = match.end()
+            # Null: no text follows the branch.
             if nullable and data[place - 1] == 0:
                 continue
             size = data[place]

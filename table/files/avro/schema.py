@@ -25,6 +25,7 @@ _PLAIN = {
 }
 # Paimon swaps the two logical types: its TIMESTAMP_LTZ uses `local-timestamp`, and its TIMESTAMP uses `timestamp`.
 _TIMESTAMPS = {"TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "local-timestamp"}
+# Nullable, although counts are not: that is the Avro type that Java writes.
 COUNT = AtomicType("INT")
 
 
@@ -32,6 +33,7 @@ def record_schema(fields: Sequence[Field], name: str = _ROOT) -> dict[str, Any]:
     """Return the Avro record schema of `fields`."""
     members: list[dict[str, Any]] = []
     for field in fields:
+        # Names of Avro records must differ, so Java derives that of a nested record from its path.
         type_ = avro_type(field.type, f"{name}_{field.name}")
         members.append(
             {"name": field.name, "type": type_, "default": None}
@@ -104,6 +106,7 @@ def _map(key: DataType, value: DataType, name: str) -> Any:
         {"name": "key", "type": avro_type(key, f"{name}_key")},
         {"name": "value", "type": avro_type(value, f"{name}_value")},
     ]
+    # By this logical type, Java distinguishes a MAP from an ARRAY of ROWs.
     return {"type": "array", "logicalType": "map", "items": {"type": "record", "name": name, "fields": members}}
 
 

@@ -64,6 +64,7 @@ class OrcAssembly:
             if is_index and finer is not None:
                 continue  # the index points into the nanosecond streams that are replaced
             is_nanos = part.kind == Stream.SECONDARY and part.column in nanos and finer is not None
+            # Everything but the nanoseconds comes from the file that has the true seconds.
             data = _bytes(finer, nanos[part.column]) if is_nanos and finer else _bytes(tail, part)
             self._write(data)
             index_length += len(data) if is_index else 0
@@ -73,6 +74,7 @@ class OrcAssembly:
         footer.put_messages(1, streams)
         data = tail.framed(footer.encode())
         self._write(data)
+        # Field numbers here and below are those of ORC's protobuf messages: 5 is the number of rows of a stripe.
         rows = tail.stripes[number].integer(5)
         self._stripes.append(stripe_message(start, index_length, length - index_length, len(data), rows))
         self._statistics.append(
@@ -80,6 +82,7 @@ class OrcAssembly:
         )
 
     def _count(self, tail: OrcTail) -> None:
+        # Of the statistics of each column, 1 is the number of values, and 10 says whether there are nulls.
         found = [(message.integer(1), bool(message.integer(10))) for message in tail.footer.messages(7)]
         before = self._values or [(0, False)] * len(found)
         self._values = [(a + b, c or d) for (a, c), (b, d) in zip(before, found, strict=True)]
@@ -92,6 +95,8 @@ class OrcAssembly:
             raise ValueError("an ORC file without stripes has no types")
         metadata = Message()
         metadata.put_messages(1, self._statistics)
+        # In the footer, 1 is the length of the header, 2 that of the content, 3 the stripes, 4 the types, 6 the
+        # number of rows, and 7 the statistics. All other fields are those of the first stripe's file.
         footer = Message(list(tail.footer.fields))
         footer.put(1, len(HEADER))
         footer.put(2, self._offset)
@@ -107,6 +112,7 @@ class OrcAssembly:
             return type_
         changed = Message(list(type_.fields))
         changed.put(1, OrcType.CHAR)
+        # 4 is the maximum length of a type.
         changed.put(4, self._char_lengths[column])
         return changed
 

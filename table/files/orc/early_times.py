@@ -37,6 +37,7 @@ def has_early_fractions(column: pa.ChunkedArray) -> bool:
 
 def _is_early(leaf: pa.Array) -> bool:
     low = pc.min(leaf.view(pa.int64())).as_py()
+    # The minimum is cheap and spares most columns the division.
     return leaf.type.unit != "s" and low is not None and low < 0 and bool((_apart(leaf)[1] != 0).any())
 
 
@@ -87,6 +88,8 @@ def as_nanoseconds(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArr
 
 def rounded(seconds: Ints, nanos: Ints) -> Ints:
     """Return seconds rounded toward 1970 as ORC does; the nanoseconds show a reader that they were rounded."""
+    # Java divides milliseconds by 1000 and truncates toward zero. A fraction below a millisecond does not change
+    # them.
     return seconds + ((seconds < 0) & (nanos > 999_999))
 
 
@@ -105,6 +108,8 @@ def _apart(leaf: pa.Array) -> tuple[Ints, Ints]:
 
 def _like(array: pa.Array, values: Ints, target: pa.DataType) -> pa.Array:
     """Return `values` with the nulls of `array`."""
+    # The bitmap of a slice begins at its offset. The values get the same offset, so that the bitmap need not be
+    # shifted.
     behind = np.zeros(array.offset + len(array), np.int64)
     behind[array.offset :] = values
     buffers = [array.buffers()[0], pa.py_buffer(behind)]

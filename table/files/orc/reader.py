@@ -23,6 +23,7 @@ from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 _BLOCK_BYTES = 256 << 10  # the block size of Java's writer
+# In bytes, more than any row group has: each file that Arrow writes has a single stripe.
 _ONE_STRIPE = 1 << 40
 # Files up to this size have either short rows or few of them.
 _SMALL_FILE = 32 << 10
@@ -47,6 +48,8 @@ class OrcWriter:
         if not any(has_early_fractions(column) for column in columns):
             self._assembly.add(self._file(columns, self._stored), None)
             return
+        # Fractions of seconds before 1970 are written in two files, one with seconds and one with nanoseconds, from
+        # which the assembly takes the streams that Java can read.
         seconds, nanos = (_in_unit(self._stored, unit) for unit in ("s", "ns"))
         whole = [as_seconds(column, to.type, to.name) for column, to in zip(columns, seconds, strict=True)]
         fractions = [as_nanoseconds(column, to.type) for column, to in zip(columns, nanos, strict=True)]
@@ -84,6 +87,7 @@ def _safe_to_write(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
 def _null_all_through(array: pa.Array) -> pa.Array:
     type_ = array.type
     if pa.types.is_struct(type_):
+        # flatten() makes members null where the row is null.
         members = [_null_all_through(member) for member in array.flatten()]
         fields = [type_.field(place) for place in range(type_.num_fields)]
         return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null())
@@ -140,6 +144,7 @@ def _scan(source: Any, names: set[str], batch_rows: int) -> Iterator[pa.RecordBa
 
     fragment = ds.OrcFileFormat().make_fragment(source)
     columns = [name for name in fragment.physical_schema.names if name in names]
+    # No reading ahead: it would keep more batches in memory.
     scanner = fragment.scanner(
         columns=columns, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0, use_threads=False
     )
@@ -151,10 +156,13 @@ def _timed_batches(
 ) -> Iterator[pa.RecordBatch]:
     seconds = _scan(pa.PythonFile(with_seconds(tail)), {field.name for field in fields}, batch_rows)
     nanos = _scan(pa.PythonFile(with_nanoseconds(tail)), timed, batch_rows)
+    # Field 9 is the writer of the file: 0 is Java's.
     is_java = tail.footer.integer(9) == 0
     stripes = zip(tail.stripes, tail.stripe_footers, strict=True)
     left, clock = 0, WriterClock("", is_java=is_java)
     for batch, finer in zip(seconds, nanos, strict=True):
+        # Both scans end their batches at the end of a stripe, so the zone of the writer, which is recorded per
+        # stripe, changes only between batches.
         if left == 0:
             stripe, footer = next(stripes, (None, None))
             if stripe is None or footer is None:

@@ -88,8 +88,10 @@ class SplicedFile(io.RawIOBase):
         return b"".join(found)
 
 
+# ORC counts the seconds of timestamps from 2015-01-01.
 EPOCH_2015 = 1_420_070_400
 _DIRECT_V2 = 2
+# Runs of the integer encodings of ORC, version 2 and version 1, each with the number of zeros it has.
 _ZERO_RUN = 512, b"\xc1\xff\x00\x00"  # a delta run of 512 zeros
 _ZERO_RUN_V1 = 130, b"\x7f\x00\x00"
 _UTC = ("", "GMT", "UTC", "Etc/UTC", "Z")
@@ -100,6 +102,8 @@ def with_seconds(tail: OrcTail) -> SplicedFile:
     footer = Message(list(tail.footer.fields))
     footer.put_messages(4, [_as_integer(one) for one in tail.types])
     spliced = SplicedFile(tail.source)
+    # All stripes stay as they are. The metadata before the footer, with the stripe statistics, is left out: its
+    # bounds are those of timestamps, and the columns are integers now.
     spliced.add(0, tail.footer_start - tail.postscript.integer(5))
     spliced.add_bytes(tail.ending(b"", footer))
     return spliced
@@ -135,6 +139,7 @@ def _without_seconds(spliced: SplicedFile, tail: OrcTail, stripe: int) -> Messag
         if part.kind in INDEX_STREAMS:
             continue
         if part.kind == Stream.DATA and part.column in tail.timestamps:
+            # A column inside lists has more values than the stripe has rows. Zeros that are left over are not read.
             count = max(rows, tail.values_in(part.column))
             zeros = tail.framed(_zeros(count, _ZERO_RUN if encodings[part.column] == _DIRECT_V2 else _ZERO_RUN_V1))
             spliced.add_bytes(zeros)
@@ -176,6 +181,7 @@ class WriterClock:
     def _wall_seconds(self, since_2015: Ints, nanos: Ints, *, instant: bool) -> Ints:
         if self._zone is None or (instant and not self._is_java):
             return unrounded(since_2015 + EPOCH_2015, nanos)
+        # A timestamp without zone counts from the midnight of 2015-01-01 in the writer's zone.
         start = EPOCH_2015 if instant else int(datetime(2015, 1, 1, tzinfo=ZoneInfo(self._zone)).timestamp())
         true = unrounded(since_2015 + start, nanos)
         zoned = pa.Array.from_buffers(pa.timestamp("s", self._zone), len(true), [None, pa.py_buffer(true)])

@@ -45,6 +45,7 @@ def codings_of(sample: pa.Table, fields: Sequence[Field], encoding: Encoding) ->
     """
     level = encoding.zstd_level if encoding.codec == "zstd" else None
     dictionary = _dictionary_columns(sample, encoding)
+    # pyarrow accepts no other encoding for a column that has a dictionary.
     deltas = [] if dictionary is True else _delta_columns(fields, dictionary or [])
     encodings = dict.fromkeys(deltas, "DELTA_BINARY_PACKED") or None
     plain = _barely_compressed(sample.select(deltas), encoding.codec, level)

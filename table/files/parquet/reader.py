@@ -23,6 +23,7 @@ from penstock.table.values.types import Field
 RAW = pa.binary(12)
 _MAGIC = b"PAR1"
 _INT96, _FIXED_BYTES, _WIDTH = 3, 7, 12
+# The Julian day of 1970-01-01.
 _EPOCH_DAY = 2440588
 _DAY_SECONDS = 86_400
 
@@ -39,6 +40,7 @@ def raw_metadata(source: Any) -> Any:
     size = source.size()
     length = int.from_bytes(source.read_at(8, size - 8)[:4], "little")
     try:
+        # A Parquet file ends with the footer, its length in four bytes, and the magic bytes.
         footer = ThriftReader(bytes(source.read_at(length, size - 8 - length))).struct()
     except (ValueError, IndexError) as reason:
         raise TableCorrupt("the footer of a Parquet file cannot be read") from reason
@@ -48,6 +50,8 @@ def raw_metadata(source: Any) -> Any:
 
 
 def _declare_raw(footer: Struct) -> None:
+    # Field numbers are those of the Parquet specification: 2 is the schema of the file, with the type of an element
+    # in field 1 and its length in 2; 4 are the row groups, whose column chunks have the type in their metadata.
     for element in footer.structs(2):
         if element.get(1) == _INT96:
             element.fields[1] = (I32, _FIXED_BYTES)
@@ -65,6 +69,7 @@ def decode_moments(array: pa.Array, target: pa.DataType, column: str) -> pa.Arra
 
 
 def _moments(leaf: pa.Array, type_: pa.DataType, column: str) -> pa.Array:
+    # INT96 is the nanoseconds of the day and the Julian day, both little-endian.
     raw = np.frombuffer(leaf.buffers()[1], [("nanos", "<i8"), ("day", "<i4")], len(leaf), leaf.offset * _WIDTH)
     days = raw["day"].astype(np.int64) - _EPOCH_DAY
     return moments(leaf, days * _DAY_SECONDS, raw["nanos"], type_, column)
@@ -124,9 +129,12 @@ def read(
     metadata = file.metadata
     names = [field.name for field in fields if field.name in file.schema_arrow.names]
     groups = _groups_to_read(metadata, conditions)
+    # Arrow reads INT96 as nanoseconds, which overflow outside of 1677 to 2262. Declared as bytes, every year can be
+    # read.
     raw = has_int96(metadata, names)
     options = _options(metadata, names, groups)
     if raw or options:
+        # With the metadata as an argument, the footer is not read again.
         file = pq.ParquetFile(source, metadata=raw_metadata(source) if raw else metadata, **options)
     public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
     for first_row, group in groups:
@@ -155,6 +163,7 @@ def _row_bytes(group: Any) -> int:
 
 
 def _top(path: str, names: set[str]) -> str:
+    # The name of a column may contain dots, which separate the members of a path too.
     return path if path in names else path.split(".", 1)[0]
 
 
@@ -174,6 +183,7 @@ def _bounds(group: Any, names: set[str]) -> Mapping[str, Bounds]:
     found = {}
     for place in range(group.num_columns):
         column = group.column(place)
+        # Paths of nested columns have several steps and match no name, so these columns have no bounds.
         if column.path_in_schema in names and column.is_stats_set:
             stats = column.statistics
             low, high = (stats.min, stats.max) if stats.has_min_max else (None, None)

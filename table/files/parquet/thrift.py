@@ -47,12 +47,15 @@ class ThriftReader:
         """Read a structure up to its end mark."""
         found, number = Struct(), 0
         while head := self._byte():
+            # Field numbers are written as the distance from the field before, or in full if the distance does not fit
+            # four bits.
             step, kind = head >> 4, head & 15
             number = number + step if step else self._zigzag()
             found.fields[number] = (kind, self._field(kind))
         return found
 
     def _field(self, kind: int) -> Value:
+        # The value of a boolean field is its type. In lists, booleans have a byte each.
         return kind == TRUE if kind in (TRUE, FALSE) else self._value(kind)
 
     def _value(self, kind: int) -> Value:
@@ -76,6 +79,7 @@ class ThriftReader:
     def _items(self) -> Items:
         head = self._byte()
         size, kind = head >> 4, head & 15
+        # 15 means that the size follows.
         if size == 15:
             size = self._varint()
         return Items(kind, [self._value(kind) for _ in range(size)])

@@ -15,6 +15,7 @@ BUCKET_FUNCTION_TYPE = acts(
     "default",
     "Chooses a bucket by the hash of the bucket key, or by the remainder of one integer column.",
 )
+# The index of a bucket has four bytes per key: 8 MB for a full bucket with the default.
 DYNAMIC_BUCKET_TARGET_ROW_NUM = acts(
     "dynamic-bucket.target-row-num",
     POSITIVE,
@@ -36,6 +37,7 @@ CROSS_PARTITION_UPSERT_INDEX_TTL = acts(
     None,
     "The time after which the index forgets a key, in tables whose key does not contain the partition columns.",
 )
+# Not an option of Paimon. The prefix keeps it apart from options of later releases.
 PENSTOCK_KEY_INDEX_MAX_DISK_SIZE = acts(
     "penstock.key-index.max-disk-size",
     SIZE,
@@ -123,6 +125,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         later=True,
     ),
     refused(
+        # Refused also for reads: they would lack the postponed rows that other engines show.
         "postpone.merge-on-read",
         FLAG,
         "false",

@@ -25,6 +25,7 @@ from penstock.table.options import (
 )
 from penstock.table.options.declaration import TableOption
 
+# The names are the headings of docs/table-options.md, in this order.
 FAMILIES: Mapping[str, tuple[TableOption[object], ...]] = {
     "The table": definition.OPTIONS,
     "Buckets": buckets.OPTIONS,
@@ -69,6 +70,7 @@ def find(key: str) -> TableOption[object] | None:
     exact = _EXACT.get(key) or _LOWER.get(key)
     if exact is not None:
         return exact
+    # Patterns come last, because parquet.<name> matches parquet.compression too.
     return next((option for pattern, option in _PATTERNS if pattern.fullmatch(key)), None)
 
 

@@ -57,6 +57,7 @@ def report(what: str, options: Mapping[str, str]) -> None:
     notes = without_effect(options)
     if not notes:
         return
+    # The entry contains the values, so that a changed option is reported again.
     known = (what, *sorted((key, options[key]) for key in notes))
     with _lock:
         if known in _reported:
@@ -66,6 +67,7 @@ def report(what: str, options: Mapping[str, str]) -> None:
     log.warning('event=options_without_effect of="%s" options="%s"', what, listed)
 
 
+# A driver opens tables in several threads.
 _lock = threading.Lock()
 _reported: set[tuple[object, ...]] = set()
 
@@ -73,6 +75,8 @@ _reported: set[tuple[object, ...]] = set()
 def _check(options: Mapping[str, str], stops: Stops, verb: str) -> None:
     for key in options:
         option = find(key)
+        # Stops are ordered: an option that stops reads stops writes too. Unknown options of later releases stop
+        # nothing.
         if option is None or option.effect is not Effect.REFUSED or option.stops < stops:
             continue
         if options[key] not in option.tolerated and _asks(option, key, options[key]):

@@ -10,6 +10,7 @@ _THREADS = "files are read and deleted by a few threads"
 _NO_CLASS = "no Java class is called"
 _SORTED = "manifests keep the order of commits"
 
+# No default: without it, only the number of retries limits a commit.
 COMMIT_TIMEOUT = acts("commit.timeout", DURATION, None, "How long a commit is retried when other writers commit first.")
 COMMIT_MAX_RETRIES = acts("commit.max-retries", COUNT, "10", "How often a commit is retried.")
 COMMIT_MIN_RETRY_WAIT = acts("commit.min-retry-wait", DURATION, "10 ms", "The first wait between two attempts.")
@@ -62,6 +63,7 @@ SNAPSHOT_CLEAN_EMPTY_DIRECTORIES = acts(
     "Deletes folders that expiry empties.",
     old_keys=("snapshot.expire.clean-empty-directories",),
 )
+# Without a value, each of these three has the value of the option for snapshots, as in Java.
 CHANGELOG_TIME_RETAINED = acts(
     "changelog.time-retained", DURATION, None, "How long a changelog is kept after its snapshot."
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
 from penstock.table.options.kinds import COUNT, DURATION, FLAG, POSITIVE, SHARE, SIZE, TEXT, WHOLE, one_of
 
+# -1 means that there is no off-peak time.
 _HOUR = WHOLE.within(least=-1, most=23)
 _CLUSTERING = "rows are clustered only by  penstock compact --order-strategy"
 _SORTED = "the table is sorted by one process"
@@ -19,11 +20,14 @@ WRITE_ONLY = acts(
 NUM_SORTED_RUN_COMPACTION_TRIGGER = acts(
     "num-sorted-run.compaction-trigger", POSITIVE, "5", "The number of sorted runs above which a bucket is compacted."
 )
+# The default, the compaction trigger + 3, depends on another option; so do those of num-levels and
+# lookup-compact.max-interval. The code that reads them computes it.
 NUM_SORTED_RUN_STOP_TRIGGER = acts(
     "num-sorted-run.stop-trigger", POSITIVE, None, "The number of sorted runs at which writers wait for compaction."
 )
 NUM_LEVELS = acts(
     "num-levels",
+    # Level 0 and at least one level for the results of compaction.
     WHOLE.within(least=2),
     None,
     "The number of levels of a bucket; default: the compaction trigger + 1.",
@@ -209,6 +213,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         later=True,
     ),
     refused(
+        # Refused also for reads: merges rely on files that are sorted by key.
         "pk-clustering-override",
         FLAG,
         "false",

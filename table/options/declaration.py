@@ -9,6 +9,7 @@ from typing import Generic, TypedDict, TypeVar, Unpack, overload
 
 from penstock.table.options.kinds import Kind
 
+# Covariant, so that options with values of any type are a tuple of TableOption[object].
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
@@ -53,6 +54,7 @@ class TableOption(Generic[T_co]):
 
     key: str
     kind: Kind[T_co]
+    # The text, as a table would contain it and as the documentation shows it.
     default: str | None
     meaning: str
     effect: Effect
@@ -73,6 +75,7 @@ class TableOption(Generic[T_co]):
 
     def of(self, name: str) -> TableOption[T_co]:
         """Return the option whose variable part is `name`."""
+        # Only for keys with a single variable part.
         before, after = self._parts()
         return replace(self, key=f"{before}{name}{after}")
 
@@ -80,6 +83,7 @@ class TableOption(Generic[T_co]):
         """Return whether the value has another effect than not setting the option."""
         value = self.kind.parse(text)
         usual = [] if self.default is None else [self.default]
+        # An empty text has the same effect as no text.
         if self.default is None and value == "":
             return False
         return all(value != self.kind.parse(one) for one in (*usual, *self.harmless))
@@ -97,6 +101,7 @@ class Details(TypedDict, total=False):
     later: bool
 
 
+# An option without a default may have no value, so None is one of the types of its value.
 @overload
 def acts(key: str, kind: Kind[T], default: str, meaning: str, **details: Unpack[Details]) -> TableOption[T]: ...
 @overload

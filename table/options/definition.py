@@ -9,6 +9,7 @@ _MATERIALIZED = "the table is treated as an ordinary table; another job refreshe
 _UNITS = one_of("SECOND", "MINUTE", "HOUR", "DAY")
 _REFRESH = one_of("CONTINUOUS", "FULL", "AUTOMATIC")
 
+# Schema files contain keys as members: these two options are removed when a schema is created.
 PRIMARY_KEY = acts("primary-key", NAMES, "", "Names the primary key columns, where CREATE TABLE does not.")
 PARTITION = acts("partition", NAMES, "", "Names the partition columns, where CREATE TABLE does not.")
 PATH = acts(
@@ -47,6 +48,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "The kind of table: only ordinary Paimon tables are supported.",
         "leave type out to make an ordinary table",
         harmless=("table",),
+        # Its rows are those of an ordinary table. Only its refresh is particular, and another job does that.
         tolerated=("materialized-table",),
         stops=Stops.READING,
     ),
@@ -81,6 +83,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         later=True,
     ),
     refused(
+        # Refused also for reads: without the catalog's rules they would return rows that the user may not see.
         "query-auth.enabled",
         FLAG,
         "false",

@@ -18,6 +18,7 @@ FILE_COMPRESSION_ZSTD_LEVEL = acts(
 FILE_SUFFIX_INCLUDE_COMPRESSION = acts(
     "file.suffix.include.compression", FLAG, "false", "Adds the compression to the names of files."
 )
+# The default depends on whether the table has a primary key.
 TARGET_FILE_SIZE = acts(
     "target-file-size", SIZE, None, "The size of a data file; default: 128 MB, append tables 256 MB."
 )
@@ -53,6 +54,7 @@ METADATA_STATS_KEEP_FIRST_N_COLUMNS = acts(
 PARQUET_COMPRESSION = acts(
     "parquet.compression", TEXT, None, "The compression of parquet files where file.compression is not set."
 )
+# The declared default is Java's. If the option is not set, the writer here decides for each column by its values.
 PARQUET_ENABLE_DICTIONARY = acts(
     "parquet.enable.dictionary", FLAG, "true", "Encodes repeated values of parquet files by a dictionary."
 )
@@ -91,6 +93,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         None,
         "Names folders outside of the table for data files.",
         "remove it: data files are written into the table's folder",
+        # Reads find such files by the paths in the metadata. Only a write would put files elsewhere.
         stops=Stops.WRITING,
     ),
     reported(

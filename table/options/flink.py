@@ -25,6 +25,7 @@ CDC_SKIP_CORRUPT_RECORD = acts(
 )
 CDC_LOG_CORRUPT_RECORD = acts("cdc.log-corrupt-record", FLAG, "true", "Logs records that cannot be read.")
 
+# The notes are empty where with_note sets one note for several options.
 _FLINK = (
     *with_note(
         _SOURCE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.table.options.declaration import Scope, TableOption, acts, refused, reported
 from penstock.table.options.kinds import FLAG, NAMES, POSITIVE, SHARE, SIZE, TEXT, one_of
 
+# Most options of indexes are accepted, because an index only helps to skip rows: ignoring it is always correct.
 _NO_INDEX = "these indexes are neither written nor read; files are skipped by their statistics"
 _LEAVE_INDEX = f"remove it: {_NO_INDEX}"
 _NO_BLOB = "remove it: there are no BLOB columns; BYTES columns are stored whole"

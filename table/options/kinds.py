@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from penstock.errors import ConfigError, nearest
 
 _SIZE = re.compile(r"(\d+)\s*([a-z]*)")
+# As in Java, all units are powers of 1024, and a number without a unit is in bytes.
 _SIZE_UNITS = {
     1: ("", "b", "bytes"),
     1 << 10: ("k", "kb", "kib", "kibibytes"),
@@ -20,6 +21,7 @@ _SIZE_UNITS = {
     1 << 40: ("t", "tb", "tib", "tebibytes"),
 }
 _DURATION = re.compile(r"(\d+)\s*([a-zµ]*)")
+# In milliseconds. As in Java, a number without a unit is in milliseconds.
 _DURATION_UNITS = {
     86_400_000: ("d", "day", "days"),
     3_600_000: ("h", "hour", "hours"),
@@ -79,12 +81,15 @@ def choose(text: str, choices: Sequence[str]) -> str:
     for choice in choices:
         if _folded(choice) == wanted:
             return choice
+    # The text as it is written first, because some choices are in upper case.
     near = nearest(text.strip(), choices) or nearest(wanted, choices)
     meant = f"did you mean {near}? " if near else ""
     raise ConfigError(f"{text!r} is not a choice", hint=f"{meant}choices are {', '.join(choices)}")
 
 
 def _folded(text: str) -> str:
+    # Java's enumerations have underscores in their names, the documented values mostly have hyphens. Tables contain
+    # both.
     return text.strip().lower().replace("_", "-")
 
 
@@ -109,6 +114,7 @@ class Kind(Generic[T_co]):
     def parse(self, text: str) -> T_co:
         """Return the value of the text. Raise ConfigError for an invalid text or a number out of range."""
         value = self.read(text)
+        # A bool is an int too, but has no range.
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             self.check(value)
         return value
@@ -136,6 +142,7 @@ def one_of(*choices: str) -> Kind[str]:
 def member_of(enum: type[E]) -> Kind[E]:
     """Return the value type of a single choice, whose values are the members of an enumeration."""
     choices = tuple(enum)
+    # choose() returns the documented spelling, which is the value of the member.
     return Kind("choice", lambda text: enum(choose(text, choices)), choices=choices)
 
 

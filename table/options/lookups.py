@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.table.options.declaration import Scope, TableOption, reported
 from penstock.table.options.kinds import DURATION, FLAG, NUMBER, POSITIVE, SHARE, SIZE, TEXT, WHOLE, Kind, one_of
 
+# The options of this module change how fast keys are found, but not the rows, so they are accepted without effect.
 _SORTED_FILES = "keys are looked up in sorted local files"
 _NO_JOIN = "lookup joins are not supported; join the table in Spark"
 _NO_ROCKSDB = "no RocksDB is used"

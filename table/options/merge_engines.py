@@ -92,6 +92,8 @@ OPTIONS: tuple[TableOption[object], ...] = (
     FIELD_COUNT_LIMIT,
     FIELD_SEQUENCE_GROUP,
     refused(
+        # The refused options of later releases change how rows merge, so they are refused for reads too: a read
+        # without them would return other rows.
         "fields.<column>.nested-key-null-strategy",
         TEXT,
         None,

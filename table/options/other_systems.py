@@ -42,6 +42,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
     _of_iceberg("hive-skip-update-stats", FLAG, "false", "Keeps no statistics in Hive."),
     _of_iceberg("rest.<name>", TEXT, None, "An option of a REST catalog."),
     refused(
+        # Writes are refused too: readers of the log would miss rows that are only in the table.
         "log.system",
         TEXT,
         "none",

@@ -71,10 +71,14 @@ SOURCE_SPLIT_TARGET_SIZE = acts(
 SOURCE_SPLIT_OPEN_FILE_COST = acts(
     "source.split.open-file-cost", SIZE, "4 mb", "The minimum size that a file counts in a split."
 )
+# The declared default is Java's. If the option is not set, batches are larger here, because each one has a fixed cost
+# in Python.
 READ_BATCH_SIZE = acts(
     "read.batch-size", POSITIVE, "1024", "The maximum number of rows read at a time; 65,536 if it is not set."
 )
 
+# Unsupported options that select rows are refused, because a read without them would return other rows. Options that
+# only change how rows are read are reported.
 _OPTIONS = (
     SCAN_MODE,
     SCAN_SNAPSHOT_ID,

@@ -12,6 +12,7 @@ _TRIGGER = "read.stream.maxRowsPerTrigger bounds a batch"
 _WIDEN = "alter the table before the write: ALTER TABLE, alter_table, or a pipeline that follows its source"
 
 READ_CHANGELOG = acts("read.changelog", FLAG, "false", "Shows row kinds in a column rowkind.")
+# Spark passes names of options in lower case. TableOptions finds them nevertheless.
 READ_STREAM_MAX_ROWS_PER_TRIGGER = acts(
     "read.stream.maxRowsPerTrigger", POSITIVE, None, "The number of rows after which a batch of a stream ends."
 )

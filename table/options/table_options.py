@@ -9,6 +9,7 @@ from penstock.errors import ConfigError
 from penstock.table.options.declaration import TableOption
 
 T = TypeVar("T")
+# None is the value of an option without a default.
 _UNSET = object()
 
 
@@ -31,6 +32,7 @@ class TableOptions:
         """Return the value of the option, or its default."""
         value = self._values.get(option.key, _UNSET)
         if value is _UNSET:
+            # Threads may parse a value twice, with equal results, so no lock is needed.
             value = self._values[option.key] = self._parsed(option)
         return cast("T", value)
 
@@ -59,6 +61,7 @@ class TableOptions:
                 yield found[1], option.of(found[1])
 
     def __reduce__(self) -> tuple[type[TableOptions], tuple[Mapping[str, str]]]:
+        # Parsed values are not pickled, since tasks read few of them.
         return TableOptions, (self.texts,)
 
     def __eq__(self, other: object) -> bool:
@@ -70,6 +73,7 @@ class TableOptions:
         """Return the key under which the option is set."""
         if option.key in self.texts:
             return option.key
+        # The current key wins over old ones if a table has both.
         return next((key for key in (*option.old_keys, option.key.lower()) if key in self.texts), option.key)
 
     def _parsed(self, option: TableOption[T]) -> T | None:

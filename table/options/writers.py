@@ -73,6 +73,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         later=True,
     ),
     refused(
+        # Refused also for reads: a file of such a table may lack columns of its rows, which are in other files.
         "data-evolution.enabled",
         FLAG,
         "false",

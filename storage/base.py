@@ -140,6 +140,7 @@ def store_error(failure: OSError, message: str, *, hint: str | None = None, **fa
 
     It is a StoreError, which is retried, if the failure may be temporary, and otherwise the failure itself.
     """
+    # Some storages raise these two classes without an errno.
     lasts = isinstance(failure, PermissionError | FileExistsError) or failure.errno in _LASTING
     if lasts or isinstance(failure, PenstockError):
         return failure
@@ -157,6 +158,7 @@ class Output:
         self._writer, self._converted_errors, self._place, self.closed = writer, converted_errors, 0, False
 
     def write(self, data: Any) -> int:
+        # As bytes, because len() counts items, and a buffer may have wider items.
         given = memoryview(data).cast("B")
         with self._converted_errors():
             written = int(self._writer.write(given))
@@ -182,6 +184,7 @@ class Output:
 
     def close(self) -> None:
         if not self.closed:
+            # Set first, so that an upload whose close failed is not completed by a second close.
             self.closed = True
             with self._converted_errors():
                 self._writer.close()

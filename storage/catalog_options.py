@@ -96,6 +96,8 @@ def split_options(
     own: dict[str, str] = {}
     store: dict[str, str] = {}
     for name, value in options.items():
+        # Checked before WITHOUT_EFFECT, which lists the options that a plain folder does not use. Some of them, such
+        # as uri, act on other catalogs.
         if name in acting or name.startswith(prefix):
             own[name] = value
         elif name in WITHOUT_EFFECT:

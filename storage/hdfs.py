@@ -83,6 +83,8 @@ class HdfsStorage:
                 # A file appears with all its bytes or not at all, unlike one that is created and then written.
                 _client(self).rename(temporary, path, overwrite=False)
             except FileExistsError:
+                # A rename of ours that the client repeats after a failover raises FileNotFoundError instead, and
+                # put_if_absent then compares the content.
                 return False
         return True
 
@@ -103,6 +105,8 @@ class HdfsStorage:
         It is deleted at the end unless it was renamed.
         """
         folder, _, name = path.rpartition("/")
+        # Listings of a table ignore hidden files, so a crash leaves nothing that could be mistaken for a file of the
+        # table.
         temporary = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
         with _converted_errors(path):
             try:
@@ -111,6 +115,7 @@ class HdfsStorage:
                         raise OSError(f"the client took {written} of {len(data)} bytes")
                 yield temporary
             finally:
+                # After the rename the temporary name does not exist, and deleting a missing file is not an error.
                 _client(self).delete(temporary)
 
     def list(self, path: str) -> list[Entry]:

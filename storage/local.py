@@ -60,6 +60,8 @@ class LocalStorage:
         target = Path(path)
         temporary = self._aside(target, data)
         try:
+            # The content is synced before the name exists, and the folder after it: after a power failure, the name
+            # is missing or refers to the whole file.
             os.link(temporary, target)
         except FileExistsError:
             return False
@@ -105,6 +107,7 @@ class LocalStorage:
         target = Path(path)
         try:
             target.unlink(missing_ok=True)
+        # unlink of a folder fails with EISDIR on Linux and with EPERM on macOS.
         except (IsADirectoryError, PermissionError):
             if not target.is_dir():
                 raise
@@ -133,6 +136,7 @@ class LocalStorage:
     def open_output(self, path: str) -> Any:
         target = Path(path)
         self._make_folders(target.parent)
+        # Arrow's own files cannot be synced.
         file = pa.PythonFile(_SyncedFile(target), "w") if self.sync else pa.OSFile(path, "wb")
         return pa.BufferedOutputStream(file, _OUTPUT_BUFFER)
 
@@ -143,6 +147,7 @@ class LocalStorage:
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except FileNotFoundError:
+            # Mostly the folder exists, so it is created only after the first attempt failed.
             self._make_folders(target.parent)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
@@ -176,6 +181,7 @@ class LocalStorage:
         if folder.is_dir():
             return
         self._make_folders(folder.parent)
+        # Another process may create the folder at the same time, so that it exists by now.
         folder.mkdir(exist_ok=True)
         self._sync_folder(folder.parent)
 
@@ -241,6 +247,7 @@ class _SyncedFile:
         with self._file:
             os.fsync(self._file.fileno())
             size = os.fstat(self._file.fileno()).st_size
+        # If another process truncated the file, its manifest entry would contain a size that the file does not have.
         if size != self._written:
             raise OSError(errno.EIO, f"{self._written} bytes were written but the file has {size}", str(self._path))
         _fsync_folder(self._path.parent)

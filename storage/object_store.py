@@ -25,6 +25,7 @@ from penstock.storage.object_store_errors import explained, is_bucket_missing
 FOLDER_MARK = ".penstock-folder"
 # Minimum size of a ranged read: waiting for the first byte takes longer than transferring the first megabyte.
 _WINDOW = 256 * 1024
+# S3 deletes at most 1000 objects with one request, and lists as many.
 _DELETES = 1000
 
 
@@ -68,6 +69,7 @@ class ObjectStorage:
             self.size(path)
         except FileNotFoundError:
             with self._request("look up", path):
+                # One object below the path proves that the folder exists.
                 return any(obstore.list(_client(self), _key(path), chunk_size=1))
         return True
 
@@ -151,6 +153,8 @@ class ObjectStorage:
         self.write(f"{path.rstrip('/')}/{FOLDER_MARK}", b"")
 
     def open_input(self, path: str) -> Any:
+        # Arrow needs the size to find the footer. The request for it also reports a missing file here, before the
+        # first read.
         return pa.PythonFile(_RangedFile(self, path, self.size(path)), "r")
 
     def open_output(self, path: str) -> Any:
@@ -172,6 +176,7 @@ def _millis(meta: Any) -> int:
 def _client(storage: ObjectStorage) -> Any:
     """Return the client of this process, with the secrets that the references resolve to in this process."""
     config: dict[str, Any] = {name: resolve(value) for name, value in storage.config}
+    # The client rejects an endpoint without TLS unless it is allowed explicitly.
     client = {"allow_http": True} if config.get("endpoint", "").startswith("http://") else {}
     try:
         match storage.kind:

@@ -41,6 +41,7 @@ _CURES = {
 _LASTING = {"NoSuchBucket", "ContainerNotFound"}
 
 
+# It is a PermissionError, because store_error treats those as lasting: the request is not retried.
 class StoreRefused(PenstockError, PermissionError):
     """The object store refuses the request for good: credentials, rights, or a bucket that does not exist."""
 
@@ -49,6 +50,7 @@ class StoreRefused(PenstockError, PermissionError):
 
 def explained(error: Exception, kind: str, operation: str, url: str) -> PenstockError:
     """Return the error to raise instead of the client's: StoreRefused where trying again cannot help."""
+    # The first line is the message. The XML with the store's error code is in the dump behind it.
     text = str(error).partition("\n")[0]
     whole = str(error)
     if "Account must be specified" in text:
@@ -56,6 +58,7 @@ def explained(error: Exception, kind: str, operation: str, url: str) -> Penstock
             f"cannot {operation} {url}: the URL names no storage account",
             hint="write abfss://container@account.dfs.core.windows.net/path",
         )
+    # Checked before the status: a status in this text is that of the cloud's metadata service, not of the store.
     if _OWN_ROLE.search(text):
         return _without_credentials(text, kind, operation, url)
     if "BareRedirect" in whole or "redirect without LOCATION" in text:

@@ -14,6 +14,7 @@ from penstock.storage.catalog_options import check_catalog
 from penstock.storage.local import LocalStorage
 from penstock.storage.options import azure_config, check_known, gcs_config, s3_config
 
+# A scheme has two characters at least, so that the drive letter of a path is not one.
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>/.*)?", re.DOTALL)
 _KNOWN = "file, s3, s3a, gs, abfs, abfss, hdfs"
 
@@ -78,6 +79,7 @@ def probe(storage: Storage, folder: str) -> None:
     """Raise StoreUnsafe when the store creates the same file twice. The file used for the check is deleted."""
     path = f"{folder}/.probe-{uuid.uuid4()}"
     try:
+        # The contents differ, because put_if_absent accepts an existing file that has the same content.
         first, second = put_if_absent(storage, path, b"x"), put_if_absent(storage, path, b"y")
     finally:
         storage.delete(path)

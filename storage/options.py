@@ -58,6 +58,7 @@ def check_known(names: Iterable[str]) -> None:
         plain = name.lower().replace("-", ".")
         if _is_accepted(name) or not plain.startswith(_FAMILIES):
             continue
+        # An option with the right prefix was accepted above, so the prefix itself is misspelt.
         if plain.startswith(("object.store.", "objectstore.")):
             raise _misspelt(name, OBSTORE + plain.partition("store.")[2].replace(".", "_"))
         near = nearest(plain, sorted(_ACCEPTED), cutoff=_NEAR)
@@ -99,6 +100,7 @@ def s3_config(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
     """Return obstore's configuration for an S3 bucket. Raise ConfigError when path.style.access is not a boolean."""
     given = _s3_options(options)
     config = {theirs: given[ours] for ours, theirs in _S3_NAMES.items() if ours in given}
+    # Hadoop names a Java class here: AnonymousAWSCredentialsProvider.
     if "Anonymous" in given.get("aws.credentials.provider", ""):
         config["skip_signature"] = "true"
     path_style = given.get("path.style.access", "").lower()
@@ -140,6 +142,7 @@ def gcs_config(options: Mapping[str, str]) -> dict[str, str]:
 def azure_config(account: str, options: Mapping[str, str]) -> dict[str, str]:
     """Return obstore's configuration for Azure. `account` is the URL's host, such as `name.dfs.core.windows.net`."""
     config = {"account_name": account.partition(".")[0]} if account else {}
+    # The key of this account is looked up first and wins over the general one.
     for name in (f"fs.azure.account.key.{account}", "fs.azure.account.key"):
         if name in options:
             config.setdefault("account_key", options[name])

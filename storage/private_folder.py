@@ -36,6 +36,7 @@ def _is_ours(folder: Path) -> bool:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:
         pass
+    # lstat, because a link could lead to a folder that another user chose.
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         return False
@@ -54,6 +55,7 @@ def _empty(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+# Cached, so that a process has one such folder for each name.
 @lru_cache
 def _own(instead_of: str) -> Path:
     log.warning(
@@ -62,6 +64,7 @@ def _own(instead_of: str) -> Path:
         " then processes do not share caches on disk",
         instead_of,
     )
+    # mkdtemp chooses a name that nobody can guess and denies access to other users.
     made = Path(tempfile.mkdtemp(prefix="penstock-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made

@@ -51,6 +51,7 @@ class StateFolder:
         store, root = _opened(self)
         try:
             return store.read(f"{root}/{name}")
+        # A part of the path may be a file.
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -62,6 +63,7 @@ class StateFolder:
     def delete(self, name: str) -> bool:
         """Delete a file. Return False if it did not exist."""
         store, root = _opened(self)
+        # Deleting a missing file is not an error in any store, so its existence is checked first.
         if not store.exists(f"{root}/{name}"):
             return False
         store.delete(f"{root}/{name}")

@@ -253,6 +253,7 @@ class Connector(ABC, Generic[C]):
 
     def draft(self, place: str, options: DraftOptions) -> SourceDraft:
         """Return a first section for the source at this place. Called for places with one of the `url_schemes`."""
+        # Reached only by a mistake in a connector: a class without `url_schemes` is never asked for a draft.
         raise NotImplementedError(f"{self.name} has no form of URL")
 
     def from_flink_cdc(self, section: Mapping[str, Any]) -> TranslatedSource:

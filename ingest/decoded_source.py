@@ -130,10 +130,14 @@ class DecodedSource:
         return self.source.plan(start, end, tasks)
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
+        # The client has connections and a cache of schemas, which cannot be pickled: it is created in the process
+        # that decodes.
         if self.registry is not None:
             options = replace(options, registry=self.registry.client())
         for fetched in widened(self.source.read(range_)):
             decoded = decode(self.format, fetched.messages, options)
+            # A batch of the result belongs to one table and one layout, so this is the mean number of rows that are
+            # decoded together.
             _remember(fetched.topic, len(fetched.messages) / max(1, len(decoded.batches)))
             yield DecodedChunk(decoded, len(fetched.messages), fetched.size, replace(fetched, format=self.format))
 
@@ -151,7 +155,8 @@ class DecodedSource:
 
 
 def _remember(topic: str, together: float) -> None:
-    if len(_rows_together) >= TOPICS_KEPT:  # file sources count each file as a topic, so the number is unbounded
+    # File sources count each file as a topic, so the number is unbounded.
+    if len(_rows_together) >= TOPICS_KEPT:
         _rows_together.clear()
     _rows_together[topic] = together
 

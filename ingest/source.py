@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Offsets: TypeAlias = dict[str, Any]
 
-SMALLEST_PIECE = 20_000  # records; below that, the fixed cost of a task outweighs the gain of a second core
+# In records. Below that, the fixed cost of a task outweighs the gain of a second core.
+SMALLEST_PIECE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ def grouped(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
     groups: list[list[Range]] = []
     room = 0.0
     for one in ranges:
+        # A range joins the group if at least half of it fits, so that groups are too large as often as too small.
         if not groups or one.weight / 2 > room:
             groups.append([])
             room = share

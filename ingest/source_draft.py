@@ -62,4 +62,5 @@ def _fits(name: str, values: list[bytes]) -> bool:
         decoded = decode(name, Messages(values, np.arange(len(values), dtype=np.int64)), DecodeOptions())
     except PenstockError:
         return False
+    # Some messages have no rows, such as those of DDL or heartbeats.
     return not decoded.bad and sum(len(batch) for batch in decoded.batches) * 2 >= len(values)

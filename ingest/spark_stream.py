@@ -101,6 +101,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with self._carrying():
+            # The end of a bounded run is determined once. Otherwise it would not end while the source grows.
             self._until = self._stream.available()
 
     def initialOffset(self) -> Offsets:  # noqa: N802
@@ -118,11 +119,13 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # For Spark an unchanged offset means that there is no batch, and it asks again.
             if not self._is_due():
                 return start
+            # Counted from the start of planning, as Spark counts its trigger interval.
             self._planned_at = self._clock()
             return self._stream.latest_offsets(start, allowed, self._until)
 
     def _is_due(self) -> bool:
         """Sleep until the next batch is due, or for `LONGEST_WAIT`; return whether it is due then."""
+        # A bounded run has nothing to wait for, and batches after a barrier are due at once.
         if self._until is not None or self._planned_at is None or self._stream.at_barrier():
             return True
         left = self._planned_at + self._interval - self._clock()

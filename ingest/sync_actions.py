@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeAlias
 from penstock.errors import ConfigError
 from penstock.extensions import Extensions
 
-FlagKind = Literal["text", "list", "bool", "pairs"]  # pairs: a repeated k=v; list: repeated, or separated by commas
+# Pairs: a repeated k=v; list: repeated, or separated by commas.
+FlagKind = Literal["text", "list", "bool", "pairs"]
 FlagValues: TypeAlias = Mapping[str, Sequence[str]]  # flag name with hyphens -> its values, in the order of the flags
 
 

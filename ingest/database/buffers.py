@@ -24,6 +24,8 @@ _INLINE, _WORD = 12, 8
 def at_every_byte(data: Bytes, dtype: str) -> npt.NDArray[Any]:
     """Return the buffer as numbers that start at each byte, to be indexed by positions. Overlapping, so read-only."""
     kind = np.dtype(dtype)
+    # A stride of one byte makes element i the number that starts at byte i. Nothing is copied, and numpy allows
+    # reads that are not aligned.
     return np.ndarray(max(len(data) - kind.itemsize + 1, 0), kind, buffer=data.data, strides=(1,))
 
 
@@ -33,6 +35,8 @@ def unsigned_at(data: Bytes, positions: Int64s, width: int) -> Int64s:
         return data[positions].astype(np.int64)
     if width in {2, 4}:
         return at_every_byte(data, f"<u{width}")[positions].astype(np.int64)
+    # numpy has no integers of 3, 5, 6 or 7 bytes. The next larger one also reads bytes of the following cell, which
+    # the mask removes. For the last cell of a buffer these are its spare bytes.
     container = 4 if width == 3 else 8
     return at_every_byte(data, f"<u{container}")[positions].astype(np.int64) & ((1 << 8 * width) - 1)
 
@@ -41,6 +45,7 @@ def big_endian_at(data: Bytes, positions: Int64s, width: int) -> npt.NDArray[np.
     """Return the big-endian numbers of 1 to 8 bytes at these positions."""
     if width == 1:
         return data[positions].astype(np.uint64)
+    # In big-endian order the bytes of the following cell are the low ones, so a shift removes them.
     container = 2 if width == 2 else 4 if width <= 4 else 8
     read = at_every_byte(data, f">u{container}")[positions].astype(np.uint64)
     return read >> np.uint64(8 * (container - width))
@@ -63,12 +68,15 @@ def ranges(data: Bytes, positions: Int64s, lengths: Int64s) -> tuple[Bytes, Int6
     """Return the bytes of all ranges one after another, and their offsets (one more than ranges)."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
+    # Byte i of the result comes from `i + (position - offset)` of its range: one difference per range, repeated for
+    # each of its bytes, plus the running number.
     index = np.repeat(positions - offsets[:-1], lengths)
     index += np.arange(len(index))
     return data[index], offsets
 
 
 def validity(null: Bools) -> pa.Buffer | None:
+    # Arrow marks values that are present, with the first value in the lowest bit. Without a bitmap all are present.
     return pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
 
 
@@ -83,14 +91,17 @@ def booleans(values: Bools, null: Bools) -> pa.Array:
 
 
 def of_offsets(kind: pa.DataType, content: Bytes, offsets: Int64s, null: Bools) -> pa.Array:
+    # Strings and binaries of Arrow have offsets of 32 bits: the content of one array must stay below 2 GiB.
     buffers = [validity(null), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)]
     return pa.Array.from_buffers(kind, len(null), buffers)
 
 
 def slices(kind: pa.DataType, data: Bytes, start: Int64s, length: Int64s, null: Bools) -> pa.Array:
     """Return the strings or binaries at these positions of the buffer."""
+    # The lengths of null cells are whatever was read at their positions, and must not be added up.
     length = np.where(null, 0, length) if null.any() else length
     total = int(length.sum())
+    # A view refers to its content by a signed offset of 32 bits, so it cannot address a larger buffer.
     if total < _LONG * len(length) or len(data) > np.iinfo(np.int32).max:
         return of_offsets(kind, *ranges(data, start, length), null)
     view = pa.string_view() if pa.types.is_string(kind) else pa.binary_view()
@@ -98,6 +109,8 @@ def slices(kind: pa.DataType, data: Bytes, start: Int64s, length: Int64s, null: 
 
 
 def _views(kind: pa.DataType, data: Bytes, start: Int64s, length: Int64s, null: Bools) -> pa.Array:
+    # A view of Arrow has four words of 32 bits: the length, then either up to 12 bytes of content, or the first
+    # four bytes of the content, the number of the buffer (0 here) and the offset in it.
     views = np.zeros((len(length), 4), np.int32)
     views[:, 0] = length
     long = length > _INLINE
@@ -121,6 +134,7 @@ def _short_content(data: Bytes, start: Int64s, length: Int64s) -> Bytes:
     for place in np.flatnonzero(begin < start):
         piece = data[start[place] : start[place] + length[place]]
         content[place, : len(piece)] = piece
+    # Arrow compares short views as whole words, so the bytes after the content must be zero.
     content[np.arange(_INLINE) >= length[:, None]] = 0
     return content
 
@@ -129,6 +143,7 @@ def padded(data: Bytes, start: Int64s, length: Int64s, width: int) -> Bytes:
     """Return the cells as a matrix of `width` bytes, short ones padded with zeros."""
     matrix = np.zeros((len(length), width), np.uint8)
     content, offsets = ranges(data, start, length)
+    # The same index arithmetic as in `ranges`, with the beginnings of the matrix rows as destinations.
     places = np.repeat(np.arange(len(length)) * width - offsets[:-1], length)
     matrix.reshape(-1)[places + np.arange(len(content))] = content
     return matrix
@@ -152,16 +167,20 @@ def as_128_bits(groups: list[tuple[int, Int64s]], negative: Bools) -> UInt64s:
 
     Beyond 18 digits the sum is carried over four limbs of 32 bits.
     """
+    # Each number of 18 digits fits into 63 bits.
     if sum(digits for digits, _ in groups) <= 18:
         value = np.zeros(len(negative), np.int64)
         for digits, group in groups:
             value = value * 10**digits + group
         value = np.where(negative, -value, value)
+        # The arithmetic shift fills the high half with the sign.
         return np.stack([value, value >> 63], axis=1).view(np.uint64)
     limbs = np.zeros((4, len(negative)), np.uint64)
     for digits, group in groups:
         _multiply_add(limbs, 10**digits, group)
     low, high = limbs[0] | limbs[1] << np.uint64(32), limbs[2] | limbs[3] << np.uint64(32)
+    # The negative number is the complement plus one. The one is carried into the high half only if the low half is
+    # zero.
     inverted = ~low + np.uint64(1)
     return np.stack([np.where(negative, inverted, low), np.where(negative, ~high + (inverted == 0), high)], axis=1)
 
@@ -169,6 +188,8 @@ def as_128_bits(groups: list[tuple[int, Int64s]], negative: Bools) -> UInt64s:
 def _multiply_add(limbs: UInt64s, factor: int, addend: Int64s) -> None:
     carry = addend.astype(np.uint64)
     for limb in limbs:
+        # Groups have at most 9 digits, so the product of a 32-bit limb and the factor, plus the carry, fits into 64
+        # bits.
         total = limb * np.uint64(factor) + carry
         limb[:] = total & np.uint64(0xFFFFFFFF)
         carry = total >> np.uint64(32)

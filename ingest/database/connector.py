@@ -113,6 +113,8 @@ class DatabaseConnector(Connector[C], Generic[C, S]):
             settings,
             tables=replace(settings.tables, left_out=preparation.left_out),
             reset=preparation.reread,
+            # The offsets record the request that was carried out: with the name of an earlier one, a request would
+            # count as carried out already.
             rereads=settings.rereads or (secrets.token_hex(4) if preparation.reread else ""),
         )
 

@@ -19,9 +19,12 @@ from penstock.table_pattern import TablePattern
 
 log = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 60.0  # how long a running pipeline waits for an unreachable server
-BYTES_PER_CHANGE = 200  # in the log; an estimate, for limits given in rows
-MAX_CHUNKS = 400  # per batch, because the bounds of chunks are stored in its offsets
+# How long a running pipeline waits for an unreachable server.
+PATIENCE_SECONDS = 60.0
+# In the log; an estimate, for limits given in rows.
+BYTES_PER_CHANGE = 200
+# Per batch, because the bounds of chunks are stored in its offsets.
+MAX_CHUNKS = 400
 _LOG_BYTES = 256 << 20
 _SNAPSHOT_ROWS = 2_000_000
 

@@ -13,7 +13,8 @@ from penstock.ingest.source import Limit, Offsets
 
 log = logging.getLogger(__name__)
 
-CHUNK_WEIGHT = 5 << 20  # of a full chunk as a range, in bytes of the log
+# The weight of a full chunk as a range, in bytes of the log.
+CHUNK_WEIGHT = 5 << 20
 _ATTEMPTS = 3
 
 
@@ -74,6 +75,7 @@ class DatabaseSource(ABC, Generic[S, P]):
             except SourceError as error:
                 # A failed plan may have changed the planner's knowledge of tables; both are discarded.
                 self._planner = None
+                # The planner has waited for an unreachable server already, so there is no pause between attempts.
                 if not self.plans_again(error, attempt) or attempt == _ATTEMPTS - 1:
                     raise
                 log.warning(
@@ -95,6 +97,8 @@ class DatabaseSource(ABC, Generic[S, P]):
         end = self.planner.next(begin, limit, stop)
         if end is not None:
             return dict(end.to_json())
+        # The first end is stored even if there is nothing to read. Otherwise the next call would begin at the
+        # server's position of that time, and the changes before it would be lost.
         return start if "server" in start else dict(begin.to_json())
 
     def at_barrier(self) -> bool:

@@ -44,6 +44,8 @@ class Ledger:
         content: dict[str, Any] = {"files": [[file.name, file.size, file.modified] for file in files]}
         if batch % COMPLETE_EVERY == 0:
             content["taken"] = sorted(captured)
+        # The complete entry is written before older ones are deleted: a crash between the two leaves files that are
+        # merely not needed any more.
         self._folder.write(_name(batch), json.dumps(content, separators=(",", ":")).encode())
         if batch % COMPLETE_EVERY == 0:
             self._delete_old(batch)
@@ -56,6 +58,7 @@ class Ledger:
             for file in self.entry(number) or []:
                 self._captured[file.name] = number
         self._read_to = max(self._read_to, batch - 1)
+        # A batch that is planned again must not see its own files, or later ones, as captured.
         return {name for name, number in self._captured.items() if number < batch}
 
     def _read_complete(self, batch: int) -> None:
@@ -71,6 +74,7 @@ class Ledger:
         return None if entry is None else dict(json.loads(entry))
 
     def _delete_old(self, batch: int) -> None:
+        # The entries from the previous complete one on stay: they are read if this batch is planned again.
         for number in range(max(1, batch - 2 * COMPLETE_EVERY), batch - COMPLETE_EVERY):
             self._folder.delete(_name(number))
 

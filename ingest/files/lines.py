@@ -36,9 +36,12 @@ def read_lines(
             # does not
             if begin:
                 position, rest = _after_newline(stream, begin - 1)
+            # `end` is a size in the store, while positions in a compressed file count uncompressed bytes.
             stop = None if codec else end
             while stop is None or position < stop:
                 block = stream.read(chunk)
+                # The last part is an incomplete line until the next block arrives. At the end of the file it is a
+                # line without newline.
                 lines = (rest + block).split(b"\n")
                 rest = lines.pop() if block else b""
                 if len(rest) > LONGEST_LINE:
@@ -56,9 +59,12 @@ def read_lines(
 
 
 def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tuple[FetchedMessages | None, int]:
+    # Positions include the newline that `split` has removed.
     ends = np.cumsum(np.fromiter((len(line) + 1 for line in lines), np.int64, len(lines))) + position
     begins = np.concatenate(([position], ends[:-1])).astype(np.int64) if lines else ends
     position = int(ends[-1]) if lines else position
+    # The lines that begin before `stop`. A line that begins before it and ends behind it belongs to this range as
+    # well.
     count = len(lines) if stop is None else int(np.searchsorted(begins, stop, side="left"))
     kept = [number for number in range(count) if lines[number].strip()]
     if not kept:

@@ -66,7 +66,8 @@ class FilesSource:
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
         batch = int(start["batch"]) + 1
-        if self.ledger.entry(batch) is None:  # otherwise the batch was planned before a crash and keeps its files
+        # If it exists, the batch was planned before a crash and keeps its files.
+        if self.ledger.entry(batch) is None:
             new = self._new_files(batch, until)
             if not new:
                 return start
@@ -145,6 +146,7 @@ class FilesSource:
             allowed = by_rows if allowed is None else min(allowed, by_rows)
         if allowed is None:
             return files
+        # Sizes in the store: a compressed file counts with its compressed size, as in `_bytes_per_line`.
         ends = np.cumsum([file.size for file in files])
         return files[: max(1, int(np.searchsorted(ends, allowed, side="right")))]
 
@@ -160,7 +162,8 @@ class FilesSource:
                 while block := plain.read(SAMPLE_BYTES):
                     lines += block.count(b"\n")
             except OSError:
-                pass  # the sample ends in the middle of the compressed stream
+                # The sample ends in the middle of the compressed stream.
+                pass
         return float(len(stored) / max(1, lines))
 
 

@@ -25,7 +25,8 @@ _REGISTRY = "schema.registry."
 _PROPERTIES = "properties."
 _BOUNDED, _UNBOUNDED, _LATEST = "scan.bounded.mode", "unbounded", "latest-offset"
 _READ = {"topic", "topic-pattern", "value.format", _BOUNDED}
-_DONE_OTHERWISE = {  # the pipeline behaves this way anyway
+# The pipeline behaves this way anyway.
+_DONE_OTHERWISE = {
     "scan.topic-partition-discovery.interval",
     "key.format",
     "connector",
@@ -40,6 +41,7 @@ def conf_section(conf: Mapping[str, str]) -> dict[str, Any]:
     """
     if "value.format" not in conf:
         raise ConfigError("kafka_conf [value.format] must be specified.")
+    # Paimon separates topics by semicolons; commas are accepted too.
     named = (topic.strip() for topic in re.split("[;,]", conf.get("topic", "")))
     topics = tuple(dict.fromkeys(topic for topic in named if topic))
     for key in conf:

@@ -100,6 +100,7 @@ def patiently(
             allowed = seconds if is_passing(error) else UNKNOWN_SECONDS if is_unknown_topic(error) else 0.0
             if clock() + pause > began + allowed:
                 raise broker_error(error) from thrown
+            # Logged once per request, not for each of its retries.
             if pause == 0.2:
                 log.warning("event=waiting_for_kafka at_most_seconds=%g reason=%s", allowed, error.str())
         sleep(pause)

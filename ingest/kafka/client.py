@@ -22,11 +22,17 @@ _T = TypeVar("_T")
 log = logging.getLogger(__name__)
 _client_log = logging.getLogger("penstock.kafka")  # librdkafka's own log lines
 REQUEST_SECONDS = 20.0
-REACH_SECONDS = 8.0  # for the first connection of a new pipeline, all brokers together
+# In seconds, for the first connection of a new pipeline, all brokers together.
+REACH_SECONDS = 8.0
 _READING = {
+    # Which records were read is decided by the checkpoint. Offsets committed by the client itself would be ahead of
+    # it.
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
+    # The only sign of the end if the last offsets of a range have no records, as after a transaction or log
+    # compaction.
     "enable.partition.eof": "true",
+    # Any other value would continue silently at another offset if the broker has deleted records.
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
     # Records fetched beyond the end of a range are thrown away, so the queue is small but must never run dry. With the
@@ -54,6 +60,7 @@ class Seldom(logging.Filter):
         words, now = re.sub(r"\d+(?=ms\b)|(?<=producer-)\d+|(?<=consumer-)\d+", "", record.getMessage()), self._clock()
         if now - self.error_text.get(words, -self._seconds) < self._seconds:
             return False
+        # Texts contain names of hosts and topics, so their number is not bounded by itself.
         if len(self.error_text) > 1000:
             self.error_text.clear()
         self.error_text[words] = now
@@ -97,6 +104,7 @@ def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SEC
     failures: dict[str, Exception] = {}
     give_up = time.monotonic() + seconds
     for number, (host, port) in enumerate(addresses):
+        # Each address gets an equal part of the time left, so that a silent first one does not use it up.
         left = max(give_up - time.monotonic(), 0.1) / (len(addresses) - number)
         try:
             socket.create_connection((host, port), timeout=left).close()
@@ -133,6 +141,7 @@ def _reason(error: Exception) -> str:
 
 def consumer(properties: Mapping[str, str]) -> Consumer:
     """Return a consumer for explicit assignment: it joins no group and never commits by itself."""
+    # librdkafka creates no consumer without a group id, even if the consumer joins no group.
     settings = {"group.id": "penstock"} | client_properties(properties) | _READING
     if "isolation.level" in properties:
         settings["isolation.level"] = properties["isolation.level"]
@@ -155,6 +164,7 @@ def _made(kind: Callable[..., _T], settings: Mapping[str, object]) -> _T:
         return kind(dict(settings), logger=_client_log)
     except KafkaException as error:
         reason = str(error.args[0].str())
+        # The text of the client quotes the rejected value, which may be a password.
         for name, value in settings.items():
             if isinstance(value, str) and value and masked(name, value) != value:
                 reason = reason.replace(value, "***")

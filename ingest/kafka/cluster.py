@@ -49,6 +49,8 @@ class KafkaCluster:
         """
         while True:
             self._admin.poll(0)  # delivers the client's log lines and errors
+            # The client reports errors of connections to single brokers too. An answer that has arrived is used
+            # anyway.
             if self._refusal is not None and not answer.done():
                 raise refused(self._refusal)
             try:
@@ -138,6 +140,7 @@ class KafkaCluster:
         request = [ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])]
         answer = self._all(lambda: self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS))
         found = answer[group].topic_partitions
+        # A negative offset is the client's way to say that the group has committed nothing for the partition.
         return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
 
     def set_group_offsets(self, group: str, offsets: Mapping[Place, int]) -> None:
@@ -152,7 +155,8 @@ class KafkaCluster:
 
     def _patiently(self, ask: Callable[[], _T]) -> _T:
         if not is_patient() and not self._reached:
-            check_reachable(self._properties)  # the client would try for 20 seconds
+            # Without this check the client would try for 20 seconds.
+            check_reachable(self._properties)
             self._reached = True
         try:
             return patiently(ask)

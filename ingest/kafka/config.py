@@ -70,6 +70,7 @@ class KafkaConfig(SourceConfig):
     @model_validator(mode="after")
     def _names_its_topics_one_way(self) -> KafkaConfig:
         if bool(self.topic) == bool(self.topic_pattern):
+            # The texts of these two errors are those of Paimon's action, which users search for.
             raise ValueError("kafka_conf must and can only set one of the following options: topic,topic-pattern.")
         if not self.properties.get("bootstrap.servers"):
             raise ValueError("kafka_conf [properties.bootstrap.servers] must be specified.")
@@ -86,6 +87,7 @@ def specific_offsets(text: str, first_topic: str) -> dict[tuple[str, int], int]:
     for part in filter(None, (part.strip() for part in text.split(";"))):
         fields = dict(item.split(":", 1) for item in part.split(",") if ":" in item)
         try:
+            # Paimon's option has no topics and means the first one. Naming the topic is an addition.
             topic = fields.get("topic", first_topic).strip()
             partition, offset = int(fields["partition"]), int(fields["offset"])
             if partition < 0 or offset < 0:

@@ -123,6 +123,7 @@ def _first_messages(servers: str, topic: str) -> list[bytes]:
     source = KafkaSource(
         KafkaSettings({"bootstrap.servers": servers}, (topic,), startup=StartOffsets("earliest-offset"))
     )
+    # A draft reports an unreachable broker at once.
     with patience(0.0):
         end = source.latest_offsets({}, Limit(rows=EXAMINED))
         ranges = source.plan({}, end, 1)

@@ -50,6 +50,7 @@ def gap_ends(
         if not settings.accept_gap:
             raise (_not_there(settings, place, offset, first, end) if configured else _lost(place, offset, first, end))
         log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", *place, offset, first)
+        # For a partition that ends too early this goes back: the records from its first one on are read again.
         found[place] = first
     return found
 

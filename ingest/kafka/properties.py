@@ -47,6 +47,7 @@ def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
         if _LEFT_OUT.fullmatch(name):
             log.debug("event=kafka_property_left_out name=%s", name)
         elif name == "ssl.endpoint.identification.algorithm":
+            # An empty value switches the check of host names off in the Java client. librdkafka calls that "none".
             made[name] = value or "none"
         else:
             made[_JAVA_NAMES.get(name, name)] = value
@@ -55,6 +56,8 @@ def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _login(jaas: str) -> dict[str, str]:
+    # The login module's options are the quoted values of the JAAS line. Its name decides what they are called in
+    # librdkafka.
     words = dict(re.findall(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))
     if "Krb5LoginModule" in jaas:
         names = {"keyTab": "sasl.kerberos.keytab", "principal": "sasl.kerberos.principal"}
@@ -84,15 +87,18 @@ def trusted(given: Mapping[str, str]) -> dict[str, str]:
         store = pkcs12.load_pkcs12(raw, given.get("ssl.truststore.password", "").encode() or None)
     except ValueError as error:
         raise _needs_pkcs12("truststore", location) from error
+    # librdkafka reads trusted certificates only as PEM, so those of a PKCS12 store are converted.
     return {"ssl.ca.pem": "".join(c.certificate.public_bytes(Encoding.PEM).decode() for c in store.additional_certs)}
 
 
 def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
     location = given.get("ssl.keystore.location")
     is_pem = given.get("ssl.keystore.type", "").upper() == "PEM"
-    if location is not None and is_pem:  # one file with both certificate and key, as in the Java client
+    # One file with both certificate and key, as in the Java client.
+    if location is not None and is_pem:
         return {"ssl.certificate.location": location, "ssl.key.location": location}
     if location is not None:
+        # The older key stores of Java, which OpenSSL cannot read. PKCS12 is passed on as it is.
         if _file(location).startswith(_JKS):
             raise _needs_pkcs12("keystore", location)
         return {"ssl.keystore.location": location}

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 CHUNK_ROWS = 20_000
 CHUNK_BYTES = 32 << 20
+# A topic whose record size is unknown begins with this number of records, so that large ones do not fill the
+# memory.
 _FIRST_CHUNK = 500
 _WAIT_SECONDS = 0.1
 # The number of connections tried before patience ends. Rarely, a client stays silent for ever after its broker has
@@ -60,6 +62,8 @@ def read_range(
     wanted = _most(rows, size, _sizes[topic]) if topic in _sizes else _FIRST_CHUNK
     try:
         while not reading.done(position):
+            # `consume` waits for the whole time unless it gets the number of records, so no more are requested than
+            # the range has.
             found = client.consume(min(wanted, end - position), _WAIT_SECONDS)
             records = reading.records(found, position)
             if not records:
@@ -70,9 +74,12 @@ def read_range(
             position = records[-1].offset() + 1
             fetched = _fetched(topic, partition, records, extras)
             _sizes[topic] = fetched.size / len(records)
+            # The number grows in steps: the mean of a few records may say little about those that follow.
             wanted = min(_most(rows, size, _sizes[topic]), 4 * wanted)
             yield fetched
     finally:
+        # The consumer stays open for the next range. Without this it would keep fetching records that are not read
+        # by anything.
         client.unassign()
 
 
@@ -100,10 +107,12 @@ class _Reading:
         self._patience = patience
         self._until = time.monotonic() + patience
         self._renew_at = self._next_renewal()
-        self._reached = -1  # the offset up to which the partition has no more records to return
+        # The offset up to which the partition has no more records to return.
+        self._reached = -1
         self._complaint: KafkaError | None = None
 
     def done(self, position: int) -> bool:
+        # The position alone does not reach the end if the last offsets of the range have no records.
         return position >= self.end or self._reached >= self.end
 
     def is_stuck(self) -> bool:
@@ -160,6 +169,8 @@ class _Reading:
     def _no_records(self, position: int) -> SourceError:
         reason = f": {self._complaint.str()}" if self._complaint else ""
         kind, what = SourceError, f"no records from Kafka for {self._patience:g} s{reason}"
+        # The broker did answer, and its partition ends before `end`: a new leader has fewer records than the one at
+        # planning.
         if self._reached >= 0:
             kind, what = PositionLost, "the Kafka partition ends before the planned end of the batch"
         return kind(
@@ -204,6 +215,7 @@ def _consumer(properties: Mapping[str, str]) -> Consumer:
 
 def _renewed(properties: Mapping[str, str], silent: Consumer) -> Consumer:
     log.warning("event=kafka_reconnect reason=silence")
+    # Removed before it is closed, so that a close that fails does not leave the silent consumer in use.
     del _consumers[_name(properties)]
     silent.close()
     return _consumer(properties)

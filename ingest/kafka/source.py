@@ -55,6 +55,7 @@ class KafkaSource:
         if until is not None:
             wanted = _flat(until["offsets"])
             places = [place for place in places if place in wanted]
+        # Where the batch begins: at the known offsets, at the beginning of partitions that are new, and after gaps.
         known = _flat(start.get("offsets", {}))
         # A topic that was created again has other records at the same offsets. Only the id of the topic shows it.
         renewed = recreated_topics(self.settings, start, ids)
@@ -62,9 +63,13 @@ class KafkaSource:
         froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
         ends = self._cluster.latest(places)
         gaps = gap_ends(self.settings, froms, self._cluster.earliest(froms), ends, renewed, configured=not start)
+        # The batch starts after the gap. Its offsets record this start, so that a repeated plan does not depend on
+        # what the broker has deleted by then.
         froms |= gaps
         if until is not None:
             ends = {place: min(end, wanted[place]) for place, end in ends.items()}
+        # An end may be before the start: if a bounded run continues a newer checkpoint, or if the broker has deleted
+        # records between the two requests. Such a partition has an empty part in this batch.
         ends = {place: max(ends[place], froms[place]) for place in places}
         ends = self._limited(froms, ends, limit)
         if start and not began and not gaps and ends == {place: known[place] for place in places}:
@@ -76,6 +81,7 @@ class KafkaSource:
         return offsets | ({"gaps": _nested(gaps)} if gaps else {})
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        # The later ones win: a gap moves the start of a partition that is known or has just been found.
         froms = _flat(end.get("began", {})) | _flat(start.get("offsets", {})) | _flat(end.get("gaps", {}))
         ends = _flat(end["offsets"])
         spans = {place: (froms[place], ends[place]) for place in sorted(ends) if ends[place] > froms[place]}
@@ -111,7 +117,8 @@ class KafkaSource:
             self._cluster.set_group_offsets(self.settings.group, _flat(offsets["offsets"]))
         except KafkaException as error:
             log.warning("event=group_offsets_not_set group=%s reason=%s", self.settings.group, error)
-            self._known = None  # after a restart of the broker, an old client may stay silent
+            # After a restart of the broker, an old client may stay silent.
+            self._known = None
 
     def close(self) -> None:
         self._known = None
@@ -124,7 +131,8 @@ class KafkaSource:
     def _beginnings(self, start: Offsets, places: list[Place]) -> dict[Place, int]:
         if not places:
             return {}
-        if start:  # found while running: all records in them are new
+        # Partitions found while running: all records in them are new.
+        if start:
             return self._cluster.earliest(places)
         return self._startup_offsets(places)
 
@@ -167,6 +175,7 @@ class KafkaSource:
         waiting = {place: ends[place] - froms[place] for place in ends}
         total = sum(waiting.values())
         allowed = limit.rows if limit.rows is not None else total
+        # Brokers report offsets but no sizes, so a limit in bytes is converted by the mean of a sample.
         if limit.bytes is not None and total:
             allowed = min(allowed, max(1, int(limit.bytes / self._mean_bytes(froms, waiting))))
         if allowed >= total:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.values.rules import CellContext
 
 _ARROW_INTEGERS = {1: "int8", 2: "int16", 3: "int32", 4: "int32", 8: "int64"}
+# Microseconds per unit, by the bytes of the fraction: it is stored as hundredths, ten-thousandths or millionths of
+# a second.
 _FRACTION_UNITS = {0: 0, 1: 10_000, 2: 100, 3: 1}
 
 
@@ -30,6 +32,8 @@ def column_of(
 ) -> pa.Array:
     """Return the Arrow column of the cells at these positions; the position of a null is ignored."""
     if null.any():
+        # A null cell has no bytes. The position computed for it may be at the end of the buffer, where a number
+        # cannot be read.
         start, length = np.where(null, 0, start), np.where(null, 0, length)
     build = _BUILDERS.get(shaped.kind, _strings)
     return build(data, shaped, start, length, null, cells)
@@ -43,6 +47,7 @@ def _integers(
     if width == 3:
         values = unsigned_at(data, start, 3)
         if not unsigned:
+            # Extends the sign: numpy has no type of three bytes.
             values -= (values >> 23) << 24
         return fixed(pa.type_for_alias(name), values.astype(name), null)
     read = at_every_byte(data, f"<{'u' if unsigned else 'i'}{width}")[start]
@@ -67,6 +72,7 @@ def _years(
     data: Bytes, _shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, _cells: CellContext
 ) -> pa.Array:
     stored = data[start].astype(np.int32)
+    # YEAR is stored as the distance to 1900, except for the year 0000.
     return fixed(pa.int32(), np.where(stored == 0, np.int32(0), stored + np.int32(1900)), null)
 
 
@@ -74,6 +80,7 @@ def _dates(
     data: Bytes, _shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     packed = unsigned_at(data, start, 3)
+    # DATE has 5 bits of day, 4 of month and the rest of year.
     return temporal.dates(temporal.DateTimeParts.of_dates(packed >> 9, packed >> 5 & 15, packed & 31), null, cells)
 
 
@@ -87,6 +94,8 @@ def _fraction(data: Bytes, at: Int64s, digits: int) -> Int64s:
 def _datetimes(
     data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
+    # The offset makes the stored bytes sort like the values. Below it: 17 bits for year * 13 + month, 5 for the
+    # day, 5 for the hour, 6 each for minute and second.
     packed = big_endian_at(data, start, 5).astype(np.int64) - 0x8000000000
     date, time = packed >> 17, packed & 0x1FFFF
     year_month = date >> 5
@@ -106,6 +115,7 @@ def _timestamps(
     data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     if shaped.kind == kinds.TIMESTAMP:
+        # The type before MySQL 5.6.4 is little-endian and has no fraction.
         seconds, micro = unsigned_at(data, start, 4), np.zeros(len(start), np.int64)
     else:
         seconds, micro = big_endian_at(data, start, 4).astype(np.int64), _fraction(data, start + 4, shaped.size)
@@ -116,6 +126,7 @@ def _times(
     data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     width = (shaped.size + 1) // 2
+    # The sign is an offset, as in `_datetimes`, of a number that includes the bytes of the fraction.
     packed = big_endian_at(data, start, 3 + width).astype(np.int64) - (0x800000 << 8 * width)
     # A negative TIME is a two's complement over time and fraction together: take the absolute value, then split.
     absolute = np.abs(packed)
@@ -159,6 +170,7 @@ def _sets(
     data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     if shaped.size == 8:
+        # A SET of 64 members uses the top bit, which a signed number has no room for.
         return labels.set_members(at_every_byte(data, "<u8")[start], null, cells)
     return labels.set_members(unsigned_at(data, start, shaped.size).astype(np.uint64), null, cells)
 

@@ -55,6 +55,8 @@ class Decoder:
                 raise _incident(segment, event)
         groups = self._grouping.groups(segment)
         self._check_prepared(segment, [np.array(group.event, np.int64) for group in groups])
+        # All groups are located before any is decoded: rows at the same position are numbered across the tables of
+        # a transaction.
         located = [(group, self._located_rows(segment, group)) for group in groups]
         base = self._rows_before(segment, [rows for _, rows in located])
         return [self._batch(segment, group, rows, base) for group, rows in located if len(rows)]
@@ -66,6 +68,8 @@ class Decoder:
         shape = group.shape
         before, after = shape.present(group.before), shape.present(group.after)
         try:
+            # The usual case: all images have the same layout, so those of inserts, updates and deletes are located
+            # together.
             if len(before) == len(after) == len(shape.columns):
                 return whole_rows(locate_images(segment.data, start, end, [shape.layout(before)])[0], event, is_update)
             if not self.options.partial_images:
@@ -85,8 +89,11 @@ class Decoder:
         if not len(pos):
             return counts
         for rows in groups:
+            # The two images of an update are one row: `sub` distinguishes them in its lowest bit.
             counts += np.bincount(rows.event[~rows.is_after], minlength=len(pos))
         before = np.cumsum(counts) - counts
+        # For each event, subtract the rows before the first event at its position: `maximum.accumulate` carries the
+        # number of that event forward.
         first = np.ones(len(pos), np.bool_)
         first[1:] = pos[1:] != pos[:-1]
         base = before - before[np.maximum.accumulate(np.where(first, np.arange(len(pos)), 0))]
@@ -116,6 +123,7 @@ class Decoder:
             segment.pos[rows.event],
             rows.sub.astype(np.int32),
             shape.schema,
+            # Headers contain whole seconds; change batches contain milliseconds.
             segment.seconds[rows.event] * 1000,
         )
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 BINLOG_DUMP, BINLOG_DUMP_GTID = 0x12, 0x1E
 _NON_BLOCK, _ANNOTATE_ROWS, _THROUGH_GTID = 0x01, 0x02, 0x04
+# ER_MASTER_FATAL_ERROR_READING_BINLOG, with which a server rejects most positions. Only the text says why.
 _FATAL_READ = 1236
 
 
@@ -59,9 +60,12 @@ def dumping(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[Se
 
 
 def _introduce(connection: Connection, facts: ServerFacts, request: DumpRequest) -> None:
+    # In nanoseconds. An idle server then sends heartbeats, so that a silent connection is known to be broken.
     ask(connection, f"SET @master_heartbeat_period = {int(request.heartbeat_s * 1e9)}")
+    # A server that writes checksums refuses a dump to a reader that has not announced that it understands them.
     ask(connection, "SET @master_binlog_checksum = @@global.binlog_checksum")
     if facts.is_mariadb:
+        # To readers without this capability MariaDB sends a BEGIN in place of each GTID event.
         ask(connection, "SET @mariadb_slave_capability = 4")
         if request.by_gtid:
             ask(connection, "SET @slave_connect_state = %s, @slave_gtid_strict_mode = 0", request.start.gtid)
@@ -69,11 +73,13 @@ def _introduce(connection: Connection, facts: ServerFacts, request: DumpRequest)
         # Both names of the variable, for servers before and after it was renamed.
         identity = str(uuid.uuid4())
         ask(connection, "SET @slave_uuid = %s, @replica_uuid = %s", identity, identity)
+    # Three heartbeats may be missing before the connection counts as lost.
     read_timeout(connection, request.heartbeat_s * 3)
 
 
 def _ask_for_log(connection: Connection, facts: ServerFacts, request: DumpRequest) -> None:
     # MariaDB omits ANNOTATE_ROWS events unless they are requested, but positions are counted from all events.
+    # Without blocking, the server ends its answer at the end of the log, where a batch ends as well.
     start, flags = request.start, _NON_BLOCK | (_ANNOTATE_ROWS if facts.is_mariadb else 0)
     beyond = bool(start.pos >> 32) and not request.by_gtid
     # MySQL refuses its dump command with GTIDs if gtid_mode is not ON, and for transactions without GTID. It is used
@@ -90,6 +96,7 @@ def _ask_for_log(connection: Connection, facts: ServerFacts, request: DumpReques
         command(connection, BINLOG_DUMP, struct.pack("<IHI", place, flags, request.server_id) + name)
         return
     known = packed_set(MySqlGtidSet(start.gtid)) if request.by_gtid else struct.pack("<Q", 0)
+    # Flags, server id, the file with the length of its name, the position, and the GTID set with its length.
     body = struct.pack("<HII", flags | (_THROUGH_GTID if request.by_gtid else 0), request.server_id, len(name)) + name
     command(connection, BINLOG_DUMP_GTID, body + struct.pack("<QI", place, len(known)) + known)
 

@@ -28,6 +28,7 @@ _MAPS_AND_ROWS[[events.TABLE_MAP, *events.ROWS, events.PARTIAL_UPDATE]] = True
 _OTHERS = np.zeros(256, np.bool_)
 _OTHERS[[events.QUERY, events.INCIDENT]] = True
 _V2 = frozenset({events.WRITE, events.UPDATE, events.DELETE})
+# Bytes of the table id, with which table maps and row events begin.
 _TABLE_ID = 6
 
 
@@ -71,6 +72,8 @@ class TableMapTracker:
     def __init__(self, options: BinlogOptions) -> None:
         self._options = options
         self._tracked = not isinstance(options.definitions, NoDefinitions)
+        # A table id is only an alias within a transaction: it changes after DDL and when the server opens the table
+        # again. The bytes of the map say what the table is like.
         self._by_map: dict[bytes, _Table] = {}
         self._by_id: dict[bytes, _Table] = {}
 
@@ -85,11 +88,14 @@ class TableMapTracker:
         raw, by_map, by_id = segment.raw, self._by_map, self._by_id
         places = (chosen, segment.kind[chosen], segment.start[chosen] + events.HEADER, segment.end[chosen])
         touched: dict[int, EventGroup] = {}
+        # Groups belong to one segment: the numbers of their events are those of its arrays.
         for table in by_map.values():
             table.seen.clear()
         for event, kind, start, end in zip(*(values.tolist() for values in places), strict=True):
             if kind == events.TABLE_MAP:
                 body = bytes(raw[start:end])
+                # A server repeats the table map in every transaction, mostly with the same bytes: those are parsed
+                # once.
                 table = by_map.get(body) or self._read_map(segment, event, body)
                 by_id[body[:_TABLE_ID]] = table
                 if table.wanted and self._tracked:
@@ -106,6 +112,8 @@ class TableMapTracker:
             if kind == events.PARTIAL_UPDATE:
                 raise _differences(segment, event, known)
             header, group = known.seen.get(kind) or (b"\0", None)
+            # The table id and two bytes of flags precede the header. Equal bytes after them mean the same columns,
+            # so the header need not be parsed again.
             rows = start + 8 + len(header)
             if group is None or raw[start + 8 : rows] != header:
                 rows, group = self._read_header(known, segment, event, touched)
@@ -149,7 +157,8 @@ class TableMapTracker:
             at += raw[at] | raw[at + 1] << 8
         count = raw[at]
         at += 1
-        if count >= 0xFB:  # more than 250 columns
+        # More than 250 columns: 0xFC is followed by the count in two bytes.
+        if count >= 0xFB:
             count, at = int.from_bytes(raw[at : at + 2], "little"), at + 2
         width = (count + 7) // 8
         before = bytes(raw[at : at + width])

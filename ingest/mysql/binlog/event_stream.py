@@ -70,9 +70,11 @@ class SegmentCutter:
         """Return whether the collected packets fill a block, reach the requested end, or end the answer."""
         if stream.count == 0:
             return False
+        # The start of the last packet suffices: a ROTATE event with the longest file name is shorter.
         if stream.size >= self._request.block_bytes or self._is_over(bytes(stream.payload(-1)[:1024])):
             return True
         until = self._request.until
+        # Counted by size too, because most events of MariaDB 11.4 and newer do not carry their position.
         collected = stream.size - _AROUND_EVENT * stream.count
         return until is not None and collected >= until - self._count.pos
 
@@ -84,12 +86,16 @@ class SegmentCutter:
         if until is None or len(last) < HEADER + 1 or kind in {FORMAT_DESCRIPTION, ROTATE}:
             return until is not None and kind == ROTATE and _rotates_to(last)[0] != self._request.start.file
         next_pos = int.from_bytes(last[14:18], "little")
+        # Headers contain the low 32 bits of a position, so the comparison is modulo 4 GiB: a difference below 2 GiB
+        # counts as after.
         return next_pos != 0 and (next_pos - until) % (1 << 32) < 1 << 31
 
     def cut(self, packets: Packets) -> Iterator[Segment]:
         """Yield the segments of these packets, one per file, and follow format changes and rotations."""
         start, end = packets.starts, packets.ends
         status = np.frombuffer(packets.raw, np.uint8)[start]
+        # The status byte is zero for an event. Any other value is the last packet: the end of the answer, or an
+        # error.
         events = int(np.flatnonzero(status)[0]) if status.any() else len(status)
         start, end = start[:events] + 1, end[:events]
         headers = read_headers(packets.raw, start)
@@ -148,6 +154,7 @@ class SegmentCutter:
         until = self._request.until
         if until is not None and segment.after >= until:
             self.done = True
+            # An event is inside the range if it begins before the end.
             segment = segment.chosen(pos < until)
         if has_checksum and self._request.verify:
             verify_checksums(segment)

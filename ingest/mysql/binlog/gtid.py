@@ -31,6 +31,7 @@ def packed_set(known: MySqlGtidSet) -> bytes:
         name, _, tag = source.partition(":")
         packed.append(uuid.UUID(name).bytes + (bytes([len(tag) << 1]) + tag.encode() if tagged else b""))
         packed.append(struct.pack("<Q", len(intervals)))
+        # The protocol has intervals with an exclusive end, their text form an inclusive one.
         packed += [struct.pack("<QQ", first, last + 1) for first, last in intervals]
     return b"".join(packed)
 
@@ -68,6 +69,7 @@ def _tagged_name(body: bytes) -> str:
 
     def number() -> int:
         nonlocal at
+        # The lowest zero bit of the first byte; 0xFF has none and is followed by eight bytes.
         extra = (~body[at] & body[at] + 1).bit_length() - 1 if body[at] != 0xFF else 8
         raw = int.from_bytes(body[at : at + extra + 1], "little")
         at += extra + 1
@@ -85,6 +87,7 @@ def _tagged_name(body: bytes) -> str:
                 source = bytes(number() for _ in range(16))
             case 2:
                 folded = number()
+                # Signed numbers are folded: the lowest bit is the sign.
                 sequence = folded >> 1 ^ -(folded & 1)
             case 3:
                 length = number()
@@ -114,9 +117,11 @@ def _add_plain(known: MySqlGtidSet, segment: Segment) -> None:
         return
     body = segment.start[plain] + HEADER
     for event in plain[segment.end[plain] - body < _SHORTEST[GTID]].tolist():
-        transaction_name(segment, event)  # raises the error that names the short event
+        # Raises the error that names the short event.
+        transaction_name(segment, event)
     sources = gathered(segment.data, body + 1, 16)
     numbers = at_every_byte(segment.data, "<i8")[body + 17]
+    # A void type of 16 bytes lets numpy compare whole uuids instead of single bytes.
     distinct, which = np.unique(np.ascontiguousarray(sources).view("V16").reshape(-1), return_inverse=True)
     for place, source in enumerate(distinct):
         found = np.unique(numbers[which == place])
@@ -130,6 +135,7 @@ def _add_plain(known: MySqlGtidSet, segment: Segment) -> None:
 def _last_of_domains(segment: Segment) -> Int64s:
     events = np.flatnonzero(segment.kind == MARIADB_GTID)
     domains = at_every_byte(segment.data, "<u4")[segment.start[events] + HEADER + 8]
+    # A position of MariaDB contains the last transaction of each domain, so earlier ones need not be added.
     _, first_from_behind = np.unique(domains[::-1], return_index=True)
     return np.sort(events[::-1][first_from_behind]).astype(np.int64)
 
@@ -142,6 +148,7 @@ def outside(known: TransactionSet, segment: Segment, open_is_known: bool) -> tup
     keep = np.ones(len(segment), np.bool_)
     starts = np.flatnonzero(np.isin(segment.kind, [GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID])).tolist()
     bounds = [*starts, len(segment)]
+    # The events before the first start belong to the transaction that the segment before left open.
     keep[: bounds[0]] = not open_is_known
     for start, end in zip(starts, bounds[1:], strict=True):
         name = transaction_name(segment, start)

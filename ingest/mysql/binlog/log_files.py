@@ -89,7 +89,8 @@ def _next_segment(file: BinaryIO, name: str, pos: int, block_bytes: int, format_
     file.seek(pos)
     raw = bytearray(file.read(block_bytes))
     if len(raw) >= HEADER and (first := int.from_bytes(raw[9:13], "little")) > len(raw):
-        raw += file.read(first - len(raw))  # a single event larger than a block
+        # A single event larger than a block.
+        raw += file.read(first - len(raw))
     starts, at = [], 0
     while at + HEADER <= len(raw):
         size = int.from_bytes(raw[at + 9 : at + 13], "little")
@@ -101,6 +102,7 @@ def _next_segment(file: BinaryIO, name: str, pos: int, block_bytes: int, format_
         at += size
     if not starts:
         return None
+    # Numbers are read at any byte, and the read of the last one may extend this far beyond the last event.
     raw += bytes(SPARE)
     start = np.array(starts, np.int64)
     headers = read_headers(raw, start)

@@ -94,6 +94,7 @@ def plan_log(
         start,
         server_id,
         by_gtid=limits.by_gtid,
+        # Read tasks verify the checksums of what they decode; here they would be computed a second time.
         verify=False,
         block_bytes=min(limits.range_bytes, 8 << 20),
     )
@@ -148,6 +149,8 @@ class RangePlanner:
         place = self._pass_skipped(segment) if self.skip else 0
         stops = _stops(segment, place)
         while place < len(segment):
+            # Everything up to the next stop is passed at once. A stop is a transaction start at which a range ends,
+            # or a statement.
             boundary = self._next_boundary(segment, place)
             query = next((stop for stop in stops if stop >= place), len(segment))
             stop = min(boundary, query)
@@ -165,6 +168,7 @@ class RangePlanner:
         if begin < end:
             self.transactions.follow(segment, begin, end)
             self.cut.follow(segment, begin, end)
+            # Artificial events have no time.
             self.seconds = int(segment.seconds[end - 1]) or self.seconds
 
     def _pass_skipped(self, segment: Segment) -> int:
@@ -179,10 +183,13 @@ class RangePlanner:
 
     def _next_boundary(self, segment: Segment, place: int) -> int:
         """Return the next transaction start at which a range or the plan ends."""
+        # The range ends at its own size or where the batch is full, whichever comes first, but after at least one
+        # byte.
         want = self.cut.start + min(self.limits.range_bytes, max(self.limits.bytes - self.cut.planned, 1))
         until = self.limits.until
         if until is not None and file_number(segment.file) >= file_number(until.file):
             want = min(want, until.pos) if file_number(segment.file) == file_number(until.file) else 0
+        # In a file after that of `until` the plan ends at the first transaction start.
         candidates = np.flatnonzero(STARTS[segment.kind[place:]] & (segment.pos[place:] >= want)) + place
         return int(candidates[0]) if len(candidates) else len(segment)
 
@@ -201,6 +208,7 @@ class RangePlanner:
         with events.reading(segment, event, "a statement in the binlog"):
             query = parse_query(opened_query(segment, event))
         if query.verb not in _DDL:
+            # A change of rows as a statement must reach a read task, which raises the error for captured tables.
             self.cut.worth |= query.verb in CHANGES
             return None
         statements = parse_ddl(query, mariadb=self.history.mariadb, lower_names=self.history.lower_names)
@@ -233,9 +241,13 @@ class RangePlanner:
         self.cut.close_at(int(segment.pos[last]))
         self.cut.begin(int(segment.pos[last]), self.transactions.maps_before(segment, last), row_events=1)
         passed = self.transactions.row_events - 1
+        # If the plan began inside this transaction, it must pass more row events than were skipped, or it would
+        # make no progress.
         same = self.transactions.open_at == self.start.pos and segment.file == self.start.file
         if self.cut.planned < self.limits.bytes or passed <= (self.start.skip_events if same else 0):
             return None
+        # The next plan reads the transaction again from its start, where it finds the GTID and the table maps, and
+        # skips the row events of this plan.
         return LogPosition(segment.file, self.transactions.open_at, self.transactions.before_open(), passed)
 
     def _position_behind_all(self) -> LogPosition:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Int64s
     from penstock.ingest.mysql.binlog.segment import Headers
 
-_TURN = 1 << 32  # headers contain the low 32 bits of a position
+# Headers contain the low 32 bits of a position.
+_TURN = 1 << 32
 # The server repeats these at the start of a dump, without a position if the dump starts inside the file.
 _REPEATED = np.zeros(256, np.bool_)
 _REPEATED[[events.FORMAT_DESCRIPTION, events.MARIADB_START_ENCRYPTION]] = True
@@ -67,6 +68,8 @@ class PositionCount:
     def _left_out(self, headers: Headers, ends: Int64s) -> Int64s:
         """Return the bytes omitted before each event; zero everywhere unless the dump may skip transactions."""
         stated = np.flatnonzero(headers.next_pos)
+        # The difference between the reported and the counted position, at each event that reports one. Each
+        # increase is an amount of bytes that are missing before that event.
         ahead = (headers.next_pos[stated] - ends[stated]) % _TURN
         more = np.diff(ahead, prepend=0) % _TURN
         gaps = more != 0

@@ -84,6 +84,7 @@ class RangeCutter:
         if pos > self.start and self.file is not None:
             if self.worth:
                 self.ranges.append(BinlogRange(self.file, self.start, pos, self._maps, self._known))
+            # Counted for ranges without events to read as well: the dump has sent their bytes.
             self.planned += pos - self.start
         self.begin(pos, {})
 
@@ -109,6 +110,7 @@ class Transactions:
             self._close()
             self.count += len(starts)
             last = int(starts[-1])
+            # Only the last transaction can still be open, so all before it are complete.
             add_transactions(self._known, segment.chosen(np.arange(begin, last)))
             self._open, self.open_at = transaction_name(segment, last), int(segment.pos[last])
             self.row_events, self.maps = 0, {}
@@ -119,6 +121,8 @@ class Transactions:
     def maps_before(self, segment: Segment, event: int) -> dict[bytes, bytes]:
         """Return the table maps in force at an event of the open transaction."""
         begin = np.flatnonzero(STARTS[segment.kind[:event]])
+        # `self.maps` has been advanced to the end of the segment. Maps that come after the event are replaced by
+        # the ones before.
         later = _newest_maps(segment, event, len(segment))
         earlier = _newest_maps(segment, int(begin[-1]) if len(begin) else 0, event)
         return {known: body for known, body in self.maps.items() if known not in later} | earlier

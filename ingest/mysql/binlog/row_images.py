@@ -109,6 +109,7 @@ class EventRows:
         if not self.is_update.any():
             return ChangedRows(self, kinds)
         before = np.flatnonzero(self.is_update & ~self.is_after)
+        # The images of an update are in pairs, so the next row is its after image.
         after = before + 1
         moved = np.zeros(len(before), np.bool_)
         for column in watched:
@@ -175,5 +176,7 @@ def _differ(data: Bytes, cells: Place, before: Int64s, after: Int64s) -> Bools:
         size = length[before[same_size]]
         old, offsets = ranges(data, start[before[same_size]], size)
         new, _ = ranges(data, start[after[same_size]], size)
+        # Counts the unequal bytes of each pair. `reduceat` would return a byte of the next pair for an empty one,
+        # so those are left out above.
         differ[same_size] = np.add.reduceat(old != new, offsets[:-1], dtype=np.int64) > 0
     return differ

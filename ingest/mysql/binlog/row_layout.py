@@ -73,6 +73,7 @@ class LocatedImages:
             known, at = 0, self._row
         for passed in range(known, column):
             at = self._end_of(passed, at)
+        # The next column continues from here, so requests in order cost one step each.
         self._asked = column, at
         return at
 
@@ -81,6 +82,8 @@ class LocatedImages:
         if width >= 0:
             return at + (width * ~self.null[column] if self._any_null else width)
         start, length = self._variable[column]
+        # The start of a variable cell is after its length prefix, and `width` is minus the bytes of that prefix: a
+        # null cell has neither prefix nor content.
         return np.where(self.null[column], start + width, start + length) if self._any_null else start + length
 
     def chosen(self, index: Int64s | Bools) -> LocatedImages:
@@ -109,6 +112,7 @@ def locate_images(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[Row
     """
     plans = [_RunPlan(layout) for layout in layouts]
     located = [_LocatedRows([], [], [], [], []) for _ in layouts]
+    # An event may have no rows at all.
     event = np.flatnonzero(start < end)
     at, stop, step = start[event], end[event], 0
     while len(event):
@@ -118,6 +122,7 @@ def locate_images(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[Row
         # A layout without columns would never reach the end of its event.
         if (after > stop).any() or not any(plan.columns for plan in plans):
             raise ValueError("a row extends beyond its binlog event")
+        # Spares three copies in each step in which no event ends.
         if going.all():
             at = after
         else:
@@ -186,6 +191,7 @@ class _RunPlan:
         step = np.repeat(np.array(found.steps, np.int64), [len(events) for events in found.events])
         nulls = np.concatenate(found.nulls)[order]
         bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
+        # Transposed, because callers read the nulls of one column. The view works because bits are bytes of 0 or 1.
         null = np.ascontiguousarray(bits.T).view(np.bool_)
         row = np.concatenate(found.rows)[order] + self.layout.null_bytes
         images = LocatedImages(self.layout, event[order], step[order], row, null)

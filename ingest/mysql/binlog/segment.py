@@ -115,6 +115,7 @@ class Headers:
 def read_headers(raw: bytearray, start: Int64s) -> Headers:
     """Read the headers of the events at these positions."""
     data = np.frombuffer(raw, np.uint8)
+    # The header: time (4 bytes), kind (1), server id (4), size (4), position of the next event (4), flags (2).
     numbers = at_every_byte(data, "<u4")
     flags = at_every_byte(data, "<u2")[start + 17].astype(np.int64)
     return Headers(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
 
+# In seconds.
 _SETTLE_S = 30
 
 
@@ -64,6 +65,7 @@ def snapshot_position(connection: Connection, facts: ServerFacts, *, keep: bool)
     """Begin a MariaDB transaction and return the binlog position of its view; with `keep` it stays open."""
     ask(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
     status = {str(row[0]).lower(): row[1] for row in ask(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")}
+    # Ends the transaction, whose view would otherwise keep old row versions on the server.
     if not keep:
         ask(connection, "COMMIT")
     if not status.get("binlog_snapshot_file"):
@@ -95,7 +97,8 @@ def at_time(
     """Return the position of the first transaction at or after this time; or the end of the binlog."""
     files = [name for name, _ in log_files(connection)]
     low, high = 0, len(files) - 1
-    while low < high:  # finds the last file that begins before that time
+    # A binary search for the last file that begins before that time.
+    while low < high:
         middle = (low + high + 1) // 2
         begins = _first_seconds(server, files[middle], server_id)
         if begins is not None and begins * 1000 >= millis:

@@ -46,7 +46,9 @@ _PLAIN = {
     kinds.TIMESTAMP: "timestamp",
     kinds.JSON: "json",
 }
+# Type name and bytes without the fraction.
 _FRACTIONAL = {kinds.TIME2: ("time", 3), kinds.DATETIME2: ("datetime", 5), kinds.TIMESTAMP2: ("timestamp", 4)}
+# Bytes of a cell of these types, which do not depend on metadata.
 _WIDTHS = {
     kinds.TINY: 1,
     kinds.SHORT: 2,
@@ -94,6 +96,7 @@ class BinlogColumn:
             return self.size
         if self.kind == kinds.BIT:
             return (self.size + 7) // 8
+        # The prefix has two bytes if the declared length in bytes does not fit into one, even for a short value.
         return -1 if self.size <= 255 else -2
 
 
@@ -220,6 +223,7 @@ def _detailed(column: MySqlColumn, logged: MappedColumn, known: MySqlColumn | No
     """Return the column of the map, with missing details from a definition that does not contradict it."""
     if known is not None and _agrees(logged, known.type) and column.type.unsigned == known.type.unsigned:
         column = replace(column, comment=known.comment)
+        # The log stores these as plain bytes or integers, so only the definition knows them.
         is_ambiguous = known.type.base in {*NETWORK_BYTES, "vector"} or (known.type.base, known.type.size) == (
             "tinyint",
             1,

@@ -125,14 +125,17 @@ def _check(kind: int, size: int, scale: int) -> None:
 def _two_byte_shape(kind: int, first: int, second: int) -> tuple[int, int, int]:
     match kind:
         case 254:
-            if first & 0x30 != 0x30:  # lengths over 255 use two bits of the type
+            # Lengths over 255 use two bits of the type, inverted, because those bits are set in all real types.
+            if first & 0x30 != 0x30:
                 return first | 0x30, second | ((first & 0x30 ^ 0x30) << 4), 0
             return first, second, 0
         case 246:
             return kind, first, second
         case 16:
+            # BIT: the bits beyond whole bytes, then the whole bytes.
             return kind, second * 8 + first, 0
         case 247 | 248:
+            # ENUM and SET: the second byte is the size of a cell.
             return kind, second, 0
     return VARCHAR if kind == VAR_STRING else kind, first | second << 8, 0
 
@@ -141,6 +144,8 @@ def _columns(
     shapes: list[tuple[int, int, int]], nullable: list[bool], extras: dict[int, bytes], *, mariadb: bool
 ) -> tuple[MappedColumn, ...]:
     kinds = [kind for kind, _, _ in shapes]
+    # Optional metadata by number: 1 signs, 2 and 3 collations, 4 names, 5 and 6 labels of SET and ENUM, 7 kinds of
+    # geometry, 8 and 9 the key, 10 and 11 collations of ENUM and SET, 13 dimensions of vectors.
     unsigned = _signs(kinds, extras.get(1))
     names = _names(extras.get(4))
     # MariaDB lists a collation for geometry columns as for any BLOB, MySQL does not. Both list ENUM and SET separately.
@@ -200,6 +205,7 @@ def _collations(
         return dict(zip(places, _numbers(listed), strict=False))
     if default is None:
         return {}
+    # The usual collation, then pairs of a column's number among the character columns and its collation.
     usual, *exceptions = _numbers(default)
     found = dict.fromkeys(places, usual)
     for index, collation in zip(exceptions[::2], exceptions[1::2], strict=True):
@@ -222,6 +228,7 @@ def _primary_key(extras: dict[int, bytes]) -> tuple[int, ...] | None:
     if 8 in extras:
         return tuple(_numbers(extras[8]))
     if 9 in extras:
+        # Key columns with prefixes: each column is followed by the length of its prefix.
         return tuple(_numbers(extras[9])[::2])
     # If the map has all names but no key, the table has no primary key.
     return () if 4 in extras else None

@@ -27,7 +27,8 @@ _IS_COMPRESSED = np.zeros(256, np.bool_)
 _IS_COMPRESSED[list(COMPRESSED)] = True
 _ZSTD, _NONE = 0, 255
 _PIECE = 4 << 20
-_LARGEST = 1 << 30  # bytes of an event, the largest possible max_allowed_packet
+# In bytes of an event: the largest possible max_allowed_packet.
+_LARGEST = 1 << 30
 # MariaDB's compressed kinds of events and the plain kinds they contain.
 _PLAIN = {165: events.QUERY, 166: 23, 167: 24, 168: 25, 169: 30, 170: 31, 171: 32}
 
@@ -110,6 +111,7 @@ def _opened(segment: Segment, place: int) -> Iterator[tuple[bytes | memoryview, 
 def _payload_events(body: bytes) -> Iterator[tuple[bytes, int]]:
     """Yield the inner events of a transaction as they are decompressed; they have no checksum."""
     reader, algorithm, size = PayloadReader(body), _ZSTD, 0
+    # Numbered fields: 1 is the size of the payload, 2 the algorithm, 0 ends them.
     while (name := reader.packed()) != 0:
         length = reader.packed()
         value = PayloadReader(reader.read(length))
@@ -122,6 +124,7 @@ def _payload_events(body: bytes) -> Iterator[tuple[bytes, int]]:
     packed = reader.read(size) if size else reader.read(reader.rest)
     pending = b""
     for piece in _decompressed(packed) if algorithm == _ZSTD else [packed]:
+        # The last event of a piece may continue in the next one.
         pending += piece
         at = 0
         while len(pending) - at >= HEADER:
@@ -161,6 +164,7 @@ def _inflated(raw: bytes) -> bytes:
     length = int.from_bytes(raw[1 : 1 + length_bytes], "big")
     if length > _LARGEST:
         raise ValueError(f"the content has {length} bytes, more than any event can have")
+    # One byte more than declared is allowed, so that longer content is noticed without decompressing all of it.
     content = zlib.decompressobj().decompress(raw[1 + length_bytes :], length + 1)
     if len(content) != length:
         raise ValueError("the content does not have its declared length")

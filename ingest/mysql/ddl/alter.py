@@ -90,6 +90,7 @@ Change = (
     | SetComment
     | RowsMoved
 )
+# Words that begin something other than a column after ADD or DROP.
 _NOT_A_COLUMN = frozenset(
     {
         "INDEX",
@@ -146,6 +147,7 @@ class _Clause:
         words = self.words
         if words.at("SYSTEM", "VERSIONING"):
             return [KeepHistory(kept=True)]
+        # VECTOR is also a valid name of a column.
         if words.at("VECTOR") and len(words.tokens) > 2 and words.tokens[2].word in {"INDEX", "KEY"}:
             return []
         if words.at_any(_NOT_A_COLUMN):
@@ -170,6 +172,7 @@ class _Clause:
         words = self.words
         words.accept("COLUMN")
         if_exists = words.accept("IF", "EXISTS")
+        # Not consumed: the definition that follows begins with the same name.
         old = words.tokens[words.place].text if not words.done else ""
         return self.changed(old, if_exists=if_exists)
 
@@ -192,6 +195,7 @@ class _Clause:
             return [RowsMoved("DROP PARTITION")]
         if words.at("SYSTEM", "VERSIONING"):
             return [KeepHistory(kept=False)]
+        # If nothing follows it, the word is the name of a column.
         if words.at_any(_NOT_A_COLUMN) and len(words.tokens) > 2:
             return []
         words.accept("COLUMN")

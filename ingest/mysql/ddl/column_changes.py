@@ -34,6 +34,7 @@ def altered_columns(table: TableDefinition, changes: Sequence[alter.Change], cha
     for column in table.columns:
         name = column.name.lower()
         if name in changed:
+            # Columns with a position are inserted below, when all other columns have their final names.
             if changed[name].parsed.after is None:
                 columns.append(column_in_table(changed[name].parsed, charset))
         elif name not in dropped:
@@ -42,6 +43,7 @@ def altered_columns(table: TableDefinition, changes: Sequence[alter.Change], cha
     for change in changes:
         match change:
             case alter.AddColumnClause(parsed) if (
+                # The server accepts the name of an existing column only with IF NOT EXISTS, and then adds nothing.
                 parsed.column.name.lower() not in known - dropped - renamed.keys() - changed.keys()
             ):
                 insert_column(columns, column_in_table(parsed, charset), parsed.after)
@@ -81,6 +83,7 @@ def insert_column(columns: list[MySqlColumn], column: MySqlColumn, after: str | 
     names = [other.name.lower() for other in columns]
     if after and after.lower() not in names:
         raise KeyError(after)
+    # An empty name is FIRST.
     columns.insert(names.index(after.lower()) + 1 if after else 0, column)
 
 

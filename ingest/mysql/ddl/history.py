@@ -213,6 +213,7 @@ class SchemaHistory:
 
     def _note(self, version: DefinitionVersion) -> None:
         known = self.versions.setdefault(version.name, [])
+        # Several changes of one statement have the same position. The last one counts.
         if known and known[-1].place == version.place:
             known[-1] = version
         else:

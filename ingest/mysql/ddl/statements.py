@@ -95,6 +95,7 @@ def parse_ddl(query: Query, *, mariadb: bool, lower_names: bool = False) -> list
     """Return the effects of a statement. Never fails: a table whose statement cannot be parsed yields `Unclear`."""
     found = tokens(query.sql, ansi_quotes=query.ansi_quotes, backslashes=query.backslash_escapes)
     words = Words(found, lower_names=lower_names)
+    # MariaDB: settings for one statement, which follows FOR.
     if words.accept("SET", "STATEMENT"):
         while not words.done and not words.accept("FOR"):
             words.next()
@@ -167,6 +168,7 @@ class _Reader:
         """Return character set and comment after the columns, and whether a SELECT follows."""
         words, charset, comment = self.words, None, None
         while not words.done:
+            # MySQL logs CREATE TABLE ... SELECT with these words at its end. The rows follow as row events.
             if words.accept("START", "TRANSACTION"):
                 break
             if words.accept_any("SELECT", "WITH", "VALUES") or words.at("(", "SELECT"):
@@ -176,6 +178,7 @@ class _Reader:
                 charset = words.next().text.lower()
             elif words.accept("COLLATE"):
                 words.accept("=")
+                # The name of a collation begins with that of its character set.
                 charset = charset or words.next().text.lower().partition("_")[0]
             elif words.accept("COMMENT"):
                 words.accept("=")
@@ -191,6 +194,7 @@ class _Reader:
         key: tuple[str, ...] = ()
         for part in parts(body):
             words = Words(part)
+            # PERIOD FOR SYSTEM_TIME is not a column, but PERIOD is a valid name of one.
             if words.at_any(_KEYS) and not (words.at("PERIOD") and len(part) > 1 and part[1].word != "FOR"):
                 key = primary_key(words) or key
             elif part:
@@ -234,6 +238,7 @@ class _Reader:
     def rename(self) -> list[Statement]:
         words = self.words
         words.accept("IF", "EXISTS")
+        # Kept in the order written: schema change tools swap a table and its copy by several pairs of one statement.
         pairs = []
         while not words.done:
             old = words.table_name(self.database)

@@ -107,6 +107,7 @@ class Tables:
         return TableChange("drop", name)
 
     def _rename(self, statement: ddl.RenameTablesStatement) -> list[TableChange]:
+        # The names before the statement: each pair changes `known` for the pairs after it.
         before = set(self.known)
         changes: list[TableChange] = []
         for old, new in statement.pairs:
@@ -172,6 +173,7 @@ class Tables:
                     comment = text
         columns = altered_columns(table, changes, charset)
         spelled = {column.name.lower(): column.name for column in columns}
+        # A clause may name a key column in another case than the column has.
         key = tuple(spelled.get(part.lower(), part) for part in key)
         whole = tuple(not_null(column, key) for column in columns)
         return replace(table, columns=whole, primary_key=key, comment=comment, default_charset=charset)

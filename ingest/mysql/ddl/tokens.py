@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 WORD, NAME, TEXT, NUMBER, SIGN = "word", "name", "text", "number", "sign"
 
+# Two dashes begin a comment only before white space. A comment that begins with /*! or /*M! is executed: only its
+# marks are skipped.
 _PLAIN = r"""
     (?P<space>\s+)
   | (?P<comment>\#[^\n]*|--(?=[\s\x00-\x1f]|$)[^\n]*|/\*(?!M?!).*?(?:\*/|$))
@@ -14,6 +16,7 @@ _PLAIN = r"""
   | (?P<close>\*/)
   | (?P<name>`(?:[^`]|``)*`)
 """
+# Names may begin with digits, so digits are a number only if no character of a name follows.
 _REST = r"""
   | (?P<hex>[xXbB]'[0-9a-fA-F]*'|0[xX][0-9a-fA-F]+|0b[01]+)
   | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w$\u0080-\U0010ffff])|\.\d+(?:[eE][+-]?\d+)?)
@@ -21,6 +24,7 @@ _REST = r"""
   | (?P<word>[\w$\u0080-\U0010ffff]+)
   | (?P<sign>.)
 """
+# The closing quote is optional: a text that is cut off becomes one token, and not many.
 _ESCAPED = r"""(?P<text>'(?:[^'\\]|\\.|'')*'?|{double}"(?:[^"\\]|\\.|"")*"?)"""
 _UNESCAPED = r"""(?P<text>'(?:[^']|'')*'?|{double}"(?:[^"]|"")*"?)"""
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
@@ -43,6 +47,7 @@ class DdlToken(NamedTuple):
 
 
 def _pattern(*, ansi_quotes: bool, backslashes: bool) -> re.Pattern[str]:
+    # `(?!)` never matches: with ANSI_QUOTES a double quote begins a name.
     strings = (_ESCAPED if backslashes else _UNESCAPED).replace("{double}", "(?!)" if ansi_quotes else "")
     name = r'|(?P<ansi>"(?:[^"]|"")*")' if ansi_quotes else ""
     return re.compile(_PLAIN + name + "|" + strings + _REST, re.VERBOSE | re.DOTALL)

@@ -143,6 +143,7 @@ def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
         elif words.accept("UNIQUE"):
             words.accept("KEY")
         elif words.accept("KEY"):
+            # In a column definition, KEY alone means PRIMARY KEY.
             is_primary, nullable = True, False
         elif words.accept("COMMENT"):
             comment = words.next().text or None
@@ -170,6 +171,7 @@ def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:
     unsigned = False
     while word := words.accept_any("UNSIGNED", "SIGNED", "ZEROFILL", "BINARY", "ASCII", "UNICODE", "BYTE"):
         unsigned |= word in {"UNSIGNED", "ZEROFILL"}
+        # Short forms of CHARACTER SET after a type.
         charset = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}.get(word, charset)
     # MariaDB's JSON is another name for LONGTEXT in utf8mb4.
     if base == "json" and mariadb:

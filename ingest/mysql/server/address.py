@@ -34,6 +34,7 @@ class Secret:
                     )
                 return os.environ[self.value]
             case "file":
+                # Editors end a file with a newline, which is not part of the password.
                 return Path(self.value).read_text(encoding="utf-8").rstrip("\r\n")
         return resolve(self.value)
 
@@ -63,6 +64,7 @@ class Tls:
         if self.mode == "disabled":
             return None
         context = ssl.create_default_context(cafile=self.ca)
+        # In this order: Python rejects CERT_NONE while host names are checked.
         context.check_hostname = self.mode == "verify-identity"
         if self.mode not in {"verify-ca", "verify-identity"}:
             context.verify_mode = ssl.CERT_NONE

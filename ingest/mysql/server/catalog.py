@@ -133,6 +133,7 @@ def unique_keys(connection: Connection, name: TableName) -> list[tuple[str, ...]
     whole = [
         (index, tuple(str(part[1]) for part in parts))
         for index, parts in keys
+        # A prefix (SUB_PART) does not distinguish all rows, and an expression has no column.
         if all(part[2] != "YES" and part[3] is None and part[1] is not None for part in parts)
     ]
     return [columns for _, columns in sorted(whole, key=lambda key: (key[0] != "PRIMARY", key[0]))]

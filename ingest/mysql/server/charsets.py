@@ -116,6 +116,7 @@ class Charset:
 
 
 # Codes that Python's codecs lack: user-defined characters, those of NEC and IBM, and seven of ETEN.
+# Ten rows of 94 characters per lead byte, in the private use area of Unicode from U+E000 on.
 _USERS = {
     lead + bytes([row, cell]): chr(0xE000 + 940 * len(lead) + 94 * (row - 0xF5) + cell - 0xA1)
     for lead in (b"", b"\x8f")

@@ -29,7 +29,8 @@ _DAY_S = 86_400
 # The release series whose binlogs are tested, with a real server.
 _TESTED = {"mysql": ((9, 7),), "mariadb": ((10, 11), (11, 8))}
 _NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
-_GTID_MODES = ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")  # a server allows only one step at a time
+# A server allows only one step at a time.
+_GTID_MODES = ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")
 _SETTINGS = (
     "log_bin",
     "binlog_format",
@@ -64,6 +65,7 @@ def check_source(connection: Connection, wanted: CheckedPlan) -> list[ServerFind
         *check_tables(connection, facts, wanted),
         *check_labels(connection, facts, settings, wanted),
     ]
+    # By the names of the levels, errors are before warnings.
     return sorted(findings, key=lambda finding: finding.level)
 
 
@@ -108,6 +110,7 @@ def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: CheckedP
 
 
 def _retention(facts: ServerFacts, settings: dict[str, str]) -> Iterator[ServerFinding]:
+    # 0 means that files are never purged by age.
     seconds = int(float(settings.get("binlog_expire_logs_seconds") or 0))
     seconds = seconds or int(float(settings.get("expire_logs_days") or 0) * _DAY_S)
     if 0 < seconds < 4 * _DAY_S:  # a long weekend
@@ -180,6 +183,7 @@ def _grants(connection: Connection, facts: ServerFacts, wanted: CheckedPlan) -> 
     They are tested with harmless statements where possible: roles and wildcards make grants hard to parse.
     """
     user = str(ask(connection, "SELECT CURRENT_USER()")[0][0])
+    # From the right, because a user's name may contain the sign.
     name = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
     granted = {
         str(row[0]).upper() for row in ask(connection, "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES")
@@ -213,6 +217,7 @@ def _missing(privilege: str, on: str, user: str, seen: object) -> ServerFinding:
 def _filters(status: Sequence[tuple[object, ...]], tables: Collection[TableName]) -> Iterator[ServerFinding]:
     if not status:
         return
+    # The columns Binlog_Do_DB and Binlog_Ignore_DB.
     only, never = (set(str(status[0][place] or "").split(",")) - {""} for place in (2, 3))
     unlogged = {database for database, _ in tables if database in never or (only and database not in only)}
     if unlogged:

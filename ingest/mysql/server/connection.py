@@ -37,6 +37,8 @@ _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.C
 _PAUSE_S = 0.5
 # Invisible primary keys that MySQL generates are in the binlog even if the catalog is configured to hide them.
 # The server closes a connection whose client does not read for net_write_timeout, and a task may wait for Spark.
+# In UTC, TIMESTAMP values are the same as in the binlog. Without SQL modes, statements and values mean the same on
+# every server.
 _SESSION = (
     "SET time_zone = '+00:00', sql_mode = '', wait_timeout = 86400, net_write_timeout = 3600"
     " /*!80030 , show_gipk_in_create_table_and_information_schema = ON */"
@@ -193,6 +195,7 @@ def _unreachable(server: ServerAddress, text: object) -> ConnectionLost:
 def ask(connection: Connection, sql: str, *values: object) -> list[Row]:
     """Return the rows of a small query."""
     with connection.cursor() as cursor:
+        # With None, PyMySQL does not format the text, so that a percent sign in it needs no escape.
         cursor.execute(sql, values or None)
         return list(cursor.fetchall())
 

@@ -36,6 +36,7 @@ class GuardedConnection(PyMySqlConnection):
     """A connection that refuses to send its password to a server whose identity is not verified."""
 
     def __init__(self, server: ServerAddress, **settings: Any) -> None:
+        # Set before the constructor of PyMySQL, which connects, and reads the key while it logs in.
         self.address = server
         self._key: bytes | None = None
         self._trusted = _trusted_key(server.tls)

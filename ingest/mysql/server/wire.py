@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection
 
 HEADER = 4
-FULL_PACKET = 0xFFFFFF  # a payload of this length continues in the next packet
+# A payload of this length continues in the next packet.
+FULL_PACKET = 0xFFFFFF
 _CHUNK = 1 << 20
 
 
@@ -99,6 +100,7 @@ class PacketStream:
         raw = self._raw
         if len(raw) - SPARE - self._filled < _CHUNK // 4:
             raw.extend(bytes(max(_CHUNK, len(raw) // 2)))
+        # Released at once: a bytearray cannot grow while views of it exist.
         with memoryview(raw) as whole, whole[self._filled : len(raw) - SPARE] as room:
             got = self._stream.readinto1(room)
         if not got:
@@ -159,6 +161,8 @@ def _joined(raw: bytearray, at: int, filled: int) -> tuple[int, int] | None:
         if length < FULL_PACKET:
             end = at + HEADER
             for start, size in pieces:
+                # Slices of equal length, so the buffer keeps its size. The pieces move to the front, over the
+                # headers between them.
                 raw[end : end + size] = raw[start : start + size]
                 end += size
             return end, place

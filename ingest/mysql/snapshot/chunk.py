@@ -153,6 +153,8 @@ def _collations(connection: Connection, chunk: Chunk) -> dict[str, str]:
 def _spelling(column: MySqlColumn, collation: str | None) -> Callable[[object], str]:
     base = column.type.base
     if collation is not None:
+        # With the collation of the column, the server compares the key with the bounds as it compares the column
+        # itself.
         convert = f"CONVERT(_utf8mb4 X'%s' USING {column.charset}) COLLATE {collation}"
         return lambda value: convert % str(value).encode().hex()
     if base in {"binary", "varbinary"}:

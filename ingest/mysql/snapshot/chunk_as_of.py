@@ -85,10 +85,15 @@ def keys_before(
     kinds = np.concatenate([batch.kinds for batch in batches])
     touched = np.flatnonzero(from_log)
     order = touched[np.lexsort([part[touched] for part in log_order(batches)])]
+    # For each key the index of its first change, -1 without changes.
     first = np.full(int(keys.max()) + 1, -1, np.int64)
-    first[keys[order[::-1]]] = order[::-1]  # the last assignment per key wins, which is the first change
+    # The last assignment per key wins, which is the first change.
+    first[keys[order[::-1]]] = order[::-1]
+    # Rows that no change touched stay. For a touched key, the before image of its first change is the row.
     stays = ~from_log & (first[keys] < 0)
     was_there = first[(first >= 0)]
+    # An insert as the first change means that the key had no row. Otherwise the before image is the row at the
+    # position.
     was_there = was_there[np.isin(kinds[was_there], [DELETE, UPDATE_BEFORE])]
     in_rows = np.zeros(len(first), np.bool_)
     in_rows[keys[~from_log]] = True
@@ -113,6 +118,8 @@ def rows_before(rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch]) -> 
     numbers = row_numbers(whole)
     from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
     gone = np.isin(np.concatenate([batch.kinds for batch in batches]), [DELETE, UPDATE_BEFORE])
+    # Equal rows have equal numbers. A row that is there now or was deleted counts 1, a row that was written since
+    # counts -1.
     counts = np.bincount(numbers, weights=np.where(~from_log | gone, 1, -1)).astype(np.int64)
     _, one_of_each = np.unique(numbers, return_index=True)
     index = np.repeat(one_of_each, np.maximum(counts, 0))
@@ -179,6 +186,8 @@ def one_moment(server: ServerAddress) -> Iterator[tuple[Connection, LogPosition]
     with connected(server) as reader:
         ask(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         with connected(server) as locker:
+            # Nothing is committed between this lock and its release, so the snapshot and the position are of the
+            # same moment.
             ask(locker, "FLUSH TABLES WITH READ LOCK")
             ask(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
             position = latest(locker, server_facts(locker))

@@ -112,6 +112,7 @@ def changes_between(
             part = segment if until is None else segment.chosen(segment.pos < until)
             for plain in unpacked(part, _BLOCK_BYTES):
                 for batch in decoder.decode(plain):
+                    # Positions within a file are below 2^40.
                     yield replace(batch, positions=batch.positions + (file_number(segment.file) << 40))
             if _is_past(segment, high):
                 return
@@ -143,6 +144,7 @@ def as_of_high(
     last[keys[order]] = order  # the last assignment per key wins
     stays = np.zeros(len(keys), np.bool_)
     stays[last] = np.isin(kinds[last], [INSERT, UPDATE_AFTER])
+    # A key that was not read may belong to another chunk.
     in_rows = np.zeros(len(last), np.bool_)
     in_rows[keys[~from_log]] = True
     doubtful = np.flatnonzero(stays & from_log & ~in_rows[keys])

@@ -38,6 +38,7 @@ def start_chunks(connection: Connection, table: MySqlTableFacts, options: ChunkO
         rows = max(1, min(rows, options.bytes // table.bytes_a_row))
     if not key:
         return ChunkCursor(table.database, table.table, (), "whole", 0, estimate=1)
+    # Bounds of even chunks need no query each, those of walked ones do.
     step = _even_step(connection, definition, key, max(table.rows, 1), rows, options)
     way: Literal["even", "walk"] = "walk" if step is None else "even"
     estimate = max(1, -(-table.rows // rows))
@@ -87,6 +88,7 @@ def _even_step(
     distance = (greatest - least + 1) / table_rows
     if not options.even_from <= distance <= options.even_to:
         return None
+    # A distance below 1 is due to an estimate that is too high: integer keys cannot be closer than 1.
     return max(1, int(chunk_rows * max(distance, 1.0)))
 
 
@@ -119,6 +121,7 @@ def _even_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tup
     if least is None or greatest is None:
         return _last(cursor, cursor.lower)
     chunks: list[Chunk] = []
+    # The lower bound is exclusive.
     low = int(cursor.lower[0]) if cursor.lower else least - 1
     # A chunk that spans fewer keys cannot contain that many rows.
     explain = _explain(connection) if 0 < _CROWDED * cursor.rows < cursor.step else ""
@@ -137,6 +140,7 @@ def _even_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tup
 
 
 def _explain(connection: Connection) -> str:
+    # MySQL has a setting for the default format, and `_believed` reads columns by their number.
     return "EXPLAIN" if server_facts(connection).is_mariadb else "EXPLAIN FORMAT=TRADITIONAL"
 
 
@@ -145,6 +149,7 @@ def _believed(connection: Connection, explain: str, cursor: ChunkCursor, high: i
     table = f"{quoted(cursor.database)}.{quoted(cursor.table)}"
     condition = _chunk(cursor, (str(high),)).condition
     plan = ask(connection, f"{explain} SELECT {quoted(cursor.key[0])} FROM {table} WHERE {condition}")[0]
+    # The column `rows`: MySQL has a column `partitions` before it.
     return int(plan[8 if explain == "EXPLAIN" else 9] or 0)
 
 

@@ -205,6 +205,8 @@ def _eight(word: UInt64s, size: Int64s) -> UInt64s:
     # Join pairs of digits, then pairs of pairs, then both halves: three multiplications for eight digits.
     word = word * np.uint64(10) + (word >> np.uint64(8))
     low, high = np.uint64(0x000000FF000000FF), np.uint64(16)
+    # Each factor has one number per half: 1,000,000 and 100, then 10,000 and 1. The upper half of a product is the
+    # sum of both parts with their weights.
     first = (word & low) * np.uint64(0x000F424000000064)
     second = (word >> high & low) * np.uint64(0x0000271000000001)
     return (first + second) >> np.uint64(32)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _QUERY = 0x03
 _NULL = 0xFB
+# Marks of longer lengths, and the bytes that follow them.
 _LONG_LENGTHS = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
 
@@ -53,6 +54,7 @@ class RowBlock:
 
         ValueError if a row does not end with its last cell.
         """
+        # One step reads a column of all rows, because a cell begins where the one before it ends.
         at = self.start
         for _ in range(self.columns):
             first = self.data[at]

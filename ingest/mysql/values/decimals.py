@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
 
 MAX_PRECISION = 38  # of decimal128 and of Paimon; a wider column is text
+# Bytes of a group by its number of digits: nine digits take four bytes.
 _BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
@@ -36,10 +37,12 @@ def decimals(data: Bytes, start: Int64s, null: Bools, precision: int, scale: int
     """Return decimal128 values of the packed cells, or text for columns too wide for it."""
     width = packed_size(precision, scale)
     packed = gathered(data, start, width)
+    # Stored so that bytes sort like values: the top bit is inverted, and of negative numbers all bits are.
     negative = packed[:, 0] < 0x80
     packed[:, 0] ^= 0x80
     packed[negative] ^= 0xFF
     groups = list(_group_values(packed, precision, scale))
+    # Four bytes could contain more than nine digits, but only in a damaged cell.
     if any((values[~null] >= 10**digits).any() for digits, values in groups):
         raise ValueError(f"a DECIMAL({precision}, {scale}) value has too many digits")
     if precision > MAX_PRECISION:
@@ -69,6 +72,7 @@ def _plain_texts(
             value, digit = np.divmod(value, 10)
             digits[:, place] = digit
         column += size
+    # A line per value: sign, integer digits, point, fraction. `keep` marks the characters that are printed.
     width = 1 + max(whole, 1) + (1 + scale if scale else 0)
     matrix = np.zeros((len(negative), width), np.uint8)
     matrix[:, 1 + max(whole, 1) - whole : 1 + max(whole, 1)] = digits[:, :whole]

@@ -106,6 +106,8 @@ def _clock(packed: int) -> str:
 
 
 _LITERALS = {0: "null", 1: "true", 2: "false"}
+# Literals and integers of two bytes are in the entry itself; in the large form of a container, those of four bytes
+# too.
 _INLINE_IN_ALL = frozenset({4, 5, 6})
 _INLINE_IN_LARGE = frozenset({7, 8})
 _MAX_DEPTH = 110  # the server allows 100
@@ -131,6 +133,7 @@ class _BinaryDocument:
         return self.container(kind, at, depth + 1) if kind <= 3 else _SCALARS[kind](self.raw, at)
 
     def container(self, kind: int, at: int, depth: int) -> str:
+        # Kinds 0 and 1 are objects, 2 and 3 arrays; the odd ones have offsets of four bytes instead of two.
         raw, is_object, large = self.raw, kind <= 1, kind in {1, 3}
         width = 4 if large else 2
         count = int.from_bytes(raw[at : at + width], "little")
@@ -142,6 +145,8 @@ class _BinaryDocument:
         if not is_object:
             return "[" + ", ".join(values) + "]"
         keys = [self.key(at, at + 2 * width + place * (width + 2), width) for place in range(count)]
+        # Keys in stored order and with the separators of the server's own text: a row read from the table and the
+        # same row from the log must not differ.
         return "{" + ", ".join(f"{key}: {value}" for key, value in zip(keys, values, strict=True)) + "}"
 
     def key(self, container: int, entry: int, width: int) -> str:

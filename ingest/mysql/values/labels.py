@@ -36,6 +36,7 @@ def enum_labels(numbers: Int64s, null: Bools, cells: CellContext) -> pa.Array:
 def set_members(masks: Int64s, null: Bools, cells: CellContext) -> pa.Array:
     """Return the labels of SET masks: one bit per label, the first label lowest; no bit is the empty list."""
     labels = cells.column.type.labels
+    # Columns have few distinct masks, so the lists of labels are built once per mask.
     distinct, place = np.unique(np.where(null, 0, masks), return_inverse=True)
     if len(distinct) and int(distinct[-1]) >> len(labels):
         cells.refuse(

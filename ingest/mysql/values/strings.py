@@ -27,6 +27,7 @@ def decoded(raw: pa.Array, charset: Charset, cells: CellContext) -> pa.Array:
     if not charset.is_utf8:
         return by_distinct(raw, charset.decode, pa.string())
     try:
+        # The cast checks that the bytes are UTF-8 and shares the buffers.
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
         cells.oddities[UNREADABLE] += 1

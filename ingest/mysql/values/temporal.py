@@ -41,6 +41,8 @@ class DateTimeParts:
         """Return the parts of seconds since the epoch, where zero is MySQL's zero date."""
         days, rest = np.divmod(seconds, 86_400)
         year, month, day = _civil(days)
+        # With a fraction it is an instant: MariaDB stores 1970-01-01 00:00:00.00001, which MySQL turns
+        # into the zero date.
         zero = (seconds == 0) & (micro == 0)
         year, month, day = (np.where(zero, 0, part) for part in (year, month, day))
         return cls(year, month, day, rest // 3600, rest // 60 % 60, rest % 60, micro)
@@ -71,6 +73,7 @@ class DateTimeParts:
 
 
 def _civil(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    # Days since 0000-03-01. An era is 400 years of 146,097 days, and years begin in March, as in `days`.
     shifted = days + 719_468
     era = shifted // 146_097
     of_era = shifted - era * 146_097
@@ -169,6 +172,7 @@ def _calendar_texts(parts: DateTimeParts, null: Bools, *, clock: bool, digits: i
     """Return `YYYY-MM-DD[ HH:MM:SS[.f]]` as the server prints it, zero parts included."""
     width = (20 + digits if digits else 19) if clock else 10
     matrix = np.empty((len(null), width), np.uint8)
+    # The separators; digits are written into the blanks.
     matrix[:, :10] = np.frombuffer(b"    -  -  ", np.uint8)
     for column, value, size in ((0, parts.year, 4), (5, parts.month, 2), (8, parts.day, 2)):
         _digits(matrix, column, value, size)

@@ -88,11 +88,13 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
             raise ConfigError(f"mysql_conf [{key}] must be specified.")
     if not names_table and "table-name" in conf:
         raise ConfigError(
+            # The text of Paimon's action, as are those of missing options.
             "table-name cannot be set for mysql_sync_database.",
             hint="use --including-tables and --excluding-tables to choose tables",
         )
     for key in conf:
         _check_known(key)
+    # Options of the JDBC driver that concern TLS and passwords are translated; this client is not JDBC.
     tls = _ssl(conf)
     return {
         "type": "mysql",
@@ -126,6 +128,7 @@ def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:
     prefix = "jdbc.properties."
     given = {key.removeprefix(prefix).lower(): value for key, value in conf.items() if key.startswith(prefix)}
     found: dict[str, Any] = {}
+    # The driver ignores useSSL if sslMode is set.
     if "sslmode" in given:
         mode = _SSL_MODES.get(given["sslmode"].upper())
         if mode is None:

@@ -119,6 +119,7 @@ def _check_letters(connection: Connection, tables: CapturedTables) -> None:
         return
     for part in fields(tables):
         pattern = getattr(tables, part.name)
+        # A capital letter after a backslash is a class of characters, as in \S, and not part of a name.
         letters = re.sub(r"\\.", "", pattern) if isinstance(pattern, str) else ""
         if letters != letters.lower():
             raise ConfigError(
@@ -140,12 +141,16 @@ def with_chunks(
     while rows > 0 and size > 0 and len(chunks) < MAX_CHUNKS and (cursors or waiting):
         if not cursors:
             table = facts.get(waiting.pop(0))
-            if table is None:  # dropped in the meantime: the binlog reports it
+            # Dropped in the meantime: the binlog reports it.
+            if table is None:
                 continue
             cursors.append(start_chunks(connection, table, settings.chunks))
         elif (cursors[0].database, cursors[0].table) not in facts:
+            # The table was dropped while its chunks were cut.
             cursors = []
             continue
+        # An estimate: the bounds of chunks are values of the key, and how many rows are between them is known only
+        # when they are read.
         a_chunk = _rows_a_chunk(cursors[0], settings.chunks.rows, facts)
         wanted = max(1, min(MAX_CHUNKS - len(chunks), rows // a_chunk))
         found, cursor = next_chunks(connection, cursors[0], wanted)

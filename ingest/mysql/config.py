@@ -20,6 +20,7 @@ class MySqlStartup(Strict):
 
     mode: Literal["initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot"] = "initial"
     file: str | None = None
+    # The first event of a binlog file follows four magic bytes.
     pos: int = Field(default=4, ge=4)
     gtid_set: str | None = None
     timestamp_millis: int | None = None
@@ -52,6 +53,7 @@ class MySqlSnapshot(DatabaseSnapshot):
 
     mode: Literal["auto", "watermark", "exact"] = "auto"
     chunk_bytes: Bytes = 64 << 20
+    # The defaults of Flink CDC: keys count as evenly distributed if (last - first + 1) / rows is between these.
     even_from: float = 0.05
     even_to: float = 1000.0
     order: Names = Field(

@@ -100,8 +100,10 @@ def normal_type(
         case "smallint" | "mediumint" | "int" | "bigint":
             return MySqlType(base, unsigned=unsigned)
         case "float":
+            # A single number is a precision in bits: MySQL stores more than 24 of them as DOUBLE.
             return MySqlType("double" if len(sizes) == 1 and sizes[0] > 24 else "float")
         case "decimal":
+            # DECIMAL without a precision, or with 0, has 10 digits.
             return MySqlType(base, 10 if size in {None, 0} else size, sizes[1] if len(sizes) > 1 else 0)
         case "bit" | "char" | "binary":
             return MySqlType(base, 1 if size is None else size)
@@ -131,6 +133,7 @@ def parse_type(text: str) -> MySqlType:
     if base in {"enum", "set"}:
         return normal_type(base, labels=split_labels(text[text.find("(") + 1 : text.rfind(")")]))
     sizes = tuple(int(part) for part in (match[2] or "").split(",") if part.strip().isdigit())
+    # ZEROFILL implies UNSIGNED.
     return normal_type(base, sizes, unsigned="unsigned" in rest or "zerofill" in rest)
 
 

@@ -140,6 +140,8 @@ class LoggedDdlRules:
         """
         changes = (seen.change for seen in (*plan.ddl, *plan.barrier))
         renamed = [change.name for change in changes if change.renamed_columns and self._is_captured(change.name)]
+        # Without a position to settle at, rows of the snapshot are mixed with older events only while tables are
+        # read.
         if progress.settle is None:
             mixed = progress.reads_tables
         else:
@@ -168,6 +170,8 @@ class LoggedDdlRules:
         log_ignored(ignored)
         barriers = tuple(barriers_of(plan.barrier, self._is_captured, drops=self.settings.barriers.drop))
         batch = BatchContent((), plan.ranges, tuple(defined), barriers, ignored=tuple(one.kind for one in ignored))
+        # At the end of the log all its transactions were seen, whatever their order: from there on positions
+        # suffice.
         by_gtid = progress.by_gtid and not plan.caught_up
         progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)
         return progress.reading(moved) if moved and self.settings.reads_tables else progress
@@ -216,6 +220,7 @@ class LoggedDdlRules:
         now, name = seen.change.definition, seen.change.name
         if seen.change.kind != "alter" or now is None or not self._is_captured(name):
             return
+        # The definition just before the statement: the history already contains the new one at its position.
         before = self.history.definition_at(name, seen.file, seen.pos - 1)
         renamed = dict(seen.change.renamed_columns)
         if before is None or not before.primary_key or not now.primary_key:

@@ -59,6 +59,7 @@ class Progress:
 
     def reading(self, names: Sequence[TableName]) -> Progress:
         """Return this state with the rows of these tables still to be read, even if some of them were read before."""
+        # A table that is being cut into chunks starts again from its first key.
         cursors = tuple(cursor for cursor in self.cursors if (cursor.database, cursor.table) not in names)
         waiting = tuple(dict.fromkeys([*self.waiting, *names]))
         return replace(self, waiting=waiting, cursors=cursors)
@@ -150,6 +151,7 @@ def chunk_from(value: Mapping[str, Any]) -> Chunk:
 
 
 def range_json(part: BinlogRange) -> list[Any]:
+    # Table maps are bytes, which JSON cannot contain.
     return [part.file, part.start, part.until, [base64.b64encode(body).decode() for body in part.maps], part.known]
 
 

@@ -63,6 +63,8 @@ class Planner:
         waiting = names if self.settings.reads_tables else ()
         log.info("event=begins position=%s tables=%d mode=%s", start, len(names), self.settings.startup.mode)
         by_gtid = self.settings.startup.mode == "specific-offset" and not self.settings.startup.file
+        # A new pipeline reads all tables anyway, so a request for all is carried out by this. A request for single
+        # tables is not: their targets are emptied first.
         granted = "" if self.settings.reset else self.settings.rereads
         return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting, reread=granted)
 
@@ -123,6 +125,8 @@ class Planner:
             if requested and not self.settings.reset:
                 return self._restart(connection, facts)
             progress = replace(before, batch=BatchContent())
+            # After a restart, and when the address leads to another server, the position is checked before the log
+            # is read.
             if self._facts is None or facts.uuid != progress.server:
                 try:
                     progress = self._returned(connection, facts, progress)
@@ -152,7 +156,8 @@ class Planner:
             progress = rules.applied(progress, plan, looked_up)
             if not progress.batch.barriers and progress.reads_tables:
                 progress = with_chunks(self.settings, connection, progress, limit, before.log)
-            progress = progress.reading(mixed) if mixed else progress  # after this batch's part of the binlog
+            # After this batch's part of the binlog.
+            progress = progress.reading(mixed) if mixed else progress
             if progress.batch.is_empty and replace(progress, batch=before.batch) == before:
                 return None
             return progress
@@ -178,6 +183,7 @@ class Planner:
             history.tables.known.clear()
             history.versions.clear()
             history.unsaved.clear()
+            # File number 0 sorts before every file of the server.
             history.start(known, LogPosition(f"{facts.uuid}.0", 0))
             progress = replace(progress, server=facts.uuid, by_gtid=True)
         self._facts = facts
@@ -207,10 +213,14 @@ class Planner:
 
     def _log_plan(self, progress: Progress, limit: Limit, until: LogPosition | None, rules: LoggedDdlRules) -> LogPlan:
         if self.settings.snapshot == "exact" and progress.reads_tables:
-            return LogPlan((), progress.log)  # the binlog waits until the tables are read
+            # The binlog waits until the tables are read.
+            return LogPlan((), progress.log)
+        # The planner reads headers only and does not count rows, so a limit in rows is converted by an estimate.
         most = limit.bytes or self.settings.log_bytes
         if limit.rows is not None:
             most = min(most, limit.rows * BYTES_PER_CHANGE)
+        # A bounded run continues to the position at which the rows read from tables are consistent. While tables
+        # are read it is not known yet, and positions of another server cannot be compared with `until`.
         stop = None if progress.reads_tables or progress.by_gtid else _later(until, progress.settle if until else None)
         limits = PlanLimits(most, min(_RANGE_BYTES, max(1 << 16, most // 8)), stop, progress.by_gtid)
         return plan_log(

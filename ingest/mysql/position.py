@@ -92,6 +92,7 @@ class MySqlGtidSet:
             elif last or not piece:
                 raise ConfigError("not a GTID set", gtid=part)
             else:
+                # A tag: the intervals after it belong to this uuid and tag.
                 source = f"{uuid}:{piece}"
 
     def _insert(self, source: str, first: int, last: int) -> None:
@@ -156,6 +157,7 @@ class MariaDbGtidSet:
         self._last[domain] = (server, sequence)
 
     def has(self, transaction: str) -> bool:
+        # The server does not matter: sequence numbers of a domain grow across servers.
         domain, _, sequence = map(int, transaction.split("-"))
         return domain in self._last and sequence <= self._last[domain][1]
 

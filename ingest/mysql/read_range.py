@@ -69,6 +69,7 @@ def range_batches(
     for segment in segments:
         if first:
             first = False
+            # Which server wrote the log, and with it the form of its GTIDs, is known from the first segment on.
             known = transaction_set(part.known, mariadb=segment.mariadb) if part.known else None
             for body in part.maps:
                 decoder.remember_map(body, mariadb=segment.mariadb)
@@ -79,7 +80,8 @@ def range_batches(
             yield from decoder.decode(plain)
 
 
-_ROW_BITS = 24  # bits for the row number within an event; a log file has less than 2^39 bytes
+# Bits for the row number within an event. The other 39 are for the position: a log file has less than 2^39 bytes.
+_ROW_BITS = 24
 CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", "ignored"
 
 
@@ -175,6 +177,7 @@ def in_zone(batch: ChangeBatch, zone: str) -> ChangeBatch:
     columns = [
         _in_zone(column, declared.type or "", zone) for declared, column in zip(batch.schema.fields, given, strict=True)
     ]
+    # `_in_zone` returns the same array if there is nothing to convert.
     if all(mine is theirs for mine, theirs in zip(columns, given, strict=True)):
         return batch
     return replace(batch, rows=pa.RecordBatch.from_arrays(columns, names=batch.rows.schema.names))
@@ -190,6 +193,7 @@ def _in_zone(column: pa.Array, declared: str, zone: str) -> pa.Array:
 
 def _local(column: pa.Array, zone: str) -> pa.Array:
     if zone == "UTC":
+        # The numbers stay the same, so the buffers are shared.
         return column.view(pa.timestamp("us"))
     return pc.local_timestamp(column.view(pa.timestamp("us", zone)))
 
@@ -198,6 +202,7 @@ def _local_texts(column: pa.Array, zone: str) -> pa.Array:
     """Convert TIMESTAMP texts to local time. All have the same length; the zero date is not an instant and stays."""
     real = pc.invert(pc.starts_with(column, "0000"))
     instants = pc.if_else(real, column, pa.scalar(None, pa.string())).cast(pa.timestamp("us"))
+    # The cast prints six digits of fraction. Cut to the length of the original texts, they have their precision again.
     local = _local(instants, zone).cast(pa.string())
     length = pc.max(pc.binary_length(column)).as_py() or 0
     return pc.if_else(real, pc.utf8_slice_codeunits(local, 0, length), column)

@@ -59,6 +59,7 @@ class DefinitionStore:
             lines = [json.dumps([server, version.to_json()], ensure_ascii=False) for version in versions]
             names = self._files()
             number = int(names[-1].partition(".")[0]) + 1 if names else 1
+            # Padded with zeros, so that names sort in the order of writing.
             self.folder.write(f"{number:012}.json", "\n".join(lines).encode())
 
     def _text(self, name: str) -> str:
@@ -150,6 +151,7 @@ class RecordedHistory:
         These are tables renamed from an uncaptured name, or changed by DDL that failed to parse. Valid only when the
         plan has reached the end of the binlog.
         """
+        # The catalog shows the present, which is right for a statement only if nothing follows it in the log.
         newest = {seen.change.name: seen for seen in (*plan.ddl, *plan.barrier)} if plan.caught_up else {}
         unknown = {
             name: seen

@@ -56,6 +56,8 @@ class MySqlTables(CapturedTables):
         if database in SYSTEM_DATABASES or (database, table) in self.left_out:
             return False
         original = shadowed(table)
+        # A name that looks like a copy is an ordinary table if the table that it would be a copy of is not
+        # captured.
         return (original is None or not self.includes(database, original)) and self.matches(database, table)
 
 
@@ -141,6 +143,7 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         ),
         state=request.state,
         requests=RereadRequests(request.snapshot_requests),
+        # Several ids, because each task is a reader, and MariaDB distinguishes readers by this id alone.
         server_ids=mysql.server_ids or (first, first + _READERS - 1),
         startup=StartPosition(
             startup.mode, startup.file or "", startup.pos, startup.gtid_set or "", startup.timestamp_millis or 0
@@ -165,6 +168,7 @@ def _zone(mysql: MySqlConfig, zone: str) -> str:
     configured = mysql.server_time_zone or zone
     zone = configured if configured != "auto" else _zone_of_server(mysql)
     try:
+        # Arrow converts values later: a zone that it does not know is found here, before any batch.
         pc.local_timestamp(pa.array([0], pa.timestamp("s", zone)))
     except pa.ArrowInvalid as reason:
         what = "server's time zone" if configured == "auto" else "time zone"

@@ -29,8 +29,10 @@ from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
 from penstock.ingest.source import ComparisonPoint, Offsets, Range, grouped
 
+# Positions are ordered by the number of their file alone, so this one is after all real files.
 _LAST_FILE = "end.999999999"
-_WHOLE_TABLE_WEIGHT = 1 << 18  # of a table that is a single chunk, which is usually small
+# The weight of a table that is a single chunk, which is usually small.
+_WHOLE_TABLE_WEIGHT = 1 << 18
 
 
 class MySqlSource(DatabaseSource[FollowSettings, Planner]):
@@ -87,6 +89,7 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
         with connected(self.settings.server) as connection:
             names_in_log = self.planner.names_in_log(connection, start)
         part = history.part(self.settings.tables, start, end)
+        # With names in the log, only definitions with details that the log lacks are sent to tasks.
         versions = [
             version
             for found in part.versions.values()
@@ -211,5 +214,6 @@ class MySqlComparison:
                 if last is not None:
                     yield last, {}
                 last = batch
-        if last is not None:  # counts of nulled values come with the last rows
+        # Counts of nulled values come with the last rows.
+        if last is not None:
             yield last, oddities

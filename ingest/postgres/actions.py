@@ -69,6 +69,7 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
     required = (*_REQUIRED, "table-name", "slot.name") if names_table else (*_REQUIRED, "slot.name")
     for key in required:
         if not conf.get(key):
+            # The text of Paimon's action, as is the next one.
             raise ConfigError(f"postgres_conf [{key}] must be specified.")
     if not names_table and "table-name" in conf:
         raise ConfigError(
@@ -81,6 +82,7 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
     snapshot = {"chunk-rows": conf[_CHUNK]} if _CHUNK in conf else {}
     tls = {name: conf[key] for key, name in _SSL.items() if key in conf}
     plain = {key: conf[key] for key in _PLAIN if key in conf}
+    # The only key of this list that has another name in the section.
     if "connect.timeout" in plain:
         plain["connect-timeout"] = plain.pop("connect.timeout")
     return {

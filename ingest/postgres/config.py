@@ -63,6 +63,7 @@ class PostgresConfig(DatabaseConfig):
     @field_validator("slot_name")
     @classmethod
     def _is_a_slot(cls, name: str) -> str:
+        # The server's own rule for names of slots.
         if not re.fullmatch(r"[a-z0-9_]{1,63}", name):
             raise ValueError(f"slot.name {name!r} is not valid: use at most 63 lower case letters, digits and _")
         return name

@@ -91,6 +91,8 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         from penstock.ingest.postgres.source import PgSource
 
         settings = self.prepared(self.settings(config, request), preparation)
+        # Rows of a chunk are read without a position, so changes of the log that they contain already are applied
+        # once more.
         if preparation.exact and settings.reads_tables:
             raise SourceError(
                 "a target table would show changes that are applied twice, as after reading the rows of a table",
@@ -98,6 +100,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
             )
         source = PgSource(settings)
         if preparation.is_new or request.rereads:
+            # The publication before the slot: a change is decoded with the catalog as of its place in the log.
             with connected(settings.server) as connection:
                 source.planner.publish(connection, [one.name for one in source.planner.captured(connection)])
                 if slot_facts(connection, settings.slot) is None:

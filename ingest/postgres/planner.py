@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOKS, _PAUSE_S = 10, 0.1  # for a position that is flushed
-_LONGEST_WAIT_S = 600.0  # for transactions that run since before a table was published
+# In seconds, for transactions that run since before a table was published.
+_LONGEST_WAIT_S = 600.0
 
 
 @dataclass(slots=True)
@@ -112,6 +113,8 @@ class PgPlanner:
             if requested:
                 return self._emptied(progress, settings.reset, settings.rereads)
             progress = self._with_new_tables(connection, progress)
+            # The log is planned before chunks are cut. Its part begins at the end of the batch before, so a commit
+            # that is logged but not yet visible to the read of a chunk comes through the log.
             progress = self._with_log(connection, progress, limit, until)
             if progress.reads_tables:
                 progress = self._with_chunks(connection, progress, limit)
@@ -179,6 +182,8 @@ class PgPlanner:
         found = self._end(connection)
         if found is None:
             return progress
+        # While tables are read, the position at which they are consistent is not known yet, so a bounded run
+        # continues.
         if progress.reads_tables or until is None:
             until = found
         # Rows of a snapshot are right once the log has passed the time when they were read.
@@ -187,6 +192,7 @@ class PgPlanner:
 
     def _end(self, connection: PgConnection) -> int | None:
         """Return the newest position that a reader can reach, None if none is known now."""
+        # A record is usually flushed within moments. If it is not, the position found last is still valid.
         for _ in range(_LOOKS):
             found = sound_position(connection)
             if found is not None:
@@ -197,6 +203,7 @@ class PgPlanner:
 
     def _with_chunks(self, connection: PgConnection, progress: PgProgress, limit: Limit) -> PgProgress:
         """Cut chunks until the batch is full. The position must be determined before the chunks are read."""
+        # Both waits come before the chunks are cut: they are read in tasks right after this.
         self._wait(connection, progress.visible_from)
         wait_for_standbys(connection)
         facts = {one.name: one for one in self.captured(connection)}

@@ -86,6 +86,7 @@ class PgRangeReading:
         part = WalRange(settings.slot, (settings.publication.name,), first, last, binary)
         with ExitStack() as stack:
             catalog = stack.enter_context(connected(settings.server))
+            # Checked here as well: the slot may have been moved or dropped since the batch was planned.
             require_slot(catalog, settings.slot, first)
             free_slot(catalog, settings.slot)
             stream = stack.enter_context(connected(settings.server, replication=True))

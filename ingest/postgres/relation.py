@@ -44,6 +44,7 @@ class PgType:
         if name in {"char", "varchar"}:
             return cls(name, modifier - _HEADER)
         if name == "numeric":
+            # The precision is in the upper 16 bits, the scale in the lowest 11.
             scale = (modifier - _HEADER) & 0x7FF
             return cls(name, (modifier - _HEADER) >> 16 & 0xFFFF, (scale ^ 1024) - 1024)  # 11 bits with sign
         sized = {"bit", "varbit", "time", "timestamp", "timestamptz"}
@@ -65,7 +66,8 @@ class PgType:
         return self.name in _BINARY and (self.name != "numeric" or self.decimal is not None)
 
 
-Identity = Literal["d", "n", "f", "i"]  # as in pg_class.relreplident: default, nothing, full, index
+# As in pg_class.relreplident: default, nothing, full, index.
+Identity = Literal["d", "n", "f", "i"]
 FULL: Identity = "f"
 
 

@@ -61,6 +61,7 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
     def _is_binary(self) -> bool:
         """Return whether all columns of captured tables are decoded from the binary format."""
         with connected(self.settings.server) as connection:
+            # A stream has one format for all values, so one column of another type decides for all.
             oids = [one.oid for one in self.planner.captured(connection)]
             return all(one.is_binary for one in relations(connection, oids).values())
 

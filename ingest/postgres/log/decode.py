@@ -123,6 +123,8 @@ class LogDecoder:
     def _commit_times(self, block: MessageBlock) -> Int64s:
         """Return the time of the transaction of each message, in milliseconds since 1970."""
         begins = np.flatnonzero(block.tag == log_messages.BEGIN)
+        # Number 0 is the transaction that was open at the end of the block before, n the one of the n-th BEGIN of
+        # this block.
         times = np.concatenate([[self._commit_ms], block.longs(begins, 9) // 1000 + EPOCH_MS])
         self._commit_ms = int(times[-1])
         found: Int64s = times[np.cumsum(block.tag == log_messages.BEGIN)]
@@ -132,11 +134,14 @@ class LogDecoder:
         self, block: MessageBlock, rows: Int64s, relation: Relation, number: Int64s, times: Int64s
     ) -> DecodedRows:
         rule = self._images.rule(relation.schema, relation.table, relation.key)
+        # A row message has its kind and the table's oid, then K (key), O (old row) or N (new row) before each
+        # image.
         tag, marker = block.tag[rows], block.data[block.start[rows] + 5]
         _check_identity(relation, tag, marker, rule)
         has_old = marker != _NEW
         old = _images(block.data, block.start[rows[has_old]] + 6, relation)
         new_at = block.start[rows] + 6
+        # The new image follows the old one and its own marker.
         new_at[has_old] = old.end + 1
         has_new = tag != log_messages.DELETE
         new = _images(block.data, new_at[has_new], relation)
@@ -187,6 +192,7 @@ class LogDecoder:
         before = np.flatnonzero(update & (marker[message] == _OLD) & ~is_new)
         if not len(before):
             return keep
+        # Images are in the order of their messages, so the new one is next to the old one.
         after = before + 1
         copy_unchanged(images, after, before)
         moved = np.zeros(len(before), np.bool_)
@@ -223,6 +229,8 @@ def _differ(cells: Cells, before: Int64s, after: Int64s) -> Bools:
         size = length[before[same_size]]
         old, offsets = ranges(cells.data, start[before[same_size]], size)
         new, _ = ranges(cells.data, start[after[same_size]], size)
+        # Counts the unequal bytes of each pair. `reduceat` would return a byte of the next pair for an empty one,
+        # so those are left out above.
         differ[same_size] = np.add.reduceat(old != new, offsets[:-1], dtype=np.int64) > 0
     return differ
 
@@ -232,6 +240,8 @@ def _check_identity(relation: Relation, tag: Bytes, marker: Bytes, rule: ImageRu
     if relation.identity == FULL or not (tag != log_messages.INSERT).any():
         return
     fix = f'ALTER TABLE "{relation.schema}"."{relation.table}" REPLICA IDENTITY'
+    # With REPLICA IDENTITY USING INDEX, old images have the columns of that index, and the primary key may be null
+    # in them.
     identity = {column.name for column in relation.columns if column.in_identity}
     missing = [name for name in relation.key if name not in identity]
     if missing and (marker == _KEY).any():

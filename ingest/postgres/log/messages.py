@@ -41,6 +41,7 @@ class MessageBlock:
     def of(cls, messages: Sequence[bytes], envelope: int = ENVELOPE) -> MessageBlock:
         """Return a block of messages as they arrived; UnexpectedMessage for one of an unknown kind."""
         data, start, end = located(messages)
+        # The positions in the envelope are not used: the server sends zeros for messages within a transaction.
         start = start + envelope
         tag = data[start]
         if not _KNOWN[tag].all():
@@ -127,6 +128,8 @@ def images_at(data: Bytes, at: Int64s, columns: int) -> RowImages:
     for _ in range(columns):
         kind = data[at]
         has_value = (kind == _TEXT) | (kind == _BINARY)
+        # Each cell has a kind; only a value is followed by its length in four bytes and its content. What is read
+        # as the length of another cell is discarded.
         length = np.where(has_value, sizes[at + 1], 0).astype(np.int64)
         formats.update(np.unique(kind).tolist())
         cells.append(Cells(data, at + 5, length, ~has_value))

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
 
 _BLOCK_BYTES, _BLOCK_MESSAGES = 4 << 20, 100_000
-_QUIET_S = 0.02  # after which the server is asked how far it has read
-_STATUS_S = 10.0  # between two reports of our position
+# In seconds: after this time without messages the server is asked how far it has read. It would report its position
+# by itself much later, and a batch would wait for that.
+_QUIET_S = 0.02
+# In seconds between two reports of our position. Without them the server ends the connection.
+_STATUS_S = 10.0
 _BOUNDS = frozenset({BEGIN, COMMIT})
 
 

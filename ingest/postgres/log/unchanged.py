@@ -59,6 +59,7 @@ def completed(connection: PgConnection, found: DecodedRows, oddities: Counter[st
 def _from_block(batch: ChangeBatch, relation: Relation, missing: dict[str, Bools]) -> pa.RecordBatch:
     """Fill values from the last earlier image of the same key; removes the filled rows from `missing`."""
     keys = _key_numbers(batch.rows.select(list(relation.key)))
+    # Stable, so that the images of a key stay in the order of the log.
     order = np.argsort(keys, kind="stable")
     first = np.ones(len(order), np.bool_)
     first[1:] = keys[order][1:] != keys[order][:-1]
@@ -72,6 +73,8 @@ def _from_block(batch: ChangeBatch, relation: Relation, missing: dict[str, Bools
         if mask is None:
             continue
         lacks = mask[order]
+        # For each image the nearest one at or before it that has the value. It belongs to the same key if it is not
+        # before the key's first image.
         source = np.maximum.accumulate(np.where(lacks, -1, place))
         usable = lacks & (source >= begin)
         usable[usable] &= ~ends[source[usable]]
@@ -104,6 +107,7 @@ def _from_server(
     """Fill values from the rows that the server has now; also returns the rows that it does not have any more."""
     wait_for_standbys(connection)
     now = relations(connection, [relation.oid]).get(relation.oid)
+    # Without the table or its key columns no row can be found, so all of them count as gone.
     if now is None or not set(relation.key) <= {one.name for one in now.columns}:
         return rows, wanted
     there = {one.name: one for one in now.columns}
@@ -118,6 +122,7 @@ def _from_server(
     seen = np.zeros(len(wanted), np.bool_)
     for first in range(0, len(wanted), _KEYS_AT_ONCE):
         some = range(first, min(first + _KEYS_AT_ONCE, len(wanted)))
+        # One query for many keys, which are numbered so that each found row can be assigned to its place.
         lines = (
             f"({place}, {', '.join(f'{key[place]}::{kind}' for key, kind in zip(keys, types, strict=True))})"
             for place in some

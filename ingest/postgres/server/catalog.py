@@ -131,6 +131,8 @@ def logged_relation(connection: PgConnection, types: Types, logged: LoggedRelati
     # lacks, the columns of the replica identity are used.
     now = relations(connection, [logged.oid]).get(logged.oid)
     names = {column.name for column in logged.columns}
+    # The columns of the identity are no substitute if the table exists: with REPLICA IDENTITY FULL these are all
+    # columns.
     key = now.key if now is not None else tuple(one.name for one in logged.columns if one.in_identity)
     comments = {} if now is None else {one.name: one.comment for one in now.columns}
     columns = tuple(
@@ -154,13 +156,15 @@ class Types:
         missing: Sequence[int] = sorted(set(oids) - self._known.keys() - {0})
         while missing:
             rows = self._connection.rows(
+                # The element of an array is the type whose `typarray` is the array's type.
                 "SELECT t.oid, t.typname, t.typtype, t.typbasetype, t.typtypmod, COALESCE(e.oid, 0) FROM pg_type t "
                 f"LEFT JOIN pg_type e ON e.typarray = t.oid WHERE t.oid IN ({', '.join(map(str, missing))})"
             )
             for oid, name, kind, base, modifier, element in rows:
                 known = (str(name), str(kind), int(str(base)), int(str(modifier)), int(str(element)))
                 self._known[int(str(oid))] = known
-            for number in missing:  # a type that was dropped in the meantime
+            # A type that was dropped in the meantime.
+            for number in missing:
                 self._known.setdefault(number, ("text", "b", 0, -1, 0))
             inner = {part for number in missing for part in (self._known[number][2], self._known[number][4])}
             missing = sorted(inner - self._known.keys() - {0})

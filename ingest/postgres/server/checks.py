@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
 
 
+# As in server_version_num: 14.0 and 15.0.
 OLDEST = 140_000
 _PARTS_SINCE = 150_000
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _PAUSE_S = 0.5
+# A privilege is missing, the login is refused, the password is wrong, the database does not exist.
 _DENIED = {"42501", "28000", "28P01", "3D000"}
 # The server is starting, stopping, or has no connection left.
 _TRANSIENT = {"57P01", "57P02", "57P03", "53300", "08000", "08003", "08006"}
@@ -133,11 +134,13 @@ def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceEr
     """Return an error of the server as a Penstock error, which says whether a retry can help."""
     statement = sql[:200] or None
     facts: dict[str, Any] = {"server": server.where, "sqlstate": state or None, "reason": text, "statement": statement}
+    # An error without SQLSTATE is one of libpq itself, which has lost the connection.
     if not state or state in _TRANSIENT:
         return ConnectionLost("the connection to the PostgreSQL server was lost", retryable=True, **facts)
     if state in _DENIED:
         hint = "check user, password and pg_hba.conf; penstock check names the grants that are missing"
         return MissingGrant("the PostgreSQL server denied access", hint=hint, user=server.user, **facts)
+    # The SQLSTATE object_in_use.
     if state == "55006":
         return SlotBusy(
             "the replication slot is in use",
@@ -195,6 +198,7 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
         return PgConnection(server, raw)
     text = raw.error_message.decode("utf-8", "replace").strip()
     raw.finish()
+    # For a failed login libpq has only the text of the server's message, and no SQLSTATE.
     if "password authentication failed" in text or "no pg_hba.conf entry" in text or "does not exist" in text:
         raise refused(server, "28000", text)
     if "permission denied" in text:

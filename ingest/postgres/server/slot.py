@@ -78,6 +78,7 @@ def create_slot(connection: PgConnection, slot: str, *, failover: bool) -> SlotF
     if running:
         who = ",".join(f"{pid}:{name}" for pid, name in running)
         log.info("event=slot_waits slot=%s for_transactions_of=%s", slot, who)
+    # The arguments `twophase` and `failover`: servers before 17 do not have the second.
     more = ", false, true" if failover else ""
     connection.rows(f"SELECT pg_create_logical_replication_slot({connection.literal(slot)}, '{_PLUGIN}', false{more})")
     found = slot_facts(connection, slot)
@@ -142,6 +143,8 @@ def free_slot(connection: PgConnection, slot: str) -> None:
 
 def confirm(connection: PgConnection, slot: str, position: int) -> None:
     """Confirm to the server that changes before this position are no longer needed."""
+    # The server writes this position to disk at its checkpoints only, so it may go back after a crash. That is
+    # harmless, because the offsets decide where reading continues.
     place = f"'{lsn_text(position)}'::pg_lsn"
     name = connection.literal(slot)
     # The server refuses to move a slot backwards, or one that is being read: both are left as they are.
@@ -161,6 +164,7 @@ def sound_position(connection: PgConnection) -> int | None:
         "SELECT pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn(), current_setting('wal_block_size')"
     )[0]
     end, size = parse_lsn(str(inserted)), int(str(block))
+    # A page begins with a header of 24 bytes, and the first page of a file with one of 40.
     if end % size in {24, 40}:  # behind the header of the next page
         end -= end % size
     return end if parse_lsn(str(flushed)) >= end else None

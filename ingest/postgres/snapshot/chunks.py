@@ -56,6 +56,7 @@ class KeyChunk:
         for sign, bound in ((">", self.lower), ("<=", self.upper)):
             if bound:
                 values = (f"{connection.literal(one)}::{kind}" for one, kind in zip(bound, self.types, strict=True))
+                # Unlike MySQL, PostgreSQL uses the index for a comparison of rows.
                 parts.append(f"{row} {sign} ({', '.join(values)})")
         return " AND ".join(parts) or "true"
 
@@ -87,6 +88,7 @@ def first_chunk(connection: PgConnection, table: PgTableFacts) -> KeyChunk | Non
 def cut_chunk(connection: PgConnection, rest: KeyChunk, rows: int) -> tuple[KeyChunk, KeyChunk | None]:
     """Return a chunk of about this many rows, and the rest after it, None if the chunk is the last one."""
     names = ", ".join(map(quoted, rest.key))
+    # As texts, which are stored in the offsets and cast back to the types of the key by the server.
     texts = ", ".join(f"{quoted(name)}::text" for name in rest.key)
     found = connection.rows(
         f"SELECT {texts} FROM {qualified(rest.name)} WHERE {rest.condition(connection)} ORDER BY {names} "
@@ -145,5 +147,6 @@ def _batches(
 
 def _statement(connection: PgConnection, chunk: KeyChunk, relation: Relation) -> str:
     # Columns are named: `*` would also select generated columns, which the log does not contain.
+    # Values whose binary form is not decoded are selected as text, column by column.
     columns = (f"{quoted(one.name)}{'' if one.type.is_binary else '::text'}" for one in relation.columns)
     return f"SELECT {', '.join(columns)} FROM {qualified(relation.name)} WHERE {chunk.condition(connection)}"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 def bit_fields(cells: Cells, kind: PgType, _oddities: Counter[str]) -> pa.Array:
     """Return booleans for one bit, else bytes. Each distinct value is shifted once."""
     if kind.size == 1:
+        # A bit string has its number of bits in four bytes, and its content begins with the highest bit.
         bits = at_every_byte(cells.data, ">i4")[cells.start]
         return booleans((cells.data[cells.start + 4] >= 0x80) & (bits > 0), cells.null)
     encoded = slices(pa.binary(), cells.data, cells.start, cells.length, cells.null).dictionary_encode()
@@ -63,18 +64,22 @@ _HEADER = 8
 def numerics(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
     """Return decimals; NaN, infinities, and numbers that do not fit become null and are counted."""
     precision, scale = kind.decimal or (0, 0)
+    # A NUMERIC has a header (number of groups, weight, sign, scale) and groups of four decimal digits. The first
+    # group counts 10000^weight, and zero groups at either end are left out.
     count, weight, sign = (at_every_byte(cells.data, layout)[cells.start + at].astype(np.int64) for layout, at in _HEAD)
     null = nulled(cells.null, (sign & _SPECIAL) == _SPECIAL, NOT_A_NUMBER, oddities)
     count = np.where(null, 0, count)
     whole, part = -(-(precision - scale) // 4), -(-scale // 4)
     digits = at_every_byte(cells.data, ">i2")
     groups, spare = [], np.zeros(len(cells), np.bool_)
+    # From the highest place of the target type to the lowest: each step reads one group of every cell.
     for place in range(whole - 1, -part - 1, -1):
         number = weight - place
         inside = (number >= 0) & (number < count)
         at = np.where(inside, cells.start + _HEADER + 2 * number, 0)
         group = np.where(inside, digits[at], 0).astype(np.int64)
         size = 4
+        # The lowest group has only the digits that the scale has room for.
         if place == -part and scale % 4:
             size = scale % 4
             group, rest = np.divmod(group, 10 ** (4 - size))
@@ -137,12 +142,14 @@ def _jsonb(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
 def _dates(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
     days = _read(cells, ">i4").astype(np.int64)
     limits = np.iinfo(np.int32)
+    # The greatest and the smallest number are infinity and -infinity.
     null = nulled(cells.null, (days == limits.max) | (days == limits.min), INFINITY, oddities)
     return fixed(pa.date32(), np.where(null, 0, days + _EPOCH_DAYS).astype(np.int32), null)
 
 
 def _times(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
     micros = _read(cells, ">i8").astype(np.int64)
+    # The server allows 24:00:00.
     null = nulled(cells.null, micros >= _DAY_US, OUT_OF_DAY, oddities)
     return fixed(pa.time64("us"), np.where(null, 0, micros), null)
 
@@ -178,6 +185,7 @@ def _arrays(cells: Cells, element: PgType, oddities: Counter[str]) -> pa.Array:
     at = cells.start + _ARRAY_HEADER + _DIMENSION
     for step in range(int(count.max(initial=0))):
         lane = np.flatnonzero(count > step)
+        # A size of -1 is a null element.
         size = big_endian_at(cells.data, at[lane], 4).astype(np.uint32).view(np.int32).astype(np.int64)
         place = offsets[lane] + step
         start[place], length[place] = at[lane] + 4, size

@@ -71,8 +71,10 @@ def rows_of(messages: Sequence[bytes]) -> list[bytes]:
     """Return the messages that are rows, without the file header and trailer."""
     rows = list(messages)
     if rows and rows[0].startswith(_SIGNATURE):
+        # The signature has 11 bytes. Flags and the length of an extension follow, four bytes each.
         header = 19 + int.from_bytes(rows[0][15:19], "big")
-        rows[0] = rows[0][header:]  # newer servers send the header alone, older ones with the first row
+        # Newer servers send the header alone, older ones with the first row.
+        rows[0] = rows[0][header:]
     if rows and rows[-1] == _TRAILER:
         rows.pop()
     return [row for row in rows if row]
@@ -84,6 +86,7 @@ def cells_of(messages: Sequence[bytes], columns: int) -> Iterator[Cells]:
     sizes = at_every_byte(data, ">i4")
     if len(start) and (at_every_byte(data, ">i2")[start] != columns).any():
         raise UnexpectedMessage("a row of COPY has another number of columns than were selected", wanted=columns)
+    # After the number of columns. One step reads a column of all rows.
     at = start + 2
     for _ in range(columns):
         length = sizes[at].astype(np.int64)

@@ -101,7 +101,8 @@ def _numerics(texts: pa.Array, kind: PgType, oddities: Counter[str]) -> pa.Array
     arrow = pa.decimal128(*kind.decimal)
     try:
         return texts.cast(arrow)
-    except pa.ArrowInvalid:  # a number that does not fit: convert each distinct one
+    except pa.ArrowInvalid:
+        # A number that does not fit: convert each distinct one.
         return _each(texts, arrow, lambda text: _decimal(text, arrow), TOO_LARGE, oddities)
 
 
@@ -129,6 +130,7 @@ def _each(
 
 def _dates(texts: pa.Array, _kind: PgType, oddities: Counter[str]) -> pa.Array:
     texts = _without(texts, pc.is_in(texts, _INFINITIES), INFINITY, oddities)
+    # Arrow parses only years of four digits after Christ.
     if _are_plain(texts, 10):
         return texts.cast(pa.date32())
     return _each(texts, pa.int32(), lambda text: _days(text)[0], INFINITY, oddities).view(pa.date32())
@@ -156,6 +158,7 @@ def _days(text: str) -> tuple[int, str]:
 
 def _times(texts: pa.Array, _kind: PgType, oddities: Counter[str]) -> pa.Array:
     texts = _without(texts, pc.starts_with(texts, "24:"), OUT_OF_DAY, oddities)
+    # Arrow casts texts to timestamps, but not to times. On the first day of 1970 the instant is the time of day.
     instants = pc.binary_join_element_wise("1970-01-01 ", texts, "").cast(pa.timestamp("us"))
     return instants.view(pa.int64()).view(pa.time64("us"))
 

@@ -111,6 +111,7 @@ class AliyunGroup:
         self.flush()
         declared = tuple(SourceField(name, kind) for name, kind in self.declared.items())
         for part in self.rows.parts():
+            # Members that the declaration lacks still become columns.
             extra = tuple(SourceField(name, "STRING") for name in part.names() if name not in self.declared)
             schema = SourceSchema("aliyun", *self.name, declared + extra, self.keys, states_no_key=self.states_no_key)
             part.batch(schema, [_reader(field) for field in schema.fields], messages, decoded)
@@ -156,6 +157,7 @@ def _add_rows(envelope: AliyunEnvelope, number: int, groups: dict[bytes, AliyunG
 
 
 def _group(schema: msgspec.Raw, groups: dict[bytes, AliyunGroup], options: DecodeOptions) -> AliyunGroup:
+    # The bytes of the declaration are its identity: a producer repeats them in every message.
     identity = bytes(schema)
     if identity not in groups:
         try:

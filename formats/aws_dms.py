@@ -79,6 +79,7 @@ def _add_rows(envelope: AwsDmsEnvelope, number: int, tables: TextTables) -> None
         rows.change(number, time, None, data)
     else:
         before, after = images(data)
+        # The DMS task sends no before images: nothing can be retracted.
         if before is None:
             rows.put(number, time, UPDATE_AFTER, after)
         else:

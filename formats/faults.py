@@ -53,6 +53,7 @@ def map_distinct(
         except ValueError as error:
             values.append(None)
             wrong[number] = f"{what}: {error}"
+    # Usually empty. Only faulty values are searched for in the rows.
     for number, reason in wrong.items():
         rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)
         faults.add(rows, reason)

@@ -35,7 +35,9 @@ _NAMES = {
     7: "GeometryCollection",
 }
 _COLLECTION = 7
+# Of EWKB, the form of PostGIS: four bytes with the SRID follow the type.
 _SRID_FLAG = 0x20000000
+# A forged value could nest collections until Python's stack is exhausted.
 _MAX_DEPTH = 32
 _BYTE_ORDERS = {0: ">", 1: "<"}
 

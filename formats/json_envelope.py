@@ -25,6 +25,8 @@ def read_envelopes(
 ) -> list[Envelope | None]:
     """Return one envelope per message; None for tombstones (counted) and for unreadable messages (reported as bad)."""
     try:
+        # Nearly always all messages can be read, and one `try` around all is cheaper than one per message. A
+        # tombstone is None, which msgspec rejects with a TypeError.
         return [read(value) for value in messages.values]  # type: ignore[arg-type]
     except (*UNREADABLE, TypeError):
         return [_read_one(messages, number, read, decoded) for number in range(len(messages))]
@@ -73,6 +75,7 @@ def read_json(value: bytes, read: Callable[[bytes], Envelope], decoded: DecodeRe
         repaired, count = repair_surrogates(value)
         if not count:
             raise DecodeError(f"the value is not a JSON record of this format: {error}", reason=NOT_JSON) from error
+    # The repaired value has no unpaired surrogates, so this calls itself once at most.
     envelope = read_json(repaired, read, decoded)
     decoded.repaired += count
     return envelope

@@ -15,7 +15,8 @@ MAX_EXPONENT = 1000
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL
 )
-_LONE = 6  # length of one \uXXXX escape; a pair is twice as long, any other escape has two bytes
+# Length of one \uXXXX escape; a pair is twice as long, any other escape has two bytes.
+_LONE = 6
 
 
 class Number(str):
@@ -39,6 +40,7 @@ def plain_digits(text: str) -> str:
 
 def java_double(number: float) -> str:
     """Return a finite number as Java prints it: 3.14, 0.0, 1.0E10."""
+    # The range in which Java prints no exponent.
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         return repr(number)
     mantissa, _, exponent = f"{Decimal(repr(number)).normalize():E}".partition("E")

@@ -30,6 +30,7 @@ class MaxwellEnvelope(msgspec.Struct, gc=False):
 
     def time(self) -> int:
         """Return the event time in milliseconds, -1 if there is no valid time."""
+        # Below 2^53 seconds, the milliseconds fit into 63 bits.
         return self.ts * 1000 if isinstance(self.ts, int) and 0 <= self.ts < 1 << 53 else -1
 
 

@@ -18,6 +18,7 @@ from penstock.formats.json_text import exact
 from penstock.formats.row_builder import TextTables, bad_record
 
 NAME = "ogg-json"
+# GoldenGate adds a member of this ending for a column whose value it does not have.
 _MISSING_MARK = "_isMissing"
 Row = dict[str, Any]
 
@@ -78,6 +79,7 @@ def event_times(texts: list[str | None], zone: str) -> Int64s:
     except pa.ArrowInvalid:
         local = pa.array([_local(text) for text in texts], pa.timestamp("us"))
     moments = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
+    # A local time that clocks skip is another one after a conversion to an instant and back.
     skipped = pc.fill_null(pc.not_equal(pc.local_timestamp(moments), local), fill_value=False)
     millis = np.array(pc.fill_null(pc.divide(moments.cast(pa.int64()), 1000), fill_value=-1), np.int64)
     for row in np.flatnonzero(skipped):

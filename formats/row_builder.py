@@ -54,6 +54,7 @@ class RowBuilder:
 
         DecodeError for a row with too many members; nothing is added then.
         """
+        # `check_members` raises the error; the test here spares a call per change.
         if len(before or ()) > MAX_MEMBERS or len(after or ()) > MAX_MEMBERS:
             check_members([before or {}, after or {}])
         if before is None or after is None:
@@ -90,6 +91,7 @@ class RowBuilder:
     def names(self) -> list[str]:
         """Return every member of any row, in order of first appearance."""
         seen: dict[str, None] = {}
+        # Rows have few distinct lists of members, so those are compared and not the members of each row.
         for names in {tuple(row): None for row in self.rows}:
             seen.update(dict.fromkeys(names))
         return list(seen)

@@ -39,6 +39,7 @@ def parse_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> Parsed
     rows = pa.list_(pa.struct([(name, pa.string()) for name in names]))
     table = arrow_json.read_json(
         pa.BufferReader(buffer),
+        # A single block: Arrow rejects a document that is longer than a block.
         read_options=arrow_json.ReadOptions(use_threads=False, block_size=buffer.size + 1),
         parse_options=arrow_json.ParseOptions(
             explicit_schema=pa.schema([("d", rows)]), unexpected_field_behavior="ignore"
@@ -130,6 +131,7 @@ def decode_bulk(
 def event_times(members: Sequence[CanalEnvelope]) -> Int64s:
     """Return the event times of the messages in milliseconds, -1 for those without a valid time."""
     try:
+        # The type of the array shows whether all times are integers.
         times = np.array([member.ts for member in members])
     except OverflowError:
         times = np.empty(0)
@@ -203,6 +205,7 @@ def _with_befores(
     kinds[rows] = np.where(moved, INSERT, UPDATE_AFTER)
     before_kinds = np.where(moved, DELETE, UPDATE_BEFORE).astype(np.int8)
     row_of = np.concatenate([np.arange(len(kinds)), rows])
+    # Row n has the sort key 2n + 1 and its before image 2n.
     order = np.argsort(np.concatenate([2 * np.arange(len(kinds)) + 1, 2 * rows]), kind="stable")
     places = pa.array(order)
     merged = [pa.concat_arrays([column, image]).take(places) for column, image in zip(columns, images, strict=True)]

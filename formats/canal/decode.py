@@ -84,6 +84,7 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
     if (weights := _overflowing(documents, sizes, len(fields))) is not None:
         kept = _reject_sparse(group, weights, sizes, len(fields), messages, decoded)
         documents = [documents[place] for place in kept]
+        # A cell counts as that many bytes, so that spans limited by bytes have a limited number of cells too.
         sizes = np.maximum(sizes, weights * (SPAN_BYTES // SPAN_CELLS))[kept]
     for start, stop in _spans(sizes):
         members, numbers = group.members[start:stop], group.numbers[start:stop]
@@ -96,7 +97,8 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
                 decode_bulk(members, parsed, places, schema, converters(fields), rule, messages, decoded)
                 continue
             except pa.ArrowInvalid:
-                pass  # the record path finds and names the faulty rows
+                # The record path finds and names the faulty rows.
+                pass
         names = [field.name for field in fields]
         rows = _read_records(members, numbers, names, rule, messages, decoded)
         rows.batch(schema, [_reader(convert) for convert in converters(fields)], messages, decoded)
@@ -193,6 +195,8 @@ def _images(
     for place, row in enumerate(rows):
         if operation == "UPDATE":
             old = olds[place] if place < len(olds) else None
+            # `old` has only changed columns: a column that it lacks is unchanged, and one that is null there was
+            # null.
             yield {**row, **(old or {})}, row
         elif operation == "DELETE":
             yield row, None

@@ -50,6 +50,7 @@ def grouped(messages: Messages, decoded: DecodeResult) -> list[CanalGroup]:
     latest: dict[str | None, CanalGroup] = {}
     for number, envelope in _envelopes(messages, decoded):
         operation = envelope.type
+        # Decided before the names are looked at: DDL and other messages without rows may have no names.
         if operation not in OPERATIONS or envelope.is_ddl or envelope.data == NULL:
             _set_aside(envelope, number, messages, decoded)
             continue

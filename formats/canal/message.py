@@ -19,6 +19,7 @@ from penstock.formats.mysql_type import parse_mysql_type
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 NAME = "canal-json"
+# ROW is the operation of other producers, such as TiDB.
 OPERATIONS = {"INSERT": INSERT, "ROW": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
 WITHOUT_ROWS = frozenset(
     [
@@ -36,6 +37,7 @@ WITHOUT_ROWS = frozenset(
         "MHEARTBEAT",
     ]
 )
+# A member that is not there says nothing about keys, while null or an empty list says that the table has none.
 ABSENT = msgspec.Raw(b"")
 Texts = dict[str, str | None]
 
@@ -77,6 +79,7 @@ def read_rows(data: msgspec.Raw, decoded: DecodeResult) -> list[Texts]:
     try:
         return _texts(data)
     except UNREADABLE:
+        # Slower, because every value is parsed.
         return read_json(bytes(data), lambda raw: [_as_texts(row) for row in _values(raw)], decoded)
 
 
@@ -131,6 +134,7 @@ def canal_message(change: ChangeBatch, row: int) -> bytes:
     Geometries are GeoJSON already, so they are declared as text. An update image is encoded as the delete of the before
     image or the insert of the after image.
     """
+    # A dead letter is a single row image, so it cannot be encoded as an update.
     gone = change.kinds[row] in {DELETE, UPDATE_BEFORE}
     types = {one.name: _declared(one) for one in change.schema.fields}
     cells = {

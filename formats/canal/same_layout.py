@@ -32,7 +32,8 @@ PIECE = 1_000
 
 _QUOTE, _ESCAPE, _COLON, _BRACKET = b'"\\:['
 _SPACE = 0x20
-_AFTER_ROW, _AFTER_DOCUMENT = b"},{", b"}],[{"  # the bytes between rows when documents are joined by commas
+# The bytes between rows when documents are joined by commas.
+_AFTER_ROW, _AFTER_DOCUMENT = b"},{", b"}],[{"
 _FIRST_ROW = msgspec.json.Decoder(list[dict[str, str | None]]).decode
 # The character that an escape stands for, by the character after the backslash.
 _MEANT = np.zeros(256, np.uint8)
@@ -84,6 +85,7 @@ def same_layout_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> 
 def _piece(documents: Sequence[msgspec.Raw], members: Sequence[str]) -> tuple[Int64s, list[pa.Array]] | None:
     text = b",".join(documents)
     data = np.frombuffer(text, np.uint8)
+    # Control characters are white space between members here, since JSON does not allow them in texts.
     if data.min() < _SPACE or not _is_utf8(text):
         return None
     escapes = _escapes(data)
@@ -126,6 +128,8 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> CellPosition
 
     Every row must have the members of the first row in the same order, no blanks, and only texts or nulls as values.
     """
+    # Escaped ones are left out, so quotation marks open and close texts in turn. Those that are followed by a colon
+    # close the name of a member.
     closing = quotes[1::2]
     if len(closing) < width or int(closing[-1]) + 2 > len(data):
         return None
@@ -133,9 +137,11 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> CellPosition
     if len(keys) == 0 or len(keys) % width:
         return None
     key_opens = quotes.take(2 * keys).reshape(-1, width)
+    # After the closing quotation mark and the colon.
     starts = quotes.take(2 * keys + 1).reshape(-1, width) + 2
     begins_document = data[key_opens[:, 0] - 2] == _BRACKET
     ends = np.empty_like(starts)
+    # A value ends before the comma and the quotation mark of the next member, or at the end of its row.
     ends[:, :-1] = key_opens[:, 1:] - 1
     gaps = np.where(begins_document[1:], len(_AFTER_DOCUMENT), len(_AFTER_ROW))
     ends[:-1, -1] = key_opens[1:, 0] - gaps
@@ -182,6 +188,7 @@ def _are_nulls(data: Bytes, starts: Int64s, ends: Int64s, nulls: Mask) -> bool:
 
 def _are(data: Bytes, places: Int64s, model: bytes) -> bool:
     """Return whether the bytes at all places are those of `model`."""
+    # Overlapping windows as single elements, one per byte: only the chosen ones are copied.
     windows = np.ndarray((len(data) - len(model) + 1,), f"V{len(model)}", data, 0, (1,))
     return bool(windows[places].tobytes() == model * len(places))
 
@@ -234,5 +241,6 @@ def _unescaped(column: pa.Array) -> pa.Array | None:
     kept = np.ones(len(data), bool)
     kept[escapes] = False
     bounds = bounds - bounds[0]
+    # Each bound moves forward by the number of backslashes removed before it.
     offsets = (bounds - np.searchsorted(escapes, bounds)).astype(np.int32)
     return pa.StringArray.from_buffers(len(column), pa.py_buffer(offsets), pa.py_buffer(text[kept]))

@@ -20,7 +20,8 @@ from penstock.formats.mysql_type import MysqlType, parse_mysql_type
 Convert = Callable[[pa.Array, Faults], pa.Array]
 
 BINARY_TYPES = frozenset({"BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"})
-_LATIN_LEADS = (0xC2, 0xC3)  # the lead bytes of U+0080 to U+00FF, which have two bytes in UTF-8
+# The lead bytes of U+0080 to U+00FF, which have two bytes in UTF-8.
+_LATIN_LEADS = (0xC2, 0xC3)
 _SRID_BYTES = 4
 _MOST_BITS = 64
 _MOST_DIGITS = 40  # leading zeros included
@@ -29,6 +30,8 @@ _MOST_DIGITS = 40  # leading zeros included
 def converter(column: str, declared: str) -> Convert | None:
     """Return the conversion of a declared type, None if the text already is the value."""
     kind = parse_mysql_type(declared)
+    # Canal sends the number of a label of an ENUM, a bit mask for a SET, a decimal number for a BIT, and for bytes
+    # one character each. Other producers send labels.
     if kind.name == "ENUM":
         return partial(enum_labels, options=kind.options, what=_what(column, "ENUM"))
     if kind.name == "SET":
@@ -58,6 +61,7 @@ def enum_labels(texts: pa.Array, faults: Faults, options: tuple[str, ...], what:
             if text in options:
                 return text
             raise ValueError(f"option {text}, but the type has only {len(options)} options")
+        # 0 is MySQL's value for an invalid label, which it shows as an empty text.
         return options[number - 1] if number else ""
 
     return map_distinct(texts, label, pa.string(), what, faults)
@@ -87,7 +91,8 @@ def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, what: str) -> pa
             raise ValueError(f"{text[:40]!r} is not a {bits}-bit number")
         return int(text).to_bytes(width, "big")
 
-    if bits > _MOST_BITS:  # no server has such a column, and the type mapping rejects the type later
+    # No server has such a column, and the type mapping rejects the type later.
+    if bits > _MOST_BITS:
         return map_distinct(texts, one, pa.binary(), what, faults)
     try:
         numbers = texts.cast(pa.uint64())
@@ -108,16 +113,20 @@ def latin1_bytes(texts: pa.Array) -> pa.Array:
     if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
         return texts.cast(pa.binary())
     valid = texts.is_valid()
+    # Nulls must have no bytes, since all bytes of the column are converted at once.
     full = pc.fill_null(texts, "")
     offsets = np.frombuffer(full.buffers()[1], np.int32)[full.offset : full.offset + len(full) + 1].astype(np.int64)
     data = np.frombuffer(full.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
     offsets -= offsets[0]
     row_of_byte = np.repeat(np.arange(len(full)), np.diff(offsets))
     is_text = np.zeros(len(full), bool)
+    # A greater lead byte begins a character above U+00FF.
     is_text[row_of_byte[data > _LATIN_LEADS[1]]] = True
     lead = ((data == _LATIN_LEADS[0]) | (data == _LATIN_LEADS[1])) & ~is_text[row_of_byte]
     follows = np.flatnonzero(lead) + 1
     out = data.copy()
+    # U+0080 to U+00FF have two bytes in UTF-8: the second one and the last two bits of the first are the byte
+    # meant.
     out[follows] = (data[follows] & 0x3F) | ((data[follows - 1] & 0x03) << 6)
     dropped = np.concatenate(([0], np.cumsum(lead)))[offsets]
     shrunk = (offsets - dropped).astype(np.int32)

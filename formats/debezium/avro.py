@@ -35,6 +35,7 @@ from penstock.formats.json_envelope import TOMBSTONE
 from penstock.formats.row_builder import Read, RowBuilder, bad_record, each
 
 NAME = "debezium-avro"
+# A zero byte and the number of the schema.
 _HEADER = struct.Struct(">bI")
 _UNREADABLE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 

@@ -51,6 +51,7 @@ _LOGICAL_NAMES = {
     "decimal": "org.apache.kafka.connect.data.Decimal",
 }
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+# The default context would round to 28 digits.
 _EXACT = Context(prec=1000)
 _MEMBER_UNITS = {
     "io.debezium.time.Date": pa.date32(),
@@ -104,7 +105,8 @@ def compile_schema(schema: Any) -> RecordSchema:
     try:
         whole = _resolved(schema, {}, "", ())
         ready = RecordSchema(fastavro.parse_schema(_without_logical(schema)), whole)
-        ready.row_columns()  # finds invalid names and types here, not at the first message
+        # Finds invalid names and types here, not at the first message.
+        ready.row_columns()
         return ready
     except _NO_SCHEMA as error:
         raise DecodeError(f"the Avro schema cannot be used: {error!r}", reason=BAD_VALUE) from error
@@ -210,7 +212,8 @@ def connect_type_of(declared: str | Mapping[str, Any]) -> ConnectType | None:
     name = schema.get("connect.name") or _LOGICAL_NAMES.get(schema.get("logicalType", ""))
     parameters = dict(schema.get("connect.parameters", {}))
     if kind == "record" and not str(name or "").startswith(("io.debezium.data.", "io.debezium.time.")):
-        name = None  # this is the name of the record itself
+        # This is the name of the record itself.
+        name = None
     if name is None and SOURCE_TYPE not in parameters:
         return None
     if schema.get("logicalType") == "decimal":

@@ -20,6 +20,7 @@ from penstock.formats.json_envelope import NULL, UNREADABLE, handle_envelopes, m
 from penstock.formats.json_text import MAX_EXPONENT, Number, exact, java_double, text_of
 from penstock.formats.row_builder import TextTables
 
+# Subtypes of binary data that are UUIDs: 3 is the old one, 4 the present one.
 _UUID_SUBTYPES = {"3", "03", "4", "04"}
 _MARKS = {"$minKey": "BsonMinKey", "$maxKey": "BsonMaxKey"}
 
@@ -60,6 +61,7 @@ def _special(value: Mapping[str, Any]) -> Any:
             return regex(pattern, options)
         case {"$regex": pattern, "$options": options}:
             return regex(pattern, options)
+        # Before `$code` alone, because a mapping pattern also matches objects with further members.
         case {"$code": code, "$scope": scope}:
             return {"$code": code, "$scope": plain_value(scope)}
         case {"$code": code}:
@@ -169,6 +171,7 @@ def _add_rows(
     if after is None and operation in {"c", "r"}:
         raise missing(NAME, "after", "op", operation)
     if before is None and operation in {"u", "d"}:
+        # MongoDB has no before image by default, but the key of the message identifies the document.
         before = _key_row(messages, number, operation, decoded)
     rows = tables.of(source.db, source.collection, KEY)
     if operation == "d":
@@ -208,6 +211,7 @@ def _key_row(messages: Messages, number: int, operation: str, decoded: DecodeRes
         text = f"Invalid {NAME} format: missing 'id' field in key when 'op' is '{operation}'."
         raise DecodeError(text, reason=MISSING_FIELD)
     value = read_json(bytes(key["id"]), _read_value, decoded)
+    # The key contains the identifier as JSON within a text.
     if isinstance(value, str):
         value = read_json(value.encode(), _read_value, decoded)
     return _texts({"_id": value})

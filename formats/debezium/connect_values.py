@@ -125,7 +125,8 @@ def _units(values: Sequence[Any], faults: Faults, kind: pa.DataType, what: str) 
         return numbers.cast(kind)
     try:
         return numbers.cast(pa.int32()).cast(kind)
-    except pa.ArrowInvalid:  # a batch with a day out of range is converted value by value, to name the row at fault
+    except pa.ArrowInvalid:
+        # A batch with a day out of range is converted value by value, to name the row at fault.
         return each(_day, pa.int32(), what)(numbers.to_pylist(), faults).cast(kind)
 
 
@@ -149,6 +150,7 @@ def _is_unsigned_bigint(source_type: str | None) -> bool:
 
 def _unsigned_text(value: Any) -> str:
     number = int(value)
+    # Debezium sends BIGINT UNSIGNED as a signed 64-bit number unless it is configured otherwise.
     return str(number + (1 << 64) if number < 0 else number)
 
 
@@ -200,6 +202,7 @@ def scaled_texts(unscaled: pa.Array, scale: int) -> pa.Array:
     if scale == 0:
         return digits
     sign = pc.if_else(pc.starts_with(digits, "-"), "-", "")
+    # At least one digit before the point.
     padded = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), scale + 1, "0")
     whole = pc.utf8_slice_codeunits(padded, 0, -scale)
     fraction = pc.utf8_slice_codeunits(padded, -scale)
@@ -223,6 +226,7 @@ def _decimal_text(value: Any, scale: int) -> str:
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    # A JSON number is a `Number`, which is a subclass of str: only a plain str can be base64.
     if isinstance(value, bytes) or (type(value) is str and _BASE64.fullmatch(value)):
         return scaled_text(int.from_bytes(base64_bytes(value), "big", signed=True), scale)
     if isinstance(value, str) and _NUMERIC.fullmatch(value):

@@ -99,7 +99,8 @@ class DebeziumGroups:
             whole = (*identity, bytes(schema))
             group = self.found.get(whole)
             if group is None:
-                row_fields(bytes(schema or NULL))  # rejects a schema without rows before any row is accepted
+                # Rejects a schema without rows before any row is accepted.
+                row_fields(bytes(schema or NULL))
                 rows = RowBuilder(self.options.rule(database, table, keys or ()))
                 group = self.found[whole] = DebeziumGroup(schema, (database, table), keys, rows)
             self.latest[identity] = group
@@ -129,6 +130,7 @@ def _add_rows(
         skip_without_rows(payload.op, number, groups.name(payload), messages, decoded)
         return
     key = message_key(messages, number)
+    # Debezium itself names the key columns only in the message key.
     names = key or payload.pk_names
     keys = None if names is None else tuple(names)
     rows = groups.of(payload, envelope.schema, keys).rows

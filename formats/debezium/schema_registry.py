@@ -16,8 +16,10 @@ from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.formats.change import BAD_VALUE
 
 ATTEMPTS = 4
-LARGEST_ANSWER = 16 << 20  # bytes; a usual schema has some thousands
-PATIENCE = 0.5  # seconds before the second attempt; doubles with each further attempt
+# In bytes; a usual schema has some thousands.
+LARGEST_ANSWER = 16 << 20
+# Seconds before the second attempt; doubles with each further attempt.
+PATIENCE = 0.5
 
 
 def without_login(url: str) -> str:
@@ -117,6 +119,7 @@ class SchemaRegistry:
                     return self._get(url + path)
                 except urllib.error.HTTPError as error:
                     error.close()
+                    # An answer, and not a failure: another attempt or registry would not help.
                     if error.code == 404:
                         return None
                     if error.code in {401, 403}:
@@ -137,6 +140,7 @@ class SchemaRegistry:
             credentials = base64.b64encode(self._user_info.encode()).decode()
             request.add_header("Authorization", f"Basic {credentials}")
         with self._opener.open(request, timeout=self._timeout) as response:
+            # One byte more, so that a longer answer is noticed without reading all of it.
             text = response.read(LARGEST_ANSWER + 1)
         if len(text) > LARGEST_ANSWER:
             raise ValueError(f"the response is larger than {LARGEST_ANSWER >> 20} MiB")

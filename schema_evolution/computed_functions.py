@@ -41,13 +41,15 @@ from penstock.table.values.hashing import bucket_rows
 from penstock.table.values.types import INT, STRING, AtomicType, DataType, Field, parse_atomic, type_json
 
 _MOST_WIDTH = (1 << 31) - 1
-_WIDE = Context(prec=80)  # Python's default context has fewer digits than a DECIMAL
+# Python's default context has fewer digits than a DECIMAL.
+_WIDE = Context(prec=80)
 
 
 # text
 
 
 def _substring(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
+    # Positions beyond the end are cut, where Paimon's function fails.
     return pc.utf8_slice_codeunits(column_text(columns, arguments[0]), *_bounds(arguments))
 
 
@@ -102,6 +104,8 @@ def _truncate(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
     if root == "DECIMAL":
         return _decimals_cut(column, width, columns.misfits, reason)
     filled = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy(zero_copy_only=False)
+    # The remainder of numpy is never negative here, so the result is rounded down, below zero too. Close to the
+    # smallest BIGINT the subtraction wraps around to a greater number.
     cut = filled - np.mod(filled, width)
     odd = (cut > filled) | (cut < -(1 << column.type.bit_width - 1))
     cut_down = pc.if_else(pc.is_valid(column), pa.array(np.where(odd, 0, cut)), pa.scalar(None, pa.int64()))
@@ -109,6 +113,7 @@ def _truncate(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
 
 
 def _decimals_cut(column: pa.Array, width: int, misfits: Misfits, reason: str) -> pa.Array:
+    # The width counts units of the last digit, because Paimon truncates the unscaled number.
     step = Decimal(width).scaleb(-column.type.scale)
     limit = Decimal(1).scaleb(column.type.precision - column.type.scale)
     encoded = column.dictionary_encode()

@@ -39,6 +39,7 @@ def timestamps_of(arguments: Arguments, columns: Columns, place: int) -> pa.Arra
     if root == "DATE":
         stamps = pc.cast(source, pa.timestamp("us"))
     elif root.startswith("TIMESTAMP"):
+        # Without its zone: the numbers are in UTC already and stay the same.
         stamps = source.view(pa.timestamp(source.type.unit))
     elif root in TEXTS and precision is None:
         stamps = cast_texts(source, AtomicType("TIMESTAMP", precision=6), name, TypeMapping(), columns.misfits)

@@ -14,6 +14,7 @@ from penstock.errors import ConfigError, DecodeError
 
 _PARTS = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|[^A-Za-z']+")
 # Patterns that consist only of these are formatted by Arrow.
+# Seconds are missing, because %S of Arrow prints the fraction as well.
 _FAST = {"yyyy": "%Y", "uuuu": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "DDD": "%j"}
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- wall clocks of no zone
 _MONTHS = [
@@ -103,6 +104,7 @@ def _moment(found: dict[str, str] | None) -> dt.datetime:
     month, day = (int(found.get(name, 1)) for name in ("month", "day"))
     hour, minute, second = (int(found.get(name, 0)) for name in ("hour", "minute", "second"))
     micros = int(found.get("micro", "").ljust(6, "0")[:6])
+    # As in Java, years of two digits begin with 2000.
     century = 2000 if len(year) == 2 else 0
     return dt.datetime(int(year) + century, month, day, hour, minute, second, micros)  # noqa: DTZ001 -- of no zone
 
@@ -194,6 +196,7 @@ def _us_week(moment: dt.datetime) -> tuple[int, int]:
 
     Weeks start on Sunday, and the first one contains January 1.
     """
+    # A week belongs to the year of its Saturday: if that is in January, the week contains January 1.
     sunday = moment.date() - dt.timedelta(days=moment.isoweekday() % 7)
     year = (sunday + dt.timedelta(days=6)).year
     first = dt.date(year, 1, 1)

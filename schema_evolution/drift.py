@@ -48,7 +48,8 @@ class ColumnRules:
         columns = tuple(
             DeclaredColumn(self.name(one.name), self._type(source, one), one.comment)
             for one in source.fields
-            if one.name.strip()  # no table has a column without a name, so a value in it makes its row bad
+            # No table has a column without a name, so a value in it makes its row bad.
+            if one.name.strip()
         )
         names = [column.name for column in columns]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -113,6 +114,7 @@ def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRule
 
 def _relaxed(source: SourceSchema, schema: TableSchema, rules: ColumnRules) -> tuple[str, ...]:
     """Return the NOT NULL columns for which the source, if it declares nullability, allows nulls or has no column."""
+    # Most formats do not declare nullability, and then nothing follows from a missing declaration.
     if all(one.nullable is None for one in source.fields):
         return ()
     filled = rules.made | {rules.name(one.name) for one in source.fields if one.nullable is False}
@@ -155,6 +157,7 @@ def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> 
         for wanted in (*drift.added, *drift.widened):
             old = types.get(wanted.name)
             if old is None:
+                # Always nullable: the rows that the table has already get null in a new column.
                 types[wanted.name] = replace(wanted.type, nullable=True)
                 added[wanted.name] = wanted
                 continue

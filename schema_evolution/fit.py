@@ -86,6 +86,7 @@ class Fit:
             if one.name not in computed:
                 done[one.name] = self._column(one, batch, given.get(one.name), misfits)
         types = {name: one.type for name, one in fields.items()}
+        # On fitted values, and in an order in which each column follows those that it refers to.
         for column in self.computed:
             target = fields.get(column.name)
             if target is not None:

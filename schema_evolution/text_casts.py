@@ -87,7 +87,8 @@ def _one(parse: Callable[[str], object], text: str, mapping: TypeMapping, *, in_
         if in_key and not ZERO_DATE.fullmatch(text):
             return None, f"{reason} {KEEPS_DATES}"
         return None, str(reason) if mapping.zero_date_error else None
-    except InvalidOperation:  # its text is only the name of a class
+    except InvalidOperation:
+        # Its text is only the name of a class.
         return None, "does not fit (it is not a number)"
     except (ValueError, OverflowError) as reason:
         return None, f"does not fit ({reason})" if str(reason) else "does not fit"
@@ -141,6 +142,7 @@ def _are_short_and_plain(column: pa.Array) -> bool:
         return True
     ends = np.frombuffer(offsets, np.int32)
     texts = np.frombuffer(data, np.uint8)[ends[column.offset] : ends[column.offset + len(column)]]
+    # The bit 0x20 makes a letter lower case, so one comparison finds e and E.
     return not ((texts | 0x20) == ord("e")).any()
 
 
@@ -171,6 +173,8 @@ def _booleans(column: pa.Array) -> pa.Array | None:
 
 def _floats(doubles: pa.Array) -> pa.Array | None:
     """Return the nearest floats; None when a number exceeds their range."""
+    # Producers print a FLOAT with the digits of a double, such as 9.899999618530273. Therefore digits that a float
+    # cannot store are no error.
     floats = pc.cast(doubles, pa.float32(), safe=False)
     beyond = pc.and_(pc.is_inf(floats), pc.invert(pc.is_inf(doubles)))
     return None if pc.any(beyond).as_py() else floats
@@ -182,13 +186,16 @@ def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Arr
     try:
         stamps = pc.cast(column, plain)
     except pa.ArrowInvalid:
+        # The text has more digits than the unit of the column: parse all, then cut.
         stamps = pc.cast(pc.floor_temporal(pc.cast(column, pa.timestamp("us")), 1, unit=_FLOORS[arrow.unit]), plain)
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[arrow.unit]
     if precision < digits:
+        # Cut and not rounded, as Paimon does.
         multiple = 10 ** (digits - precision)
         stamps = pc.cast(pc.floor_temporal(stamps, multiple, unit=_FLOORS[arrow.unit]), plain)
     first = FIRST_DAY * DAY_NANOS // _UNIT_NANOS[arrow.unit]
     known = _of_this_era(stamps, pa.int64(), first)
+    # Parsed without a zone, the numbers are those of UTC, so the zone can be added without a conversion.
     return known.view(pa.int64()).view(arrow) if known is not None and arrow.tz else known
 
 

@@ -24,8 +24,10 @@ FIRST_DAY = 1 - _EPOCH
 DAY_NANOS = 86_400_000_000_000
 _UNITS = {0: 1_000_000_000, 3: 1_000_000, 6: 1000, 9: 1}
 MOST_DIGITS = 38
-_BEYOND_FLOAT = 2.0**128 - 2.0**103  # from here on the nearest FLOAT is infinity
-_MOST_DAYS = 3_000_000  # a larger number is in milliseconds
+# From here on the nearest FLOAT is infinity.
+_BEYOND_FLOAT = 2.0**128 - 2.0**103
+# A larger number of a DATE is in milliseconds.
+_MOST_DAYS = 3_000_000
 
 
 class Zero(Exception):
@@ -48,6 +50,7 @@ def parser_of(target: AtomicType) -> Callable[[str], object]:
         case "CHAR" | "VARCHAR":
             return lambda text: _within(text, len(text), target)
         case "BINARY":
+            # Paimon's actions read BINARY from base64, and VARBINARY from the bytes of the text.
             return lambda text: _measured(_base64(text), target)
         case "VARBINARY":
             return lambda text: _measured(text.encode(), target)
@@ -121,7 +124,9 @@ def _decimal(text: str, target: AtomicType) -> Decimal:
     value = Decimal(text.strip())
     if not value.is_finite():
         raise ValueError("is not a number")
+    # Paimon rounds half up too.
     rounded = value.quantize(Decimal(1).scaleb(-target.scale), rounding=ROUND_HALF_UP, context=_WIDE)
+    # `adjusted` is the exponent of the first digit, so this is the number of digits from there to the last place.
     if rounded.adjusted() + 1 + target.scale > target.precision and rounded != 0:
         raise ValueError(f"has more than {target.precision} digits")
     return rounded
@@ -139,6 +144,7 @@ def _days(year: str, month: str, day: str) -> int:
 def _date(text: str) -> int:
     match = _STAMP.fullmatch(text)
     if match:
+        # A time after the date is cut.
         return _days(match[1], match[2], match[3])
     if _INTEGER.fullmatch(text):
         number = int(text)
@@ -163,6 +169,7 @@ def _time(text: str) -> int:
     if minutes > 59 or seconds > 59:
         raise ValueError("is not a time of day")
     if match[1]:
+        # Also -00:00:00.5, whose parts alone would be within a day.
         raise OutsideOfDay("is negative")
     return _within_day(((hours * 60 + minutes) * 60 + seconds) * 1000 + _nanos(match[5]) // 1_000_000)
 
@@ -197,6 +204,7 @@ def _stamp(text: str, precision: int) -> int:
     match = _STAMP.fullmatch(text)
     if match is None:
         if _INTEGER.fullmatch(text):
+            # Other precisions than 0, 3, 6 and 9 count in milliseconds.
             return _within_reach(int(text) * _UNITS.get(precision, 1_000_000), precision)
         raise ValueError("is not a date and time")
     hours, minutes, seconds = (int(part or 0) for part in match.group(4, 5, 6))

@@ -125,6 +125,7 @@ class _Work:
         named = {item.name for item in items}
         for item in items or (Item("*"),):
             if item.value is None:
+                # `*` leaves out the columns that another item computes under the same name.
                 for one in self._change.schema.fields:
                     if one.name not in named:
                         yield self._masked(one, masks)
@@ -175,6 +176,7 @@ class _Work:
         match name:
             case "op_ts":
                 times = self._change.event_times
+                # -1 means that the message has no time.
                 return pa.array(times, mask=times < 0)
             case "__table_name__" | "table_name":
                 return pa.repeat(pa.scalar(schema.table, pa.string()), rows)
@@ -205,6 +207,7 @@ def with_constants(change: ChangeBatch, constants: tuple[tuple[str, str], ...]) 
 def _true(values: pa.Array) -> Flags:
     if not pa.types.is_boolean(values.type):
         raise ConfigError(f"a filter must be a condition, and this one is {values.type}")
+    # As in SQL, a condition that is null does not match.
     flags: Flags = pc.fill_null(values, fill_value=False).to_numpy(zero_copy_only=False)
     return flags
 
@@ -238,6 +241,8 @@ def _follow_filter(change: ChangeBatch, passes: Flags, kinds: RowKinds, kept: Fl
 
 def _part_moved(change: ChangeBatch, keys: list[pa.Array], kinds: RowKinds, kept: Flags) -> None:
     before = _pairs(change)
+    # Only updates whose two images are both left: the filter has already turned the others into deletes and
+    # inserts.
     both = kept[before] & kept[before + 1] & (kinds[before] == UPDATE_BEFORE)
     before = before[both]
     if not len(before):
@@ -261,6 +266,7 @@ def _taken(
 ) -> ChangeBatch:
     fields = tuple(field for field, _ in columns)
     names = [field.name for field in fields]
+    # A projection without a column of the key leaves no key: the remaining columns may be equal for distinct rows.
     own = change.schema.primary_keys if set(change.schema.primary_keys) <= set(names) else ()
     schema = replace(change.schema, fields=fields, primary_keys=primary_keys or own)
     batch = pa.RecordBatch.from_arrays([column for _, column in columns], names=names)

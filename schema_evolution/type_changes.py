@@ -35,6 +35,7 @@ _FLOATS = ("FLOAT", "DOUBLE")
 _TEXTS = ("CHAR", "VARCHAR")
 _BYTES = ("BINARY", "VARBINARY")
 _MOST_DIGITS = 38
+# Decimal digits of the greatest number.
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 
 
@@ -83,6 +84,7 @@ def _atomic(old: AtomicType, new: AtomicType, mapping: TypeMapping) -> Change:
 
 
 def _by_width(old: AtomicType, new: AtomicType, old_width: int, wanted: int) -> Change:
+    # At equal widths the types still differ, such as CHAR(5) and VARCHAR(5), and the newer one counts.
     return Change(Verdict.WIDEN, new) if wanted >= old_width else Change(Verdict.KEEP, old)
 
 
@@ -97,6 +99,7 @@ def _decimals(old: AtomicType, new: AtomicType, mapping: TypeMapping) -> Change:
     precision = max(old.precision - old.scale, new.precision - new.scale) + scale
     if precision > _MOST_DIGITS:
         return Change(Verdict.REFUSE, old)
+    # The source's new type alone would not do: DECIMAL(8,4) has fewer integer digits than DECIMAL(10,2).
     wider = replace(old, precision=precision, scale=scale)
     return Change(Verdict.KEEP if wider == old else Verdict.WIDEN, wider)
 
@@ -107,6 +110,7 @@ def _lossless(old: AtomicType, new: AtomicType) -> AtomicType | None:
         return _covering_decimal(old, new)
     if roots == {"DATE", "TIMESTAMP"}:
         return old if old.root == "TIMESTAMP" else new
+    # Not BIGINT: a double has 53 bits for the digits.
     if "DOUBLE" in roots and roots <= {"DOUBLE", "TINYINT", "SMALLINT", "INT"}:
         return replace(old, root="DOUBLE")
     return None
@@ -125,7 +129,8 @@ def _to_text(old: DataType, new: DataType, mapping: TypeMapping) -> Change:
     is_text = isinstance(new, AtomicType) and new.root in _TEXTS
     if not mapping.allow_non_string_to_string or is_text == was_text:
         return Change(Verdict.REFUSE, old)
-    if was_text:  # messages sent before the change may arrive after it, for example from another partition
+    # Messages sent before the change may arrive after it, for example from another partition.
+    if was_text:
         return Change(Verdict.KEEP, old)
     if isinstance(old, AtomicType) and old.root in TO_STRING_ONLY:
         return Change(Verdict.WIDEN, replace(STRING, nullable=old.nullable))

@@ -69,7 +69,8 @@ def _native(
     if pa.types.is_timestamp(column.type):
         if pa.types.is_timestamp(arrow):
             return _stamps(column, arrow)
-        column = column.view(pa.timestamp(column.type.unit))  # without zone, so that its text has none either
+        # Without zone, so that its text has none either.
+        column = column.view(pa.timestamp(column.type.unit))
     try:
         return _measured(pc.cast(column, arrow), type_, name, misfits)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -87,6 +88,8 @@ def _durations(
     unit = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
     if isinstance(type_, AtomicType) and type_.root in {"CHAR", "VARCHAR"}:
         return cast_texts(_clock_texts(column, unit), type_, name, mapping, misfits)
+    # In doubles, because Arrow divides integers towards zero. They are exact: the longest TIME has less than 2^53
+    # nanoseconds.
     millis = pc.floor(pc.divide(pc.cast(column.view(pa.int64()), pa.float64()), unit / 1000))
     millis = pc.cast(millis, pa.int64())
     if not (isinstance(type_, AtomicType) and type_.root == "TIME"):
@@ -140,6 +143,7 @@ _FLOORS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanos
 def _as_text(column: pa.Array) -> pa.Array:
     """Return values in the text form they would have in a text message."""
     if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
+        # The labels of a SET, as MySQL prints them.
         return pc.binary_join(column, ",")
     if pa.types.is_nested(column.type):
         pairs = pa.types.is_map(column.type)
@@ -187,6 +191,7 @@ def _parsed(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> p
     for number, text in enumerate(encoded.dictionary.to_pylist()):
         try:
             value = _constructed(text, type_)
+            # Converted alone, so that a failure is that of this text and not of the column.
             pa.array([value], arrow)
         except (ValueError, TypeError, AttributeError, pa.ArrowException) as reason:
             rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)

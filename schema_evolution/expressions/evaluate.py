@@ -78,6 +78,7 @@ class _Evaluation:
     def _case(self, branches: list[tuple[Values, Values]], default: Values) -> Values:
         values = common([*(value for _, value in branches), default])
         result = values[-1]
+        # From the last branch to the first, so that the first true condition decides.
         for (condition, _), value in zip(reversed(branches), reversed(values[:-1]), strict=True):
             result = pc.if_else(pc.fill_null(condition, pa.scalar(value=False)), value, result)
         return result

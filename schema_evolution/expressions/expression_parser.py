@@ -83,6 +83,7 @@ class ExpressionParser(TokenReader):
     def _is(self, left: Node, *, negated: bool) -> Node:
         for truth in (True, False):
             if self.accept(str(truth).lower()):
+                # IS TRUE and IS FALSE are never null.
                 holds = Call("coalesce", (left if truth else Call("not", (left,)), Literal(value=False)))
                 return Call("not", (holds,)) if negated else holds
         self.need("null")
@@ -208,6 +209,7 @@ class ExpressionParser(TokenReader):
             return self._list()
         found = [self.expression()]
         separators = [","] if self.now.value == "," else ["from", "for"]
+        # Up to two more arguments: each after a comma, or one after FROM and one after FOR.
         found += [self.expression() for separator in separators * (2 // len(separators)) if self.accept(separator)]
         self.need(")")
         return tuple(found)
@@ -222,6 +224,7 @@ class ExpressionParser(TokenReader):
     def _cast(self) -> Node:
         value = self.expression()
         self.need("as")
+        # The type is parsed from the text up to the closing bracket of CAST, since types may have brackets too.
         begin, depth = self.now.place, 0
         while self.now.kind != "end" and not (depth == 0 and self.now.value == ")"):
             depth += (self.now.value == "(") - (self.now.value == ")")

@@ -82,6 +82,7 @@ def _left(given: Sequence[Values], moment: Moment) -> Values:
 
 
 def _right(given: Sequence[Values], moment: Moment) -> Values:
+    # A start of -0 would be the beginning of the text.
     count = whole(given[1], "right")
     return (
         pc.utf8_slice_codeunits(texts(given[0]), -count)

@@ -110,6 +110,7 @@ class Token:
 
 def tokens_of(text: str) -> list[Token]:
     tokens, place = [], 0
+    # The pattern accepts blanks only before a token.
     while place < len(text.rstrip()):
         found = _TOKEN.match(text, place)
         if found is None:

@@ -168,6 +168,7 @@ def operate(name: str, given: Sequence[Values]) -> Values | None:
     """Return the operator's result; None when `name` is not an operator."""
     match name:
         case "and":
+            # SQL's logic of three values: false AND null is false, true OR null is true.
             return pc.and_kleene(_truth(given[0]), _truth(given[1]))
         case "or":
             return pc.or_kleene(_truth(given[0]), _truth(given[1]))
@@ -181,6 +182,7 @@ def operate(name: str, given: Sequence[Values]) -> Values | None:
             pairs = (_COMPARED["="](*aligned(given[0], one)) for one in given[1:])
             found = next(pairs)
             for pair in pairs:
+                # True if any is equal; null if none is equal and one of them is null.
                 found = pc.or_kleene(found, pair)
             return found
         case "like":

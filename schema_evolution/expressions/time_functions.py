@@ -149,6 +149,8 @@ def _per_unit(value: Values, of: str) -> int:
 def _months_later(stamp: Values, months: Values, rows: int) -> pa.Array:
     stamp, months = (pa.repeat(one, rows) if isinstance(one, pa.Scalar) else one for one in (stamp, months))
     valid = pc.and_(pc.is_valid(stamp), pc.is_valid(months))
+    # numpy adds months to dates in units of months. The day within the month is added afterwards, up to the last
+    # day of the resulting month, and then the time of day.
     times = pc.fill_null(stamp, 0).to_numpy(zero_copy_only=False).astype("M8[us]")
     begun = times.astype("M8[M]")
     wanted = begun + pc.fill_null(months, 0).to_numpy(zero_copy_only=False).astype("m8[M]")
@@ -165,6 +167,7 @@ def difference(given: Sequence[Values], moment: Moment) -> Values:
     begin, end = (pc.cast(stamps(one), pa.timestamp("us")) for one in given[1:])
     micros = pc.cast(pc.subtract(end, begin), pa.int64())
     if per_unit > 0:
+        # Towards zero, so that a unit counts only when it is complete, in both directions.
         return pc.divide(micros, per_unit)
     months = pc.add(
         pc.multiply(pc.subtract(pc.year(end), pc.year(begin)), 12), pc.subtract(pc.month(end), pc.month(begin))

@@ -91,6 +91,7 @@ def _decimal(kind: ConnectType) -> DataType:
     if scale > _MOST_DIGITS:
         return STRING
     if precision is None:
+        # Paimon assumes 20 digits without a fraction if the precision is not declared.
         return AtomicType("DECIMAL", precision=_MOST_DIGITS if scale else 20, scale=scale)
     if precision > _MOST_DIGITS or scale > precision:
         return STRING

@@ -12,6 +12,7 @@ _MOST_DIGITS = 38
 _MOST_FRACTION = 9
 _MOST_BITS = 64
 
+# An unsigned integer type becomes the next larger signed one.
 _PLAIN: dict[str, AtomicType] = {
     "BOOL": AtomicType("BOOLEAN"),
     "BOOLEAN": AtomicType("BOOLEAN"),
@@ -73,6 +74,7 @@ def _known(declared: str, mapping: TypeMapping) -> DataType | None:
     if kind.name.endswith(" ZEROFILL") and not name.endswith("UNSIGNED"):
         name = f"{name} UNSIGNED"
     if name in _UNSIGNED_BIG:
+        # The greatest number has 20 digits.
         return AtomicType("BIGINT") if mapping.bigint_unsigned_to_bigint else AtomicType("DECIMAL", precision=20)
     if name == "LONGTEXT" and mapping.longtext_to_bytes:
         return BYTES
@@ -82,6 +84,7 @@ def _known(declared: str, mapping: TypeMapping) -> DataType | None:
 def _sized(name: str, kind: MysqlType, mapping: TypeMapping) -> DataType | None:
     match name:
         case "TINYINT":
+            # Signed only: TINYINT(1) UNSIGNED is in the table above, as a number.
             return AtomicType("BOOLEAN" if kind.length == 1 and not mapping.tinyint1_not_bool else "TINYINT")
         case "BIT":
             bits = kind.length or 1
@@ -93,8 +96,11 @@ def _sized(name: str, kind: MysqlType, mapping: TypeMapping) -> DataType | None:
                 return STRING
             return AtomicType("VARCHAR" if "VAR" in name else "CHAR", length=kind.length)
         case "BINARY" | "VARBINARY":
+            # BINARY too: the log omits trailing zeros, so values of several lengths arrive.
             return AtomicType("VARBINARY", length=kind.length) if kind.length else BYTES
         case "TIME":
+            # As in Paimon's actions, which ignore the declared precision. The stored value has milliseconds in any
+            # case.
             return STRING if mapping.time_to_string else AtomicType("TIME")
         case "DATETIME" | "TIMESTAMP":
             return AtomicType("TIMESTAMP", precision=_fraction(kind))
@@ -109,10 +115,12 @@ def _sized(name: str, kind: MysqlType, mapping: TypeMapping) -> DataType | None:
 
 def _decimal(kind: MysqlType) -> DataType:
     if kind.length is None:
+        # Paimon's type for a declaration without a precision.
         return AtomicType("DECIMAL", precision=_MOST_DIGITS, scale=18)
     if kind.length > _MOST_DIGITS:
         return STRING
-    if kind.length == 0:  # DECIMAL(0) is MySQL's notation for the default precision
+    # DECIMAL(0) is MySQL's notation for the default precision.
+    if kind.length == 0:
         return AtomicType("DECIMAL", precision=10, scale=kind.scale or 0)
     return AtomicType("DECIMAL", precision=kind.length, scale=kind.scale or 0)
 

@@ -10,7 +10,8 @@ from penstock.table.values.types import BYTES, STRING, ArrayType, AtomicType, Da
 
 _MOST_DIGITS = 38
 _MOST_FRACTION, _MOST_MILLIS = 6, 3  # of a timestamp, and of a TIME in Paimon
-_LONGEST_BINARY = 268_435_455  # bytes of a BIT VARYING without a length
+# In bytes of a BIT VARYING without a length: 2^31 - 1 bits.
+_LONGEST_BINARY = 268_435_455
 _TIMES = frozenset({"time", "timestamp", "timestamptz"})
 _DECLARED = re.compile(r"([^(\[]+)(?:\((\d+)(?:,(-?\d+))?\))?", re.DOTALL)
 

@@ -53,6 +53,7 @@ def is_known(dialect: str, field: SourceField) -> bool:
 def _mapped(dialect: str, declared: str | None, mapping: TypeMapping) -> DataType:
     type_ = _unchecked(dialect, declared, mapping)
     try:
+        # Reading the type back rejects lengths and precisions that Paimon does not allow.
         parse_type(type_json(type_))
     except ConfigError as error:
         raise SchemaConflict(f"unknown declared type {(declared or '')[:80]}: {error.message}") from error

@@ -54,6 +54,7 @@ def checked_spec(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
 
 
 def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
+    # Imported here, so that errors of the file are shown without loading Spark and Arrow.
     from penstock.pipelines.api.check_places import check_checkpoint, check_java, check_tables, check_warehouse
     from penstock.pipelines.api.check_source import check_source
 
@@ -80,6 +81,7 @@ def _options(spec: PipelineSpec) -> Iterator[Finding]:
         except ConfigError as error:
             wrong += 1
             yield of_error("options", error)
+    # Building the job raises the errors; the job itself is not needed.
     job(spec)
     if not wrong:
         yield Finding("options", "ok", f"{len(options)} table options, all known")

@@ -20,6 +20,7 @@ from penstock.table.catalog.base import CatalogBackend
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.options.checks import check_writable, without_effect
 
+# A table is reported if it has as many files as this, and they are smaller than this on average.
 _MANY_FILES, _SMALL_FILE = 500, 8 << 20
 
 
@@ -134,6 +135,7 @@ def _closed_above(location: str) -> Path | None:
     if "://" in location.removeprefix("file://"):
         return None
     above = Path(location.removeprefix("file://")).absolute().parents
+    # The nearest existing folder decides; the root always exists.
     there = next(parent for parent in above if parent.exists())
     return None if os.access(there, os.W_OK | os.X_OK) else there
 

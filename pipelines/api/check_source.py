@@ -28,6 +28,7 @@ def check_source(spec: PipelineSpec) -> Iterator[Finding]:
     if connector(spec).capabilities.describes_tables:
         yield from _described_tables(spec)
     else:
+        # A check reports a source that does not answer, and does not wait for it.
         with patience(0.0):
             yield from _messages(spec)
 
@@ -148,6 +149,7 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
         return
     if seen.bad:
         first = seen.bad[0]
+        # If no message can be read, the format is wrong whatever the policy for bad records is.
         level = "error" if len(seen.bad) == seen.messages or spec.errors.bad_record == "fail" else "warning"
         yield Finding(
             "source",

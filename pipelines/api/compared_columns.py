@@ -42,9 +42,12 @@ def lossy_values(change: ChangeBatch, table: TableSchema, shape: PipelineMapping
         if not isinstance(type_, AtomicType):
             continue
         if type_.root == "BOOLEAN" and pa.types.is_integer(column.type):
+            # 2x - 1 is -1 or 1 for 0 and 1, and farther from zero for every other number. Nulls stay null and are
+            # not counted.
             found[BOOLEANS] += _count(pc.greater(pc.abs(pc.subtract(pc.multiply(_int64(column), 2), 1)), 1))
         elif type_.root == "TIME" and _has_micros(column.type):
             micros = _int64(column)
+            # Integer division drops the fraction, so that only whole milliseconds come back unchanged.
             whole = pc.multiply(pc.divide(micros, 1000), 1000)
             found[TIMES] += _count(pc.not_equal(micros, whole))
     return +found
@@ -109,10 +112,13 @@ class ComparedColumns:
             raise NotComparable(
                 "tables with a computed key cannot be compared", table=table.name, key=schema.primary_keys
             )
+        # Ranges of numbers show a user where to look. Other keys are distributed by their hash.
         whole = len(keys) == 1 and _is_whole(layout, keys[0])
         return cls(layout, columns, keys, 4096 if whole else None)
 
     def rows_of(self, change: ChangeBatch, shape: PipelineMapping) -> tuple[Rows, int, Counter[str]]:
+        # Without messages and with any instant: computed and metadata columns, which depend on them, are not
+        # compared.
         fitted = shape.fit(_columns_of_table(change, self.layout, shape), self.layout.schema, None, 0)
         if fitted is None:
             raise SourceAltered(
@@ -180,8 +186,11 @@ class RangeSums:
 
     def add(self, rows: Rows) -> None:
         _, hashes, numbers = rows
+        # Rows are summed by range in numpy; the loop below has one step per range of the batch, not per row.
         distinct, place = np.unique(numbers, return_inverse=True)
         sums = np.zeros(len(distinct), np.int64)
+        # 48 bits per row: int64 does not overflow, because a batch has few rows per range. A range of whole numbers
+        # has 4096 keys, a range of hashes 1/1024 of the batch.
         np.add.at(sums, place, hashes * 0x9E3779B1 & 0xFFFFFFFFFFFF)
         counts = np.bincount(place, minlength=len(distinct))
         for number, total, count in zip(distinct.tolist(), sums.tolist(), counts.tolist(), strict=True):
@@ -198,6 +207,7 @@ class RangeSums:
 
     def find_keys(self, numbers: Int64s, every: Iterator[Rows]) -> None:
         for keys, hashes, of_row in every:
+            # Keys become Python objects only in the ranges that differ.
             chosen = np.flatnonzero(np.isin(of_row, numbers))
             if len(chosen):
                 lists = [column.take(pa.array(chosen)).to_pylist() for column in keys.columns]

@@ -120,6 +120,7 @@ def _described(
     sources: Sequence[SourceSchema],
     changes: Mapping[str, str],
 ) -> PlannedTable:
+    # Reversed, so that of several sources with the column the first one is shown.
     given = {shape.rules.name(one.name): (source, one) for source in reversed(sources) for one in source.fields}
     columns = [_column(shape, one, given.get(one.name), schema, changes) for one in schema.fields]
     known = set(schema.names)

@@ -101,6 +101,7 @@ class LetterSource:
         return {"letters": 0}
 
     def available(self) -> Offsets:
+        # Part of the range: another choice of letters from the same snapshot is not the same batch.
         which = zlib.crc32("\n".join(letter.position for letter in self._letters).encode())
         return {"letters": self._number, "which": which}
 
@@ -110,6 +111,7 @@ class LetterSource:
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
         cuts = [0]
         for number, letter in enumerate(self._letters):
+            # A range has one place, because fetched messages have one topic and one partition.
             if number - cuts[-1] >= MOST_BAD_SHOWN or letter.place != self._letters[cuts[-1]].place:
                 cuts.append(number)
         ends = [*cuts[1:], len(self._letters)]
@@ -125,6 +127,7 @@ class LetterSource:
             [letter.value for letter in letters],
             np.array([letter.offset for letter in letters], np.int64),
             [letter.key for letter in letters],
+            # The times of messages are one array without nulls: if one letter has none, all are left out.
             None if None in times else np.array(times, np.int64),
         )
         first = letters[0]
@@ -168,11 +171,14 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
         job,
         name=f"{job.name}{SUFFIX}",
         source=DecodedSource(LetterSource(letters, snapshot.id), value_format),
+        # No number of letters that are still bad ends the replay: they are reported, and stay in the table.
         errors=replace(job.errors, on_bad=OnBad("skip", spec.pipeline.name, most=len(letters), share=1.0)),
         delivery=replace(job.delivery, accept_replay=True),
     )
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         driver = again.driver(Path(folder), 1, 1, run_tasks, note)
+        # A fixed name, and the snapshot of the dead-letter table as the number of the batch: a replay that is
+        # repeated after a crash has the same identity, and tables that have it skip it.
         driver.checkpoint = "replay"
         start, end = again.source.initial_offsets(), again.source.available()
         take_batch(driver, snapshot.id, start, end | {NOW: snapshot.time_millis})
@@ -195,6 +201,8 @@ def settle(table: Table, letters: Sequence[Letter], bad: dict[str, tuple[str, st
     table = table.refresh()
     rows = _newest(table.scan(where=ours & pc.field("source_position").isin(list(still))).to_arrow(), still)
     with table.writer() as writer:
+        # First the letters with their new attempt, then the deletion of the old ones: a crash in between leaves a
+        # letter twice, never not at all.
         writer.write(_tried_again(rows, bad))
         writer.commit()
     for attempt in sorted(set(still.values())):
@@ -214,6 +222,7 @@ def _newest(rows: pa.Table, attempts: Mapping[str, int]) -> pa.Table:
 
 
 def _tried_again(rows: pa.Table, bad: Mapping[str, tuple[str, str]]) -> pa.Table:
+    # Arrow's sum with a Python number is int64, and the column is INT.
     attempts = pc.add(pc.fill_null(rows["attempt"], 0), 1).cast(pa.int32())
     why = [bad[position] for position in rows["source_position"].to_pylist()]
     for name, values in (

@@ -72,6 +72,7 @@ def run_here(
     check_checkpoint_store(spec, settings or {})
     folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
     check_writable(folder)
+    # Before a JVM is started, which takes seconds.
     refuse_second_driver(folder)
     found = session or active_session()
     with output() as stderr:
@@ -83,6 +84,7 @@ def run_here(
 
     # Only the main thread may set signal handlers.
     asked = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()
+    # A notebook keeps its handlers after the run.
     before = [(number, signal.signal(number, stop)) for number in asked]
     try:
         with watched(spec, running) as watch:

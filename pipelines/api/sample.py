@@ -51,6 +51,8 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
                     for batch in chunk.decoded.batches:
                         if batch.schema not in found.given:
                             found.given.append(batch.schema)
+                        # Both schemas are kept: plans need the columns after the transforms, and rules are checked
+                        # against those before.
                         change, unread = shape.transformed(batch, chunk.fetched, 0)
                         found.bad += unread
                         if change.schema not in found.schemas:

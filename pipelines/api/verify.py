@@ -126,8 +126,10 @@ class Verification:
             after.add(rows)
         differing = before.differs_from(after)
         at, number = point.text, None if snapshot is None else snapshot.id
+        # Most tables are equal, and are read once. Only for ranges that differ are both sides read again.
         if not len(differing):
             return TableVerdict(target, at, number, before.rows, after.rows, unfit=unfit, lossy=lossy)
+        # The second reading sees the same rows: both sides are read as of fixed positions.
         before.find_keys(differing, (rows for rows, _, _ in self._source_rows(compared, sources, point)))
         after.find_keys(differing, _table_rows(compared, table, snapshot))
         keys, counts = differing_keys(compared.keys, before, after, self.most_keys)
@@ -141,6 +143,7 @@ class Verification:
         """
         latest = table.store.snapshots.latest()
         newest_first = table.store.snapshots.newest_first()
+        # The pipeline continues to commit while this runs: snapshots after `latest` are not compared.
         made = (one for one in newest_first if latest is not None and one.id <= latest.id)
         last = next((one for one in made if one.properties.get(PIPELINE) == self.pipeline), None)
         ends = [] if last is None else [range_of(last)[1]]

@@ -92,6 +92,7 @@ def _parsed(
     known, rest = parse_args(_switched(_normal(words), {f"--{f.name}" for f in flags if f.kind == "bool"}))
     if rest:
         raise _unknown(rest[0], flags, parser.prog)
+    # argparse has replaced the hyphens of the names by underscores.
     given = {name.replace("_", "-"): values for name, values in vars(known).items() if values}
     for name in idle:
         if name in given:
@@ -102,6 +103,7 @@ def _parsed(
 def _normal(words: Sequence[str]) -> list[str]:
     normal = []
     for word in words:
+        # Command lines of Paimon's jobs contain settings of Flink. Those without a counterpart here are dropped.
         if definition := re.fullmatch(r"-D([^=]+)=(.*)", word):
             if definition[1] in _SYNONYMS:
                 normal.append(f"--{_SYNONYMS[definition[1]]}={definition[2]}")

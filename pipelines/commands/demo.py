@@ -39,6 +39,7 @@ def command(name: str, words: list[str]) -> int:
     if not yes(given, "json"):
         demo.run()
         return 0
+    # With --json, standard output contains the result alone.
     with contextlib.redirect_stdout(sys.stderr):
         demo.run()
     print(json.dumps(demo.facts()))
@@ -140,6 +141,7 @@ def put(folder: Path, part: str, *, compressed: bool = False) -> str:
     inbox.mkdir(parents=True, exist_ok=True)
     data = (RECORDED / f"{part}.json").read_bytes()
     target = inbox / (f"{part}.json.gz" if compressed else f"{part}.json")
+    # The source does not read files whose names begin with a dot.
     half = target.with_name(f".{target.name}")
     half.write_bytes(gzip.compress(data) if compressed else data)
     shutil.move(half, target)

@@ -122,6 +122,7 @@ def _opened(pipeline: NamedPipeline, name: str) -> Table | None:
 def _where(pipeline: NamedPipeline, given: Given) -> pc.Expression:
     import pyarrow.compute as pc
 
+    # Several pipelines may share a dead-letter table.
     where = pc.field("pipeline") == pipeline.name
     for flag, column in (("reason", "error_class"), ("target", "target_table"), ("position", "source_position")):
         if (wanted := text(given, flag)) is not None:
@@ -192,6 +193,8 @@ def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given)
     if yes(given, "dry-run") or not letters or latest is None:
         facts: dict[str, Any] = {"pipeline": pipeline.name, "letters": len(letters), "dry_run": True}
         return answer(given, facts, f"{len(letters)} dead letters would be replayed")
+    # Before the letters are deleted: after a crash in between, the same command finds the same snapshot of letters,
+    # and tables that have its rows skip it.
     done = replay(pipeline.spec, letters, latest)
     settle(table, letters, done.bad, pipeline.name)
     good = len(letters) - len(done.bad)

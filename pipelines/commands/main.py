@@ -43,6 +43,7 @@ COMMANDS = {
 }
 NOT_OURS = 12  # the exit code for an error of the disk, the network or a store
 CLOSED = 141  # as a shell counts SIGPIPE
+# The cause in the text of a Spark exception: a line with a class of Java or Python, perhaps after "::".
 _CAUSE = re.compile(r"^(?:: )?(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 
@@ -53,8 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run([word for word in words if word != "--debug"])
     except KeyboardInterrupt:
+        # As a shell counts SIGINT: 128 plus 2.
         return 130
     except BrokenPipeError:  # the reader closed the pipe: `penstock ... | head`
+        # Python flushes standard output when it ends, and that would fail again on the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED
     except Exception as error:
@@ -83,6 +86,7 @@ def _run(words: Sequence[str]) -> int:
             f"unknown command {words[0]!r}",
             hint=did_you_mean(name, COMMANDS, "penstock --help  lists them"),
         )
+    # Actions that packages add are not in the table.
     place, _ = COMMANDS.get(name, (_SYNC, ""))
     module = importlib.import_module(place)
     code: int = module.command(name, list(words[1:]))

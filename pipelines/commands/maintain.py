@@ -60,6 +60,7 @@ def expire_snapshots(given: Given) -> int:
         retain_min=number(given, "retain-min"),
         older_than=moment(given, "older-than"),
         max_deletes=number(given, "max-deletes"),
+        # Paimon's flag has several options in one value, separated by commas.
         options=pairs(one for written in given.get("options", ()) for one in written.split(",")),
     )
     facts = {

@@ -12,6 +12,8 @@ from unicodedata import combining, east_asian_width
 
 from penstock.pipelines.commands.arguments import Given
 
+# Control characters, line separators, marks that change the direction of text, and surrogates, which cannot be
+# encoded.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -83,6 +85,7 @@ def cells(text: str) -> int:
     """Return the number of columns that the text occupies in a terminal."""
     if text.isascii():
         return len(text)
+    # Wide letters of East Asia occupy two columns, and combining marks none.
     return sum((east_asian_width(letter) in "WF") + (combining(letter) == 0) for letter in text)
 
 

@@ -111,6 +111,7 @@ def values_of_flags(
     action = action_of(words)
     if action is None:
         raise ConfigError(f"{words[0]!r} is not a sync action", hint=", ".join(all_actions()))
+    # A flag of the command wins over a flag of the action with the same name.
     own = {flag.name for flag in flags}
     all_flags = (*(flag for flag in action.flags if flag.name not in own), *flags)
     given = parse(f"{command} {action.name}", all_flags, list(words[1:]), does)
@@ -146,6 +147,8 @@ def _without_secrets(value: Any, place: tuple[str, ...], variables: list[str]) -
         return {name: _without_secrets(one, (*place, name), variables) for name, one in value.items()}
     if not (isinstance(value, str) and _SECRET.search(place[-1])) or _REFERENCE.search(value):
         return value
+    # Flags may contain secrets in clear text. The file gets a reference to a variable, which the user has to
+    # export.
     variable = re.sub(r"\W+", "_", f"{place[0]}_{place[-1]}").upper()
     variables.append(variable)
     return f"${{{variable}}}"

@@ -75,6 +75,7 @@ def _opened(word: str, given: Given) -> Table:
 
     if not given.keys() & {"warehouse", "catalog-conf", "pipeline"}:
         try:
+            # Without a warehouse the word is the path of the table's folder.
             return open_table(word)
         except TableMissing as missing:
             if "/" not in word:

@@ -71,6 +71,7 @@ def _send(pipeline: NamedPipeline, signal: str, tables: list[str]) -> str:
             folder.signal(STOP)
         case "snapshot":
             _check_copies(pipeline)
+            # A name for each request, so that a second one does not replace the first before it is obeyed.
             folder.signal(f"{SNAPSHOT_REQUEST}{time.time_ns() // 1_000_000}.json", tables)
     return state
 

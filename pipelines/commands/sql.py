@@ -45,6 +45,7 @@ def command(name: str, words: list[str]) -> int:
     from penstock.table.sql.interpreter import Interpreter
 
     named = {"warehouse", "catalog-conf", "pipeline"} & given.keys()
+    # A script that creates its catalog needs no warehouse among the flags.
     opens = not named and _CREATE_CATALOG.search(script) is not None
     with Interpreter(None if opens else catalog_of(given), text(given, "database")) as interpreter:
         rows = None

@@ -44,6 +44,7 @@ def command(name: str, words: list[str]) -> int:
             return _NOT_WELL if state in {"failed", "dead"} else 0
         time.sleep(seconds(text(given, "every") or "2s"))
         if not wants_json(given) and sys.stdout.isatty():
+            # Clear the terminal, and go to its first line.
             print("\033[2J\033[H", end="")
 
 

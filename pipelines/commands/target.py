@@ -46,6 +46,7 @@ def catalog_of(given: Given) -> Catalog:
 
         described = yaml_file.load(Path(file)).sink.catalog
         settings = settings_of(described)
+        # Flags win over the file.
         warehouse, options = warehouse or settings.warehouse, {**dict(settings.options), **options}
     if warehouse is None:
         raise ConfigError("no warehouse is given", hint="--warehouse PATH")

@@ -89,6 +89,7 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
             hint = "servers whose tables can be read, such as MySQL, can be compared"
             raise ConfigError(f"a source of type {spec.source.type} has no rows to compare with", hint=hint)
         checkpoint = CheckpointFolder(spec.checkpoint, catalog.store_options)
+        # Read again for each attempt: the pipeline continues meanwhile.
         reached = checkpoint.progress().offsets
         verification = Verification(
             spec.pipeline.name,
@@ -104,6 +105,7 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
             early = tuple(table for table, verdict in done.items() if verdict.is_early)
             if not early or time.monotonic() >= until:
                 return list(done.values())
+            # Only the tables that could not be compared yet are tried again.
             wanted = early
         except SourceError as error:
             if not error.retryable or (time.monotonic() >= until and not done):

@@ -19,6 +19,7 @@ from penstock.table_pattern import TablePattern
 log = logging.getLogger(__name__)
 
 _CATALOG, _TABLE = "catalog.properties.", "table.properties."
+# Keys with an effect here. All others of a section are logged as without effect.
 _PIPELINE = {"name", "parallelism", "local-time-zone", "schema.change.behavior", "execution.runtime-mode", "route-mode"}
 _REFUSED = {"user-defined-function": "functions of Java", "model": "models", "udf": "functions of Java"}
 _ROUTE = {"source-table", "sink-table", "replace-symbol", "description"}
@@ -120,6 +121,7 @@ def _pipeline(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
         if key in _REFUSED:
             raise ConfigError(f"{_REFUSED[key]} are not supported", key=f"pipeline.{key}")
     passed += [f"pipeline.{key}" for key in given if key not in _PIPELINE]
+    # Flink CDC's default is lenient, that of a Penstock file is evolve.
     made: dict[str, Any] = {"schema.change.behavior": str(given.get("schema.change.behavior") or "lenient").lower()}
     if name := re.sub(r"[^A-Za-z0-9._-]+", "-", str(given.get("name") or "")).strip("-"):
         made["name"] = name
@@ -153,6 +155,7 @@ def _sink(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
     made["catalog"]["options"] = catalog
     if partition := given.get("partition.key"):
         parted = (one.split(":", 1) for one in str(partition).split(";") if ":" in one)
+        # Flink CDC names tables with their database, as in app_db.orders:dt; Paimon's flag has only the table.
         made["multiple-table-partition-keys"] = {
             name.strip().rpartition(".")[2]: [key.strip() for key in keys.split(",")] for name, keys in parted
         }

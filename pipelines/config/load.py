@@ -65,6 +65,7 @@ def _config_error(one: Any, line_of: Callable[[Place], int | None]) -> ConfigErr
         return unknown_type(one["ctx"]["given"], key=f"{where}.type", line=line_of((*place, "type")))
     if one["type"] in _WANTED or one["type"] in _NAMED:
         return _of_another_kind(one, place, line)
+    # An error of our own that a validator raised, with its hint and facts.
     wrong = one.get("ctx", {}).get("error")
     if isinstance(wrong, Wrong):
         return ConfigError(wrong.message, key=where, line=line, hint=wrong.hint, **wrong.facts)
@@ -144,6 +145,8 @@ def _sections() -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
 
     def visit(node: Any, place: tuple[str, ...]) -> None:
+        # Sections are referred to directly, as items of a list, as alternatives to null, and by the type of the
+        # source.
         for one in [node, node.get("items", {}), *node.get("anyOf", ()), *node.get("oneOf", ())]:
             target = schema["$defs"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one
             keys = target.get("properties", {})

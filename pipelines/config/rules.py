@@ -22,6 +22,7 @@ def _options(given: object) -> object:
     """Accept `k=v, k2=v2` for a mapping."""
     if not isinstance(given, str):
         return given
+    # Only a comma before another key separates options: values may contain commas.
     pairs = [part.partition("=") for part in re.split(r",(?=\s*[\w.-]+\s*=)", given) if part.strip()]
     return {key.strip(): value.strip() for key, _, value in pairs}
 

@@ -110,6 +110,7 @@ class Expire(Strict):
         least, _, most = (self.snapshots_retained or "").partition("..")
         said = {
             "snapshot.num-retained.min": least,
+            # A single number is both bounds.
             "snapshot.num-retained.max": most or least,
             "snapshot.time-retained": _millis(self.time_retained),
             "consumer.expiration-time": _millis(self.keep_for_consumers),
@@ -169,6 +170,7 @@ class SinkConfig(Strict):
     def options(self) -> Text:
         """Options of all tables that the pipeline creates, whichever key of the file set them."""
         write_only = {"write-only": "true"} if self.compaction.mode == "none" else {}
+        # Later ones win: what the user sets as a table option is not replaced by a shorter key.
         return write_only | self.expire.options | self.table_options
 
     @model_validator(mode="before")

@@ -50,6 +50,7 @@ def _in(table: str, database: str | None) -> str:
 
 
 def _errors(given: FlagValues) -> dict[str, Any]:
+    # Another flag chooses between skipping and keeping bad records, so the limits are set for both.
     limits = renamed(given, {"max-bad-records": "max-per-batch", "max-bad-share": "max-share"})
     letters = renamed(given, {"dead-letter-table": "table"})
     return {
@@ -68,6 +69,7 @@ def _sink(given: FlagValues) -> dict[str, Any]:
     if mode is not None and mode.lower() not in MODES:
         raise ConfigError(f"Unsupported mode: {mode}", hint=f"use {' or '.join(MODES)}; both have the same effect")
     conf = pairs(given.get("catalog-conf", ()))
+    # Paimon's actions accept both spellings.
     warehouse = conf.pop("warehouse", None) or _last(given, "warehouse")
     if not warehouse:
         raise ConfigError("no warehouse is set", hint="--warehouse PATH, or --catalog-conf warehouse=PATH")

@@ -77,6 +77,7 @@ def of_mapping(values: Mapping[str, Any]) -> PipelineSpec:
 
     References to secrets work as in a file.
     """
+    # By way of YAML text, so that a mapping has the same scalars, references and errors as a file.
     found = examine(yaml.safe_dump(_dumpable(values), sort_keys=False, allow_unicode=True))
     if isinstance(found, PipelineSpec):
         return found
@@ -117,6 +118,7 @@ def _composed(text: str) -> yaml.MappingNode:
     if len(text) > _MOST_BYTES:
         raise ConfigError("the file is too large for a pipeline file file", bytes=len(text))
     try:
+        # Nodes and not values, because nodes have the text of scalars and their lines.
         root = yaml.compose(text, yaml.SafeLoader)
     except RecursionError as error:
         raise ConfigError("the file is nested too deeply") from error
@@ -141,6 +143,7 @@ def _line(lines: dict[Place, int], place: Place) -> int | None:
 
 
 def _plain(node: yaml.Node, place: Place, document: _Document) -> Any:
+    # A value that has a key keeps the line of the key, which is set before.
     document.lines.setdefault(place, node.start_mark.line + 1)
     if len(document.lines) > _MOST_VALUES:  # nested aliases: a few lines can expand to millions of values
         raise ConfigError(
@@ -158,6 +161,7 @@ def _plain(node: yaml.Node, place: Place, document: _Document) -> Any:
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, (*place, number), document) for number, item in enumerate(node.value)]
     text = str(node.value)
+    # Only a plain scalar can be null: a quoted "null" is text.
     if isinstance(node, yaml.ScalarNode) and node.style is None and text in {"", "~", "null"}:
         return None
     return text if _is_kept(place, document) else _resolved(text, node)
@@ -188,6 +192,7 @@ def _mapping(node: yaml.MappingNode, place: Place, document: _Document) -> Any:
             raise ConfigError(f"`{name}` appears twice", line=line)
         document.lines[(*place, name)] = line
         found[name] = _plain(value, (*place, name), document)
+    # Of several merged mappings the earlier one wins, as YAML defines it.
     for one in merged:
         found = one | found  # the mapping's own keys win over merged ones
     if list(found) == ["secret"]:  # {secret: path}
@@ -206,6 +211,7 @@ def _merged(node: yaml.Node, place: Place, document: _Document) -> list[Any]:
 
 def _is_kept(place: Place, document: _Document) -> bool:
     of_source = place[:1] == ("source",) and len(place) in {2, 3} and place[1] in document.kept
+    # In a Flink CDC file, options of the catalog are flat keys of the sink.
     flat = place[:1] == ("sink",) and str(place[-1]).startswith("catalog.properties.")
     return of_source or place[:-1] in _KEPT or place in _SECRETS or flat
 

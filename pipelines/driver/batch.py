@@ -47,15 +47,19 @@ class Batch:
         Called again for a batch that is committed, it changes nothing.
         """
         self._settle(self.result)
+        # A barrier comes before the drift: definitions of its table are in the same batch, and a renamed column
+        # that does not have its new name yet would be added as another column.
         self._apply_barriers()
         self._evolve_and_reread()
         self._note_keyless(BatchReport(self.result.reports))
+        # Again, because evolving may have parked or left out further tables whose files are written already.
         self._forget_left_out(self.result)
         # After all failures are known: letters of a table that was parked late are in the files already.
         self._rewrite_dead_letters()
         report = BatchReport(self.result.reports, self.result.stats)
         if report.span is None:  # offsets moved without a range to read
             if self.run.filled is not None:
+                # This batch, too, was planned with the sources of this run, so that they count as read from now on.
                 self.run.filled.record_batch(self.number, {}, {})
             return None
         # Before the first commit, so that a batch with too many bad records adds no row to any table.
@@ -105,6 +109,7 @@ class Batch:
 
     def _apply_barriers(self) -> None:
         barriers = [barrier for report in self.result.reports for barrier in report.barriers]
+        # The identity of the batch, by which a repetition finds that a barrier was applied, needs the span.
         if barriers and (span := BatchReport(self.result.reports).span):
             apply_barriers(barriers, self._identity(span), self.run.reader, self.run.targets, self.policy.parks)
 
@@ -121,6 +126,7 @@ class Batch:
             if not drifts:
                 return
             self._evolution.evolve(drifts)
+            # A table that cannot follow its source has been left out meanwhile, and is not read again.
             drifted = drifts.keys() - self._leave_out_drifted()
             if not drifted:
                 continue
@@ -146,6 +152,7 @@ class Batch:
         """Read the batch again for these tables, at their current versions."""
         reports, targets = self.result.reports, self.run.targets
         inputs = self.run.reader.replay_inputs(
+            # The same ranges with the same numbers, by which the reports of both readings are put together.
             [report.range for report in reports],
             BatchReport(reports).span,
             targets.schemas,
@@ -173,6 +180,7 @@ class Batch:
         letters = self.run.reader.errors.on_bad.letters
         if self.policy.parked and self._letters_stale and letters:
             self._discard(self.result, letters)
+            # Only the files: the first reading has reported and counted the bad records.
             self.result.messages.update(self._reread(letters).messages)
 
     def _check_bad_records(self, report: BatchReport) -> None:
@@ -204,6 +212,8 @@ class Batch:
         run.targets.report_options(messages)
         if self.late is None:
             messages = run.expected(self.result.messages)
+            # A `BatchView` recognizes by this number that all tables have the batch. A late batch does not count
+            # again: its other tables were counted when they were committed.
             identity = replace(identity, tables=len(messages))
         uncompacted: set[str] = set()
         snapshots: dict[str, Snapshot] = {}
@@ -212,6 +222,8 @@ class Batch:
             run.targets.put(done.schemas)
             run.targets.received.update(done.schemas)
             uncompacted |= done.uncompacted
+            # Collected over all attempts: a table that is committed by a later attempt is missing from the earlier
+            # results.
             snapshots |= done.snapshots
             stats.retries.update(done.retries)
             stats.conflicts.update([*done.foreign, *done.lost])
@@ -223,7 +235,10 @@ class Batch:
             if not done.foreign or attempt > MOST_FOREIGN:
                 break
             log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
+            # The next attempt commits only these tables; the others have the batch.
             messages = self._reread(frozenset(done.foreign)).messages
+        # After the commits: a batch that is repeated after a crash in between finds its snapshots in the tables,
+        # and records them then.
         if run.filled is not None:
             run.filled.record_batch(identity.number, report.sources, snapshots)
         return uncompacted
@@ -251,6 +266,7 @@ class Batch:
         """
         run = self.run
         for table, messages in self.result.messages.items():
+            # A table that failed in this batch may lack its rows.
             if table in self.policy.parked:
                 continue
             try:
@@ -265,5 +281,7 @@ class Batch:
                     compacts_in_background=run.reader.compacts_in_background,
                 )
             except PenstockError as error:
+                # The table has the rows of this batch and lacks only its compaction, so it is parked from the next
+                # batch on.
                 if not self.policy.parks(table, error, self.number + 1):
                     raise

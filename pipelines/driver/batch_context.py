@@ -76,6 +76,7 @@ class FailurePolicy:
         if not ((self.isolates or unusable) and may_be_parked and is_of_its_table(error)):
             return False
         log.error("event=table_parked table=%s batch=%d reason=%s", table, self.number, error.message)
+        # In the checkpoint first: after a crash the table is still parked, and the batch is repeated without it.
         self.parking.park(table, self.number if batch is None else batch, error)
         self.targets.leave_out([table])
         self.parked.add(table)

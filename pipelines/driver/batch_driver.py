@@ -65,6 +65,8 @@ class Watermarks:
 
         Rows with this time may still arrive; earlier rows are not expected.
         """
+        # The slowest place decides, since its rows are still to come. A place that was silent for longer than the
+        # idle timeout is left out; otherwise it would stop the watermark.
         times = [newest for newest, seen in self._places.values() if idle is None or now - seen <= idle]
         return min(times) - 1 if times else None
 
@@ -135,6 +137,8 @@ class BatchDriver:
         number, only = missed.number, self.reader.errors.on_bad.letters | {table}
         policy = FailurePolicy(self.parking, self.reader, self.targets, number, isolates=True)
         with self.targets.only(only):
+            # The other tables have the batch, so their rows are not read. The dead-letter table is included for
+            # values that do not fit this table.
             schemas, left_out = self.targets.schemas, frozenset(self.targets.left_out)
             inputs = self.reader.late_inputs(missed.start, missed.end, schemas, only, left_out)
             result = self.reread(number, inputs)
@@ -159,7 +163,10 @@ class BatchDriver:
     def expected(self, messages: Mapping[str, list[CommitMessage]]) -> dict[str, list[CommitMessage]]:
         tables = set(messages)
         if self.eager is not None:
+            # A table that gets its first rows in this batch has a snapshot of every later batch too.
             self.eager.update(messages)
+            # A parked table must not get an empty snapshot of a batch that it lacks: the snapshot would count as
+            # the batch.
             tables = self.eager - self.targets.left_out
         return {table: messages.get(table, []) for table in (*self._always_committed(), *tables)}
 
@@ -171,6 +178,8 @@ class BatchDriver:
                 yield table
 
     def watermarks_at(self, identity: BatchIdentity, report: BatchReport) -> dict[str, int]:
+        # The time of the plan and not the clock, so that a place is idle or not by the same instant when the batch
+        # is repeated.
         self.watermarks.see(report, identity.planned_at)
         found: dict[str, int] = {}
         for table, schema in self.targets.schemas.items():

@@ -72,6 +72,7 @@ class Commits:
         is replayed, and those that have it skip it. The first error is raised after all tables were tried.
         """
         done = CommitResult()
+        # The pool waits for all commits at its end, so that none is still running when the first error is raised below.
         with ThreadPoolExecutor(THREADS) as pool:
             tasks = {
                 table: pool.submit(self._commit, self.warehouse.store(table), identity, found, watermarks.get(table))
@@ -80,6 +81,7 @@ class Commits:
         for table, task in tasks.items():
             try:
                 committed = task.result()
+                # Read after the commit, so that the next batch also knows what other jobs have altered meanwhile.
                 done.schemas[table] = self.warehouse.store(table).schema().id
                 if committed is None or committed.lost_compaction is not None:
                     done.uncompacted.add(table)
@@ -94,6 +96,8 @@ class Commits:
                 discard(self.warehouse.store(table), messages[table])
                 done.foreign[table] = error
             except PenstockError as error:
+                # The files stay: the commit may have taken effect although its answer was lost, and then the table
+                # refers to them.
                 if not self.isolates or not is_of_its_table(error):
                     raise
                 done.failed[table] = error
@@ -119,6 +123,7 @@ class Commits:
                 force_empty=not messages,
             ),
         )
+        # Another process of this pipeline committed the batch after `_has` had looked.
         if done.already is not None:
             log.warning("event=batch_committed_by_another_process table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
@@ -137,6 +142,8 @@ class Commits:
     def _has(self, store: TableStore, committer: Committer, identity: BatchIdentity) -> bool:
         if identity.is_in(committer.committed(identity.number), store.name):
             return True
+        # Searching for another checkpoint's commit reads snapshots backwards until it finds one of this pipeline.
+        # Once per table is enough: after the first commit, the newest snapshot of the pipeline is one of this run.
         if store.name in self._checked:
             return False
         if was_committed_before(store, identity, follows=self.follows, accept_replay=self.accept_replay):

@@ -34,6 +34,8 @@ from penstock.table.options.compaction import WRITE_ONLY
 log = logging.getLogger(__name__)
 
 TASK_SECONDS = 10.0  # Spark does not preempt tasks: compactions not started by then are left for the next round
+# Another user than that of the batches. The newest identifier of a user decides whether a batch is committed, so
+# compactions must not be numbered among the batches.
 SUFFIX = "-compact"  # of the commit user's name
 
 
@@ -79,6 +81,7 @@ def due_in_full(
     # If the base has expired, the newest snapshot replaces it: it has all buckets of the base.
     before = (store.snapshots.find(base) or snapshot) if base else None
     left = rule.buckets(TableState(store, before), number, set())
+    # The batch's tasks have compacted their own buckets, unless that compaction was lost.
     left = left - own if whole else left | own
     found = _all_buckets(store, table, snapshot, schema, full=True)
     return [one for one in found if (one.partition, one.bucket) in left]
@@ -87,6 +90,7 @@ def due_in_full(
 def _all_buckets(
     store: TableStore, table: str, snapshot: Snapshot, schema: int, *, full: bool = False
 ) -> list[DueBucket]:
+    # The bucket of postponed rows is negative. They are not in sorted runs that could be merged.
     places = {(entry.partition, entry.bucket) for entry in live_entries(store, snapshot) if entry.bucket >= 0}
     version = TableVersion(schema, snapshot.id)
     return [DueBucket(table, version, *place, full) for place in sorted(places)]
@@ -95,6 +99,8 @@ def _all_buckets(
 def _compactor(warehouse: CatalogSettings, due: DueBucket) -> BucketCompactor:
     store = warehouse.store(due.table)
     layout = warehouse.layout(due.table, due.version.schema)
+    # At the snapshot at which the bucket was found to be due. The commit drops the result if its inputs are gone by
+    # then.
     state = state_at(store, due.version).bucket(due.partition, due.bucket)
     return BucketCompactor(BucketFiles(store, layout, due.partition, due.bucket), state)
 
@@ -119,6 +125,8 @@ def compact_task(
 
     def compact(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
+        # Buckets that are not begun in time are still due, so the next round finds them. A compaction that has
+        # begun is finished.
         until = time.monotonic() + TASK_SECONDS
         with mark.carrying():
             for batch in batches:
@@ -209,6 +217,7 @@ def compact_owed(
     if owes_compaction(warehouse, table, schema, whole=whole, compacts_in_background=compacts_in_background):
         # A bucket that is compacted in full must not be compacted a second time in the same commit.
         places = {(bucket.partition, bucket.bucket) for bucket in due}
+        # Found at the newest snapshot, which contains the batch that was just committed.
         lagging = due_buckets(warehouse, table)
         due += [bucket for bucket in lagging if (bucket.partition, bucket.bucket) not in places]
     if due:

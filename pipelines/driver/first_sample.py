@@ -67,6 +67,7 @@ class FirstLook:
                 raise reader.errors.on_bad.error(*seen.first_bad)
             if pause is not None:
                 self.sleep(pause)
+        # The text is that of Paimon's action, for those who search for it.
         raise SourceError(
             f"Could not get metadata from server, topic: {self.place}. If this topic is not empty, please check the "
             "configuration of synchronization job. Otherwise, you should create the Paimon table first.",
@@ -87,6 +88,7 @@ class FirstLook:
             ranges = self.ranges(records)
             seen = self._look(reader, targets, ranges)
             unreadable = seen.bad_count and reader.errors.on_bad.action == "fail"
+            # Fewer records than were asked for: the source has no more, and a larger sample would find the same.
             all_ = sum(one.weight for one in ranges) < records
             if self.table is None or self.table in targets.schemas or unreadable or all_:
                 return seen
@@ -97,6 +99,8 @@ class FirstLook:
         looking = replace(reader, errors=replace(reader.errors, on_bad=OnBad("skip")))
         task = TaskInput(tuple(ranges), {}, reader.warehouse.now_millis())
         report = BatchReport(list(_reports(looking, task)))
+        # The sample is read without any table versions, so that existing tables are among the drifts as well.
+        # Whether they differ from their sources is found by the first batch.
         new = {table: seen for table, seen in report.drifts.items() if table not in targets.schemas}
         # A table that cannot be created fails again in its first batch, and is parked there.
         TableEvolution(reader, targets, lambda table, conflict: reader.errors.isolates).evolve(new)

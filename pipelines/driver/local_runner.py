@@ -50,6 +50,8 @@ def _shuffled(reader: BatchReader, rows: pa.Table) -> Iterator[Iterator[pa.Recor
     Blobs are not copied.
     """
     order = pc.sort_indices(rows.drop_columns(["blob"]), ORDER).to_numpy()
+    # The sort is over all writers at once; a selection from sorted rows stays sorted, so each writer's rows are in
+    # order.
     writer = rows.column("writer").to_numpy()[order] % reader.writers
     for number in range(reader.writers):
         mine = order[writer == number]

@@ -46,6 +46,8 @@ class Maintenance:
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> Maintenance:
+        # A daemon thread: a request to a store that never answers must not keep the process alive after
+        # `JOIN_SECONDS`.
         self._thread = threading.Thread(target=self._live, name="penstock-maintenance", daemon=True)
         self._thread.start()
         return self
@@ -60,6 +62,7 @@ class Maintenance:
             self.round()
 
     def round(self) -> None:
+        # All compactions before all maintenance: rows may wait for a compaction, nothing waits for an expiry.
         tables = list(self.tables())
         if self.compact is not None:
             for table in tables:
@@ -69,11 +72,14 @@ class Maintenance:
 
     def _tried(self, table: str, step: str, work: Callable[[str], None]) -> None:
         """Do the step. A failure is logged, and does not keep the other tables from being compacted and maintained."""
+        # Checked before each table, so that leaving the context waits for one table only.
         if self._over.is_set() or self.clock() < self._again_at.get((table, step), float("-inf")):
             return
         try:
             work(table)
         except (PenstockError, OSError, PySparkException, Py4JError) as error:
+            # Per step, so that a compaction that fails again and again does not keep the table from being
+            # maintained.
             self._again_at[table, step] = self.clock() + RETRY_SECONDS
             if not self._over.is_set():  # otherwise the session is being shut down
                 reason = str(error).partition("\n")[0]
@@ -100,6 +106,7 @@ class Maintenance:
 
     def _compact_table(self, table: str) -> None:
         assert self.compact is not None
+        # The id costs one request. Manifests are read only if the table has changed since the last look.
         latest = self.warehouse.store(table).snapshots.latest_id() or 0
         if self._seen.get(table) == latest:
             return

@@ -56,6 +56,8 @@ class TableEvolution:
                 before = "none" if current is None else current.id
                 log.info("event=schema_evolved table=%s from=%s to=%d", table, before, schema.id)
             schemas[table] = schema.id
+        # Before any error is raised: tables that could be altered keep their new versions, and are not altered a
+        # second time.
         self.targets.put(schemas)
         # The only table is not left out: the settings may ask for something that no table can have, which the user must
         # see.
@@ -130,12 +132,14 @@ def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reader: BatchR
     store = reader.warehouse.store(table)
     if barrier.kind == "rename-columns":
         pairs = [(reader.mapping.column(old), reader.mapping.column(new)) for old, new in barrier.columns]
+        # Two names that differ only in case are one column in a catalog that folds case.
         targets.put({table: _rename(store, [pair for pair in pairs if pair[0] != pair[1]], identity)})
     else:
         _empty(store, identity)
 
 
 def _empty(store: TableStore, identity: BatchIdentity) -> None:
+    # The table is emptied by an overwrite of every partition with no files, in one snapshot.
     committer = Committer(store, identity.user)
     if identity.is_in(committer.committed(identity.number), store.name):
         return
@@ -150,10 +154,14 @@ def _written(pairs: Sequence[tuple[str, str]]) -> str:
 def _rename(store: TableStore, pairs: Sequence[tuple[str, str]], identity: BatchIdentity) -> int:
     """Rename columns and return the schema's id afterwards."""
     schema = store.schema()
+    # Columns that swap names cannot be recognized by their names when the batch is repeated: both names exist
+    # before and after the change.
     trade = bool({old for old, _ in pairs} & {new for _, new in pairs})
+    # The batch is repeated, and its swap was done before.
     if trade and schema.options.get(TRADED) == _mark(identity):
         return schema.id
     changes = _traded(schema, pairs, identity) if trade else _renamed(schema, pairs)
+    # Paimon does not allow renaming partition columns.
     if changes is None or {old for old, _ in pairs} & set(schema.partition_keys):
         log.warning("event=columns_not_renamed table=%s columns=%s", store.name, _written(pairs))
         return schema.id

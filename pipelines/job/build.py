@@ -77,6 +77,8 @@ def known_tables(spec: PipelineSpec, warehouse: CatalogSettings) -> tuple[str, .
 def databases(spec: PipelineSpec, warehouse: CatalogSettings) -> list[str]:
     """Return the databases of the warehouse that the pipeline may write to; they need not exist yet."""
     routed = {one.sink_table.partition(".")[0] for one in spec.route}
+    # Routes may name databases by parts of the source's names, which only the rows show. Then all databases are
+    # searched.
     if spec.sink.database is not None and not any("{" in name or "$" in name for name in routed):
         return sorted({spec.sink.database, *routed})
     return sorted({*warehouse.databases(), *filter(None, [spec.sink.database])})
@@ -106,6 +108,7 @@ def _on_bad(spec: PipelineSpec) -> OnBad:
     logs = options[CDC_LOG_CORRUPT_RECORD]
     action = errors.bad_record
     if action == "fail" and options[CDC_SKIP_CORRUPT_RECORD]:
+        # An option of Paimon's CDC sinks. The pipeline's own setting comes first.
         action = "skip"
     if action != "dead-letter":
         return OnBad(action, spec.pipeline.name, None, errors.skip.max_per_batch, errors.skip.max_share, logs)
@@ -134,6 +137,7 @@ def _pauses(spec: PipelineSpec) -> tuple[float, ...]:
     wait = spec.sink.schema_sample.wait
     if wait is not None:
         return pauses_of(wait)
+    # A run that ends when it has caught up does not wait for a first record.
     return () if spec.pipeline.until == "caught-up" else PAUSES
 
 
@@ -149,6 +153,7 @@ def ready(spec: PipelineSpec) -> Job:
     if connector(spec).capabilities.describes_tables:
         found = prepare_tables(spec, mapping, made.warehouse, filled)
         recovery = replace(made.recovery, reread=found.reset)
+        # Listed again, because preparing has created tables.
         tables = TablesAtStart(known_tables(spec, made.warehouse), found.left_out, found.goes_to, filled)
         return replace(made, source=found.source, recovery=recovery, tables=tables)
     lacking_messages(mapping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)

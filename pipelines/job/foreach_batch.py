@@ -105,6 +105,7 @@ class BatchSink:
         driver = self.driver
         self.number, self.began = number, time.monotonic()
         self.busy = True
+        # The difference to the instant of the plan is the time that Spark needed to plan and start the batch.
         driver.started_millis = driver.reader.warehouse.now_millis()
         try:
             driver.take(number, self.tasks.run(driver.reader, number, batch, driver.targets.schemas))
@@ -129,6 +130,7 @@ def compacted_by_spark(
         groups = bucket_groups(dues, slots, most)
         frame = session.range(0, len(groups), 1, len(groups))
         try:
+            # Only metadata of files returns to the driver.
             rows = frame.mapInArrow(compact_task(warehouse, groups, mark), COLUMNS).toArrow()
         except PySparkException as error:
             raise mark.recovered(error) or error from error

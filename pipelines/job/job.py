@@ -126,6 +126,8 @@ class Job:
         targets = Targets(self.warehouse, folder, options=self.table_options)
         self.mapping.adopt(self.tables.existing)
         on_bad = self.errors.on_bad
+        # Before the tables are loaded: read tasks need the version of the dead-letter table with the first bad
+        # record.
         if on_bad.table is not None:
             bad_records.ensure(self.warehouse, on_bad.table)
         targets.load({*self.tables.existing, *on_bad.letters})
@@ -143,6 +145,7 @@ class Job:
             self.mapping,
             self.warehouse,
             str(folder),
+            # Only reading is limited: write tasks do not connect to the source.
             min(tasks, self.readers or tasks),
             writers,
             limit=self.trigger.limit,
@@ -154,9 +157,12 @@ class Job:
         if self.first_look is not None and resumes is None and self._own_checkpoint.is_new:
             self.first_look.make_tables(reader, targets, stopped)
         commits = Commits(self.warehouse, self.delivery.accept_replay, follows, self.errors.isolates)
+        # Tables that other writers fill exist in the same databases, and must not get snapshots of this pipeline.
         own = Lineage.of(self.warehouse, targets.schemas, self.name).newest if self.delivery.eager else {}
         eager = set(own) if self.delivery.eager else None
         filled = self.tables.filled
+        # Sources that are skipped from now on must be recorded before the first batch: a crash after the batch
+        # would leave no trace of the rows that were skipped.
         if filled is not None:
             filled.begin(self.tables.goes_to)
         return BatchDriver(
@@ -180,6 +186,7 @@ class Job:
         """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins."""
         checkpoint = self._own_checkpoint
         new = checkpoint.is_new
+        # A checkpoint that has planned batches continues with its own list, which was stored at its first start.
         if not (new or self.delivery.accept_replay):
             return checkpoint.follows(), None
         lineage = Lineage.of(self.warehouse, targets.schemas, self.name)

@@ -57,6 +57,7 @@ class JobRun:
     _stopped: bool = field(default=False)
     _paused: bool = field(default=False)
     _resting: bool = field(default=False)
+    # A session has one data source per name. Runs that share a session must not replace each other's.
     _source: str = field(default_factory=lambda: f"penstock-changes-{uuid.uuid4().hex}")
 
     def run(self) -> None:
@@ -85,6 +86,8 @@ class JobRun:
                 if ended is not None:
                     return self._over(ended, error)
                 failures += 1
+                # Raised by pyarrow or the operating system, it may be an error of the store that passes, such as a
+                # timeout.
                 passing = store_error(error, "the store failed") if isinstance(error, OSError) else None
                 if not isinstance(passing, StoreError) or not self._may_retry(passing, failures):
                     raise
@@ -130,9 +133,13 @@ class JobRun:
 
     def _run_once(self) -> bool:
         """Run the query once. Return whether it ended by itself, because it had caught up."""
+        # The driver's list of tables is in this folder. Spark's planner process reads it, and runs on the same
+        # machine.
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             sink = self._sink(Path(folder))
             self._retry_parked(sink)
+            # Parked tables have caught up by now. During the query, a released table would lack the batches
+            # committed meanwhile.
             query = self._started(sink)
             try:
                 # Spark stores the id in the checkpoint at the first start, so later starts have the same commit user.
@@ -180,6 +187,8 @@ class JobRun:
         while not query.awaitTermination(POLL_SECONDS):
             if self._stopped or self._paused:
                 asked = time.monotonic() if asked is None else asked
+                # Between two batches the query can be stopped at once. A batch that is interrupted leaves files
+                # without a commit, and is repeated by the next start.
                 if not sink.busy or time.monotonic() - asked > GRACE_SECONDS:
                     return False
             if sink.busy:
@@ -236,6 +245,7 @@ class LongBatch:
 def running_tasks(context: SparkContext) -> tuple[int, int]:
     """Return the tasks that are done and all tasks of the stages that run now."""
     tracker = context.statusTracker()
+    # A stage may end between the two calls, and has no info then.
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     found = [(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage is not None]
     return sum(done for done, _ in found), sum(planned for _, planned in found)

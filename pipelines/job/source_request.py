@@ -110,11 +110,16 @@ def prepare_tables(
     checks = not capture.renames_columns or filled.is_new
     made = create_described(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
     left_out = made.left_out
+    # Those that the user names, and those that lack rows, each once.
     reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
     reread = _sources_of(reset, names, shape)
+    # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows
+    # have to be read as of a position.
     exact = any(map(shows_replay, made.tables))
     source = kind.prepare(spec.source, request, Preparation(filled.is_new, left_out, reread, exact))
     goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in names}
+    # Sources of earlier runs that are not captured any more, and sources that no table can store: their rows are
+    # skipped from now on, which has to be recorded.
     goes_to |= {name: None for name in (*filled.sources, *left_out) if not capture.includes(name, left_out)}
     reasons = _not_captured(kind.left_out(spec.source, request), shape, goes_to)
     return DescribedSource(source, reset, goes_to, {**reasons, **made.reasons})

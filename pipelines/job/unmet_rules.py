@@ -56,6 +56,7 @@ def _transforms(
     rules = shape.table_rules.transforms
     meant: dict[int, list[SourceSchema]] = {}
     for schema in schemas:
+        # Only the first rule that matches a table applies, so that a rule which is never the first has no effect.
         first = shape.table_rules.transform(schema.database, schema.table)
         if first is not None:
             meant.setdefault(next(n for n, one in enumerate(rules) if one is first), []).append(schema)
@@ -122,6 +123,7 @@ def _columns_made(spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[
     """Yield errors for keys and computed columns of the whole pipeline that apply to no table."""
     sink = spec.sink
     try:
+        # A projection may rename, drop and compute columns, so keys are compared with the columns after it.
         shaped = [shape.shaped(schema) for schema in schemas]
     except ConfigError:  # already reported with its rule
         return

@@ -22,6 +22,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.schema.table_schema import TableSchema
 
+# Properties of snapshots. START and END are canonical JSON of offsets, so that ranges are compared as texts.
 START = "penstock.start"
 NOW = "now"  # among the source's offsets: when the batch was planned, in epoch milliseconds
 END = "penstock.end"
@@ -51,6 +52,7 @@ class BatchIdentity:
     def properties_of(self, table: str) -> dict[str, str]:
         """Return the snapshot properties for this table: the common ones plus its newest event time."""
         newest = self.newest.get(table, -1)
+        # Negative values are not known, and are left out.
         known = {NEWEST: newest, TABLES: self.tables or -1}
         return self.properties | {name: str(value) for name, value in known.items() if value >= 0}
 
@@ -114,8 +116,10 @@ def was_committed_before(
         if not accept_replay:
             _check_proof(store, identity)
         return False
+    # Batches of this checkpoint are compared by their numbers, see `BatchIdentity.is_in`.
     if last.commit_user == identity.user:
         return False
+    # The first batch of a new checkpoint repeats the last one of the old, as `LastBatch` plans it.
     if _range(last.properties) == _range(identity.properties):
         return True
     if accept_replay or last.commit_user in follows:
@@ -142,6 +146,8 @@ def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
     """
     first = store.snapshots.earliest_id()
     earliest = None if first is None else store.snapshots.find(first)
+    # Nothing has expired if snapshot 1 exists, and nothing since the plan if the earliest snapshot is older than
+    # the plan.
     if earliest is None or earliest.id == 1 or earliest.time_millis <= identity.planned_at or not identity.planned_at:
         return
     if not shows_replay(store.schema()):
@@ -219,8 +225,11 @@ class Lineage:
         """Return the commit user of the newest checkpoint: the one that no other checkpoint followed in any table."""
         users = self.users
         if len(users) > 1 and self.warehouse is not None:
+            # A user with snapshots before another user's newest one has been followed by that user.
             for table, newest in self.newest.items():
                 users -= self._before(table, newest)
+        # If two checkpoints have written in turns, each seems to follow the other, and only their times are left to
+        # compare.
         last = [snapshot for snapshot in self.newest.values() if snapshot.commit_user in (users or self.users)]
         return max(last, key=lambda snapshot: snapshot.time_millis).commit_user
 

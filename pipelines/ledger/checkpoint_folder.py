@@ -88,6 +88,8 @@ class CheckpointFolder:
         content = self._folder.below(OFFSETS).read(str(number))
         if content is None:
             return None
+        # Spark's offset log has a line with its version, a line of metadata, and one line per source, here a single
+        # one. A source without an offset is written as "-".
         last = content.decode().rstrip("\n").rpartition("\n")[2]
         return None if last == "-" else dict(json.loads(last))
 
@@ -135,6 +137,7 @@ class CheckpointFolder:
     def follow(self, users: Iterable[str]) -> frozenset[str]:
         """Add commit users to continue. They are stored, so a restart knows them too."""
         known = self.follows()
+        # Only ever added to: a table may have been written last by any of the older checkpoints.
         wanted = known | frozenset(users)
         if wanted != known:
             self._folder.write(FOLLOWS, json.dumps(sorted(wanted)).encode())
@@ -175,6 +178,7 @@ class CheckpointFolder:
 
 
 def _numbers(folder: StateFolder, suffix: str = "") -> list[int]:
+    # Spark's folders also contain checksums and temporary files (.5.crc, .5.UUID.tmp), which are not batches.
     names = (name.removesuffix(suffix) for name in folder.names() if name.endswith(suffix))
     return [int(name) for name in names if name.isdigit()]
 

@@ -110,6 +110,8 @@ class FilledTables:
             return Difference(table, tuple(concerned), reason, condition in {"same", "missing", "empty"}, left)
 
         if self.is_adopted:
+            # Without a record, only a table that does not exist certainly lacks rows. A table with rows may have
+            # all of them.
             missing = _store(self.warehouse, table) is None
             return differs(REASONS["missing"], sources, "missing", left=False) if missing else None
         condition = self.condition(table, self.marks.get(table))
@@ -120,11 +122,15 @@ class FilledTables:
         ]
         if left:
             return differs("a source table was left out for a while", left, condition, left=True)
+        # Either the table was renamed and has the rows already, or the rows go to another table from now on, which
+        # lacks the earlier ones.
         moved = [source for source in sources if self.sources.get(source, table) != table]
         if moved:
             before = self.sources[moved[0]]
             if table not in self.marks and self.condition(table, self.marks.get(before)) == "same":
                 return None  # the same table under another name
+            # A table without a mark was never filled by this pipeline. Unless it is empty, its rows belong to other
+            # writers and must not be deleted.
             there = condition if table in self.marks else "same" if self._is_empty(table) else "another"
             return differs(f"the rows of its source went to {before} so far", moved, there, left=False)
         known = [source for source in sources if source in self.sources]
@@ -137,10 +143,13 @@ class FilledTables:
             return "missing"
         if mark is None:
             return "same" if self._is_empty(table) else "another"
+        # The first schema is written when the table is created and never again, so another time means another
+        # table.
         if _created(store) != mark.created:
             return "empty" if store.snapshots.latest_id() is None else "another"
         if mark.snapshot is None:
             return "same"
+        # After a rollback, ids are used again, so the snapshot with this id must also be the pipeline's.
         there, earliest = store.snapshots.find(mark.snapshot), store.snapshots.earliest_id()
         if there is not None:
             return "same" if mark.is_of(there) else "behind"
@@ -183,6 +192,8 @@ class FilledTables:
         # A batch that was planned before this run does not include the sources that were added for this run.
         if number > self.planned:
             seen = {source: table for table, found in sources.items() for source in found}
+            # Sources of messages are not known before their first message, so those that the batch contained are
+            # added.
             self.sources |= self.expected | seen
             self.left = {source: target for source, target in self.left.items() if source not in self.sources}
             self._renew_marks({*self.expected.values(), *(table for table in sources if table not in self.marks)})
@@ -199,6 +210,7 @@ class FilledTables:
 
         def mark(table: str) -> tuple[str, Mark] | None:
             known = self.marks.get(table)
+            # A mark that still fits keeps its snapshot, by which a rollback is noticed at the next start.
             if known is not None and self.condition(table, known) == "same":
                 return table, known
             store = _store(self.warehouse, table)

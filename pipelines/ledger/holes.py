@@ -80,6 +80,7 @@ def lacking_messages(shaping: TableMapping, filled: FilledTables) -> IncompleteT
     """Return the tables that lack rows of a message source, which cannot be copied again."""
     parked = ParkedTables.of(filled.checkpoint).tables
     goes_to = where_sources_go(filled, shaping)
+    # A parked table lacks batches that are recorded, and catches up with them.
     found = filled.differences({source: table for source, table in goes_to.items() if table not in parked})
     return IncompleteTables(refused=tuple(found))
 
@@ -112,12 +113,15 @@ def lacking_rows(
     parked = ParkedTables.of(filled.checkpoint).tables
     goes_to = {name: shape.target(*name) for name in found}
     goes_to = {name: target for name, target in goes_to.items() if target not in parked}
+    # A pipeline that reads only the log cannot copy rows again.
     copies = capture.reads_rows
     unknown = goes_to.keys() - filled.sources.keys() - filled.left.keys()
     # A driver that crashes right after it recorded a table as captured has read none of its rows.
     before = capture.captured_before() if unknown and copies and not (filled.is_new or filled.is_adopted) else ()
     again, refused, passed = [], [], []
     for difference in filled.differences(goes_to, before):
+        # The table is emptied and copied anyway. Next, what must not be copied, what can be, and what stops the
+        # run.
         if difference.table in spec.pipeline.reset:
             continue
         if copies and difference.was_left_out and not capture.reads_new_tables:

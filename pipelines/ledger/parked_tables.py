@@ -71,6 +71,7 @@ class ParkedTables:
 
     def record_batch(self, table: str, number: int) -> None:
         """Record that the parked table has this batch now."""
+        # Saved after each batch: a crash before this line repeats one batch, which the table recognizes.
         self.tables[table] = replace(self.tables[table], batch=number + 1)
         self._save()
 
@@ -93,6 +94,7 @@ class ParkedTables:
 
     def missed(self, table: str) -> list[MissedBatch]:
         """Return the batches that a parked table lacks, in order."""
+        # Batches are noted once for all parked tables, and each table needs those since it was parked.
         first = self.tables[table].batch
         numbers = (number for number in self.checkpoint.missed_batches() if number >= first)
         found = (self.checkpoint.missed_batch(number) for number in numbers)

@@ -78,6 +78,7 @@ def create_described(
             log.warning("event=table_incompatible table=%s reason=%s", target, error.message)
             left_out.update(names)
     leaves_out = sink.table is None and len(refused) < len(sources)
+    # An unusable name is the source's and stops only its table. Other errors are in the settings of the pipeline.
     if refused and not (leaves_out and all(isinstance(one, UnusableName) for one in refused.values())):
         raise not_created(refused)
     for target, reason in refused.items():
@@ -150,6 +151,7 @@ def _check_shared_key(target: str, sink: SinkConfig, merged: Sequence[SourceSche
 
 
 def _no_key(target: str, merged: Sequence[SourceSchema]) -> ConfigError:
+    # The text is that of Paimon's action, for those who search for it.
     return ConfigError(
         f"Failed to set specified primary keys for sink table {target}. Also, can't infer primary keys from "
         "source table schemas because source tables have no primary keys or have different primary keys.",

@@ -18,7 +18,9 @@ from penstock.table.values.types import DataType, with_nullability
 Values = Callable[[ChangeBatch, FetchedMessages | None], pa.Array]
 
 _OF_DATABASES = frozenset({"database_name", "table_name", "op_ts"})
+# By the number of the row kind: the old and the new row of an update are both UPDATE.
 _KINDS = ("INSERT", "UPDATE", "UPDATE", "DELETE")
+# By the numbers of Kafka's clients, with the names that Kafka's Java client prints.
 _TIME_KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
 
@@ -34,6 +36,7 @@ def _same(text: str | None, change: ChangeBatch) -> pa.Array:
 
 def _places(change: ChangeBatch, fetched: FetchedMessages) -> npt.NDArray[np.int64]:
     """Return, for each row, the index of its message among the fetched messages."""
+    # Offsets of fetched messages rise, and the position of a row is the offset of its message.
     return np.searchsorted(fetched.messages.offsets, change.positions)
 
 
@@ -73,6 +76,7 @@ def _key(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
 
 def _headers(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
     def texts(headers: Sequence[tuple[str, bytes | None]] | None) -> list[tuple[str, str | None]] | None:
+        # A map has each key once, so of several headers with one name the last is kept.
         pairs = headers or ()
         return [
             (name, None if value is None else value.decode("utf-8", "replace")) for name, value in dict(pairs).items()
@@ -83,6 +87,7 @@ def _headers(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
 
 
 def _op_ts(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
+    # Not null, because the column may be NOT NULL.
     times = np.maximum(change.event_times, 0)  # the epoch if the message has no time
     return pa.array(times, pa.int64()).cast(pa.timestamp("ms", "UTC"))
 

@@ -73,9 +73,11 @@ class NewTables:
             self._check_keyless(table, first)
         partition = self._partition(table, first, {column.name for column in columns}, insists=insists)
         schema = create_schema(columns, primary, partition, dict(self.options), now=now)
+        # The first source decides the keys; the others add and widen columns.
         for source in sources[1:]:
             changes = fold([drift_of(source, table, schema, self.rules)], schema, self.rules.mapping)
             schema = apply_changes(schema, changes, has_snapshots=False, now=now)
+        # Each change counted the version up, but the table does not exist yet.
         return replace(schema, id=0)
 
     def leaves_out(self, source: SourceSchema, has_table: bool, has_key: bool) -> bool:
@@ -109,6 +111,7 @@ class NewTables:
     def sources_of(self, names: Iterable[str]) -> set[str]:
         """Return these columns and the columns that computed columns among them are computed from."""
         found = set(names)
+        # In reverse order of dependency, so that one pass also finds the columns that are used indirectly.
         for one in reversed(self.computed):
             if one.name in found:
                 found.update(one.references)
@@ -121,6 +124,7 @@ class NewTables:
         if given and insists:
             raise _missing(table, "primary", given, names)
         own = tuple(map(self.rules.name, source.primary_keys))
+        # A projection may have removed columns of the source's key. The rest of the key does not identify rows.
         return own if self.keys.from_source and set(own) <= names else ()
 
     def _partition(self, table: str, source: SourceSchema, names: set[str], *, insists: bool) -> tuple[str, ...]:

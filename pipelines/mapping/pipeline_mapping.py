@@ -45,6 +45,8 @@ def as_append(batch: RowBatch) -> RowBatch:
 def as_upsert(batch: RowBatch, table: TableSchema) -> RowBatch:
     """Return the rows for a table with keys, with the kinds that its options ask for."""
     merge = _merge(table)
+    # The kinds may come from a column of the rows. Rows that the table ignores are removed before the others are
+    # checked.
     batch = replace(batch, kinds=row_kinds(merge, pa.Table.from_batches([batch.rows]), batch.kinds))
     kept = kept_rows(merge, batch.kinds)
     if kept is not None:
@@ -131,10 +133,12 @@ class PipelineMapping:
         source = change.schema
         if (
             not _holds(source, table, self.rules)
+            # A row without a key column cannot be stored, although the table has all columns of the source.
             or self._schemas.lacks_keys(table, source)
             or self._schemas.namesakes(source)
         ):
             return None
+        # Fitted before rows are dropped: a value that does not fit is reported in a delete as well.
         fitted = self._fit(table, fetched, now_millis).rows(change)
         batch = as_upsert(fitted.batch, table) if table.primary_keys else as_append(fitted.batch)
         dropped = 0 if table.primary_keys else len(fitted.batch) - len(batch)
@@ -149,6 +153,7 @@ class PipelineMapping:
 
     def shaped(self, source: SourceSchema) -> SourceSchema:
         """Return the schema of such rows after transforms and routes."""
+        # A batch without rows passes the same code as rows do, so that the schema cannot differ from theirs.
         nothing = pa.RecordBatch.from_arrays(
             [pa.nulls(0, pa.string()) for _ in source.fields], names=[one.name for one in source.fields]
         )
@@ -194,6 +199,7 @@ class PipelineMapping:
         extras = {
             column: partial(_metadata_values, COLUMNS[name], fetched)
             for column, name in self.new_tables.metadata
+            # A table that is older than the setting lacks the column.
             if column in table.names
         }
         clock, longest = wall_clock(now_millis, self.zone), self.warehouse.backend.longest_name
@@ -213,6 +219,7 @@ def _check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
         )
 
 
+# A task compares the same few pairs of schemas for each chunk, and schemas are frozen, so that they can be keys.
 @lru_cache(maxsize=_KEYS_PER_SCHEMA)
 def _holds(source: SourceSchema, table: TableSchema, rules: ColumnRules) -> bool:
     """Return whether the table can store all that the source declares. Cached per pair of schemas."""

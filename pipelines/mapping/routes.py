@@ -68,6 +68,7 @@ def _groups(text: str) -> list[int]:
 
 def _filled(text: str, database: str | None, table: str, groups: Sequence[str | None]) -> str:
     text = text.replace("{database}", database or "").replace("{table}", table)
+    # From the highest number, so that $1 does not replace the beginning of $10.
     for number in range(len(groups), 0, -1):
         text = text.replace(f"${number}", groups[number - 1] or "")
     return text
@@ -126,6 +127,7 @@ class TableRules:
         if schema.table is not None:
             route = next((one for one in self.routes if one.tables.match(schema.database, schema.table)), None)
             if route is not None:
+                # After the transform, whose projection would drop the constant columns.
                 change = with_constants(change, route.constants(schema.database, schema.table))
         return change, bad
 
@@ -134,6 +136,7 @@ class TableRules:
 
         The general rules are overridden by its transform, then by its own options.
         """
+        # Options and keys of a new table follow the first of its source tables; the others may have other rules.
         first = sources[0]
         transform = self.transform(first.database, first.table)
         keys, options = given.keys, dict(given.options)

@@ -61,6 +61,7 @@ def _undeclared(source: SourceSchema, table: TableSchema, rules: ColumnRules, ma
 def _unsent(change: ChangeBatch, fetched: FetchedMessages, row_columns: RowColumns) -> tuple[str, ...]:
     """Return the columns that the first update declares but whose values its row lacks."""
     first = int(change.positions[int(np.argmax(change.kinds == UPDATE_AFTER))])
+    # Only the message itself shows which columns it had: after decoding, absent and null are the same.
     place = int(np.searchsorted(fetched.messages.offsets, first))
     sent = row_columns(fetched.messages.values[place] or b"")
     return () if sent is None else _absent(change.schema, sent)
@@ -87,12 +88,15 @@ class TargetImages:
         """Return the image rule of a source table with these primary keys."""
         transform = self.table_rules.transform(database, table)
         if transform is not None and transform.needs_before:
+            # Only both images show that an update takes a row into the filter or out of it, or moves it to another
+            # key of the transform.
             return ImageRule("all", frozenset(primary_keys))
         nameless = self.needs_names and (database is None or table is None)
         name = None if nameless else self.target(database, table)
         schema = self.known.get(name) if name else None
         if schema is None:
             return ImageRule("key-changes", frozenset(primary_keys))
+        # If a key or partition column changes, the old image is needed to delete the row at its old place.
         keys = self.new_tables.sources_of({*schema.primary_keys, *schema.partition_keys})
         # A source may spell column names with other case than a catalog that folds case.
         watch = frozenset({*keys, *map(str.upper, keys), *primary_keys})

@@ -48,6 +48,7 @@ class TargetSchemas:
         self.rules.policy.check_create(table)
         self._check_masks(table, sources)
         keyed = [one for one in sources if not self.new_tables.leaves_out(one, has_table=False, has_key=False)]
+        # Messages before a source table had a key do not decide the key of its target table.
         sources = keyed or sources
         rules = self.table_rules.new_tables(self.new_tables, table, sources)
         return rules.schema(table, sources, insists=self.is_one_table, now=now)
@@ -60,6 +61,7 @@ class TargetSchemas:
     def _evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
         sources = [one.schema for one in seen]
         self._warn_of_unknown_types(table, current.names if current else (), sources)
+        # One of the two would be lost without a sign of it.
         if twice := {name for source in sources for name in self.namesakes(source)}:
             kind = ConfigError if current is None else SchemaConflict
             raise kind(
@@ -101,6 +103,7 @@ class TargetSchemas:
         else:
             drifts = [drift_of(source, table, current, self.rules) for source in schemas]
             changes = fold(drifts, current, self.rules.mapping)
+            # Computed in memory: nothing is committed until all schemas of the batch are folded.
             schema = apply_changes(current, changes, has_snapshots=True, now=current.time_millis)
         return [one for one in seen if one in known or nonsense_of(one.schema, schema, self.rules) is None]
 

@@ -39,6 +39,7 @@ _KEYED = (
 THREADS = 8
 
 
+# Snapshot ids begin at 1, so neither 0 nor -1 is an id.
 NEWEST = -1
 
 
@@ -140,6 +141,7 @@ class Targets:
         try:
             yield
         finally:
+            # A schema change in between has saved the temporary list.
             self.left_out = before
             self._save()
 

@@ -61,6 +61,7 @@ class BatchFacts:
             kinds.update({(table, kind): count for kind, count in counts if count})
         for _, of_table, records in report.bad:
             reasons = Counter(record.reason_class for record in records.shown)
+            # Reports contain the first bad records only, but the sum over all reasons has to be the count.
             reasons["not shown"] += records.count - len(records.shown)
             bad.update(+reasons)
             bad_of.update({(of_table or "", reason): count for reason, count in (+reasons).items()})
@@ -71,6 +72,7 @@ class BatchFacts:
             start=identity.start,
             end=identity.end,
             millis=now_millis,
+            # Never 0, because rates are computed by dividing by it. Clocks may also go backwards.
             seconds=max(0.001, (now_millis - found) / 1000),
             messages=report.messages,
             bytes=sum(one.bytes for one in report.ranges),
@@ -132,6 +134,7 @@ class SnapshotProgress:
 
     @property
     def seconds_left(self) -> float | None:
+        # A table may have more rows than the server estimated.
         left = sum(max(0, table.expected - table.rows) for table in self.tables)
         return left / self.rows_per_second if self.rows_per_second else None
 
@@ -179,6 +182,8 @@ class Copying:
 
     def batch(self, rows: Mapping[str, int], end: Mapping[str, Any], per_second: float) -> SnapshotProgress:
         """Count a batch and return the progress behind it. `end` are the source's offsets at its end."""
+        # Offsets of databases list the tables whose copy has not begun (`waiting`) and those that are being copied
+        # (`cursors`).
         waiting = {".".join(name) for name in end.get("waiting", ())}
         waiting |= {f"{one.get('database')}.{one.get('table')}" for one in end.get("cursors", ())}
         open_ = {self.sources[name] for name in waiting if name in self.sources}

@@ -21,6 +21,7 @@ from penstock.ingest.connector import RECORDS
 from penstock.pipelines.monitor.facts import BatchFacts, Look, SnapshotProgress
 from penstock.pipelines.monitor.status_text import lag_text, span
 
+# A value may contain spaces: it ends before the next word that is followed by an equals sign.
 _PAIR = re.compile(r"(\w+)=(.*?)(?=\s\w+=|$)")
 
 
@@ -65,7 +66,9 @@ def log_to_stderr(level: str = "info", form: str = "logfmt") -> None:
     """Write all log lines of this process in one form: ours from `level` on, those of libraries from WARNING on."""
     own = logging.getLogger("penstock")
     own.setLevel(level.upper())
+    # Replaced and not added, so that a second run of this process does not write each line twice.
     own.handlers[:] = [_handler(form, "%(asctime)s %(levelname)s %(message)s")]
+    # Handlers that a notebook or another library has installed stay as they are.
     if not logging.root.handlers or all(isinstance(handler, _Above) for handler in logging.root.handlers):
         others = _handler(form, "%(asctime)s %(levelname)s %(name)s: %(message)s")
         others.addFilter(_is_of_others)
@@ -86,6 +89,7 @@ def keep_above(progress: LiveProgress | None) -> None:
 
 _LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)", re.DOTALL)
 _LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRITICAL}
+# The JVM warns of the vector module, which Spark adds to its command line.
 _NOISE = ("WARNING: Using incubator modules",)
 
 spark = logging.getLogger("spark")
@@ -104,11 +108,13 @@ def stray_output_logged() -> Iterator[int]:
     try:
         yield into
     finally:
+        # The started processes have inherited the pipe. Its reader ends when the last of them has ended.
         os.close(into)
 
 
 def _log_lines(out: int) -> None:
     level = logging.WARNING
+    # Other processes may write bytes in any encoding.
     with os.fdopen(out, errors="replace") as lines:
         for text in lines:
             level = log_line(text.rstrip("\n"), level)
@@ -129,6 +135,7 @@ def log_line(text: str, level: int = logging.WARNING) -> int:
     return level
 
 
+# Go to the first column and erase the line.
 _CLEAR = "\r\033[2K"
 
 
@@ -193,5 +200,6 @@ class LiveProgress:
     def _show(self, text: str) -> None:
         width = shutil.get_terminal_size().columns
         self.clear()
+        # One column less than the terminal: a wrapped line would be erased only in its last row.
         self._line = text[: width - 1]
         self.redraw()

@@ -152,8 +152,10 @@ class Metrics:
         if look.caught_up:
             self._caught_up = look.millis
         if self._in_bytes:
+            # The other entries of a server's lag are tables that are still to be copied, not bytes.
             self.lag_bytes.set(look.lag["log"] if "log" in look.lag else sum(look.lag.values()))
         else:
+            # A series that is not set again would keep its last value, so places without lag are removed first.
             self.lag_records.clear()
             for place, count in sorted(look.lag.items(), key=lambda one: -one[1])[:MOST_TABLES]:
                 topic, _, partition = place.rpartition("/")
@@ -198,6 +200,7 @@ class Metrics:
 
 def _resident() -> int:
     try:
+        # The second number is the resident memory, in pages.
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError):
         return 0

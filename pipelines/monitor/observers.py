@@ -41,6 +41,7 @@ def observed(spec: PipelineSpec, watch: RunMonitor) -> Iterator[None]:
 
             observers.append(TracingObserver(spec.pipeline.name, wanted.open_telemetry))
         notify = wanted.notify
+        # An empty variable switches the notifications off.
         if notify.webhook is not None and resolve(notify.webhook):
             observers.append(WebhookObserver(spec.pipeline.name, notify.webhook, notify.events, notify.at_most_every))
         if wanted.progress == "always" or (wanted.progress == "auto" and sys.stderr.isatty()):
@@ -62,6 +63,7 @@ def _served(spec: PipelineSpec, watch: RunMonitor, stack: ExitStack) -> Observer
         copying=lambda: watch.copying.now,
         sizes=Sizes(watch.warehouse).of,
     )
+    # Tables that earlier runs have parked; later ones are added as they are parked.
     metrics.parked.set(len(watch.folder.parked()))
     databases = build.databases(spec, watch.warehouse)
 
@@ -87,6 +89,7 @@ def _log_backlog(spec: PipelineSpec, watch: RunMonitor) -> None:
     if connector(spec).capabilities.lag_unit != RECORDS or follows_tables:
         return
     try:
+        # A run does not wait for a number that is only logged.
         with patience(0.0):
             lag = watch.source.lag(watch.initial() if reached is None else reached)
     except PenstockError as error:

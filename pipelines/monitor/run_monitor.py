@@ -100,6 +100,7 @@ class RunMonitor:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._over.set()
         if self._thread is not None:
+            # The thread must not write its status over the last one, which is written below.
             self._thread.join(10)
         with self._lock:
             known = error if isinstance(error, PenstockError) else None
@@ -156,6 +157,7 @@ class RunMonitor:
     def facts(self) -> dict[str, Any]:
         """Return the present status, as it is written to the checkpoint."""
         with self._lock:
+            # A copy, which its reader may use while batches change the facts.
             return {**self._facts, "tables": {name: dict(one) for name, one in self._facts["tables"].items()}}
 
     def _run(self) -> None:
@@ -173,6 +175,7 @@ class RunMonitor:
             self.folder.clear_signal(STOP)
             log.info("event=signal signal=stop")
             self.running.stop()
+        # The states other than running are pausing and paused, so the signal is new if it differs from the state.
         if signals.paused != (self._facts["state"] != "running"):
             log.info("event=signal signal=%s", "pause" if signals.paused else "resume")
             if signals.paused:
@@ -213,6 +216,7 @@ class RunMonitor:
         copying = self.copying.batch(facts.rows, facts.end, facts.total_rows / facts.seconds)
         self._facts["copying"] = copying.facts() if copying.tables else None
         open_ = {one.table for one in copying.tables}
+        # Tables without rows in this batch are included: their copy may be done, and their rate is 0 now.
         for table in self._facts["tables"].keys() | facts.rows.keys():
             one = self._facts["tables"].setdefault(table, {"rows": 0})
             one["state"] = "copying" if table in open_ else "streaming"
@@ -236,6 +240,7 @@ class RunMonitor:
         for table in facts.rows:
             schemas = self.warehouse.store(table).schemas
             schema = self.warehouse.store(table).schema().id
+            # The first schema that is seen of a table is the one to compare with: it is no change.
             known = self._schemas.get(table, schema)
             if known != schema:
                 kinds = kinds_of_change(schemas.get(known), schemas.get(schema))
@@ -252,6 +257,7 @@ class RunMonitor:
         return bool(self._quietly(lambda: PAUSED if self.folder.signals().paused else None))
 
     def _write(self) -> None:
+        # Other processes see by this time whether the driver is alive.
         self._facts["heard_millis"] = _now()
         self._quietly(lambda: self.folder.put_status(self._facts))
 

@@ -59,6 +59,7 @@ class StatusServer:
                 reason=error.strerror,
                 hint="another pipeline may use it: set a different address for each in  observe: {metrics: ...}",
             ) from error
+        # A browser that stays connected must not keep the process alive.
         self._server.daemon_threads = True
         self._server.names = _names(host.strip("[]"))
         self._thread = threading.Thread(target=self._server.serve_forever, name="penstock-page", daemon=True)
@@ -129,6 +130,7 @@ def _handler(
     page: bool,
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        # Connections are used for several requests, so every answer needs its length.
         protocol_version = "HTTP/1.1"
         timeout = IDLE_SECONDS
 
@@ -154,6 +156,7 @@ def _handler(
         def _is_asked_for(self) -> bool:
             names = getattr(self.server, "names", None)
             hosts = self.headers.get_all("Host", [])
+            # HTTP/1.0 does not require the header Host, and no browser uses that version.
             if names is None or (not hosts and self.request_version == "HTTP/1.0"):
                 return True
             return len(hosts) == 1 and _HOST.sub("", hosts[0].strip().lower()).strip("[]") in names

@@ -44,6 +44,7 @@ class Sizes:
         except TableMissing:
             self._known.pop(table, None)
             return
+        # Only a new snapshot can have other files.
         if latest is not None and self._known.get(table, (0,))[0] != latest.id:
             files = live_entries(store, latest)
             self._known[table] = latest.id, Size(len(files), sum(entry.file.size for entry in files))

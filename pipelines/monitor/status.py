@@ -124,6 +124,7 @@ def stalled(driver: Mapping[str, Any], now_millis: int) -> float | None:
     """
     if driver.get("state") != "running" or not any((driver.get("lag") or {}).values()):
         return None
+    # Counted from the start if nothing was committed yet, and from the last look that found nothing more to read.
     last = max(int(driver.get(one) or 0) for one in ("started_millis", "committed_millis", "caught_up_millis"))
     seconds = (now_millis - last) / 1000
     return seconds if seconds > max(STALLED_SECONDS, 10 * float(driver.get("trigger_seconds", 0))) else None
@@ -138,6 +139,7 @@ def state_of(
 ) -> PipelineState:
     """Return the state, from snapshots and manifests of the tables in these databases that this pipeline wrote."""
     folder = CheckpointFolder(checkpoint, warehouse.store_options)
+    # Snapshots name their pipeline, but they expire. The checkpoint lists the tables without such snapshots.
     made = set(FilledTables.of(folder, warehouse).sources.values())
     names = [table for database in databases for table in warehouse.tables(database)]
     with ThreadPoolExecutor(THREADS) as pool:
@@ -183,6 +185,7 @@ def _letters(warehouse: CatalogSettings, table: str, snapshot: int, pipeline: st
     rows = Table(warehouse.store(table)).scan(
         columns=["target_table"], where=pc.field("pipeline") == pipeline, snapshot=snapshot
     )
+    # The snapshot is a part of the cache's key: new letters have a new snapshot.
     return Counter(target or "" for target in rows.to_arrow()["target_table"].to_pylist())
 
 
@@ -221,6 +224,7 @@ def _described(store: TableStore, table: str, schema: int, last: Snapshot | None
         bucket = counts.setdefault((entry.partition, entry.bucket), [0, 0, 0])
         bucket[0] += 1
         bucket[1] += entry.file.level == 0
+        # One bit per level with files. Level 0 is shifted out below, because each of its files is counted as a run.
         bucket[2] |= 1 << entry.file.level
     return TableStatus(
         table=table,

@@ -145,6 +145,7 @@ def _behind(state: PipelineState) -> str:
     if state.lag is None:
         return ""
     text = lag_text(state.lag, state.lag_unit)
+    # Rows that the pipeline left out or skipped do not show in a position.
     if text == "caught up" and state.lag_unit == LOG_BYTES:
         text += " with the end of the binlog; compare rows with  penstock verify"
     return f"   {text}"

@@ -17,6 +17,7 @@ class TracingObserver:
         self._tracer: Any = self._provider.get_tracer("penstock", penstock.__version__)
 
     def batch(self, facts: BatchFacts) -> None:
+        # OpenTelemetry counts nanoseconds since the epoch.
         end = facts.millis * 1_000_000
         start = end - round(facts.seconds * 1e9)
         attributes = {
@@ -61,6 +62,7 @@ def stages(facts: BatchFacts, start: int, end: int) -> dict[str, tuple[int, int]
     """When each began and ended, in nanoseconds: what the driver plans, what tasks read and write, what the driver
     commits, and what it compacts because it was owed. The driver measures all but the tasks, which are what is left."""
     plan, commit, compact = (round(facts.stats.seconds.get(one, 0) * 1e9) for one in ("plan", "commit", "compact"))
+    # Stages are measured by different clocks, so each is limited to the time that the batch took.
     planned = min(start + plan, end)
     committed = max(end - compact, planned)
     written = max(committed - commit, planned)

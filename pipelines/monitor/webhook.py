@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 WAITING = 100  # events that wait for the receiver at most; the newest are dropped
 TIMEOUT_SECONDS = 10.0
 _MOST_OF_ANSWER = 1 << 20
+# The element of the queue that ends the thread.
 _LAST = None
 
 

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.errors import CheckpointInUse, SparkEnded, WorkerLate
 
+# How long the process of a JVM may take to end after its connections broke.
 ENDING_SECONDS = 10
 _ENDING = re.compile(r"SparkContext\b.*\b(?:shut ?down|stopped)|[Ss]hutdown in progress")
 # Matches only at the beginning of the text: later parts contain text of other origin.
@@ -51,6 +52,8 @@ def jvm_ended(error: BaseException, *, stopping: bool = False) -> SparkEnded | N
         code = process.wait(ENDING_SECONDS if breaks else 0)
     except subprocess.TimeoutExpired:
         return None
+    # A JVM that handles a signal, such as SIGTERM, ends with 128 plus its number. One that is killed has the number
+    # as a negative code.
     by = f"signal {-code}" if code < 0 else f"signal {code - 128}" if code > 128 else None
     return SparkEnded(
         "Spark's JVM ended while the pipeline was running",

@@ -35,6 +35,7 @@ def checkpoint_needs(location: str, packages: str = "") -> NeededPackage | None:
         return None
     package, jar = _CLIENTS[scheme]
     jars = Path(pyspark.__file__).parent / "jars"
+    # The user may have added the jar to Spark's folder, or name it in the settings of the run.
     if any(jars.glob(f"{jar}-*.jar")) or jar in packages:
         return None
     package = package.format(hadoop=hadoop_version())

@@ -101,6 +101,7 @@ def _release(home: Path) -> dict[str, str]:
         lines = (home / "release").read_text().splitlines()
     except OSError:
         return {}
+    # The file has lines such as JAVA_VERSION="17.0.9" and MODULES="java.base java.compiler".
     return {name: value.strip().strip('"') for name, _, value in (line.partition("=") for line in lines)}
 
 
@@ -130,6 +131,8 @@ def cache_folder() -> Path:
     return root
 
 
+# A JVM whose classes or flags differ from those of the archive warns on its standard output, and then starts
+# without the archive.
 _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 
@@ -138,6 +141,8 @@ def archive_path() -> Path:
     java = Path(os.environ["JAVA_HOME"]).resolve()
     release = java / "release"
     spark = os.environ.get("SPARK_HOME", pyspark.__file__)
+    # All that makes an archive useless when it changes: the JVM, the jars, and the release file that changes with
+    # an update in the same folder.
     facts = f"{java}\n{spark}\n{pyspark.__version__}\n{release.read_text() if release.exists() else ''}"
     return cache_folder() / "classes" / f"{hashlib.sha256(facts.encode()).hexdigest()[:16]}.jsa"
 
@@ -154,6 +159,7 @@ def make_flags(path: Path) -> str:
     return f"-XX:ArchiveClassesAtExit={path} {_SILENT}"
 
 
+# Without `python`, which contains the zip.
 _NEEDED = ("bin", "sbin", "jars", "conf")  # "conf" exists only if the user created it, perhaps later
 
 

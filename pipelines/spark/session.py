@@ -28,6 +28,7 @@ PACKAGE_FOLDERS = ("storage", "ingest", "formats", "schema_evolution", "table", 
 DAEMON = "penstock.pipelines.spark.worker_daemon"
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 LOG_FLAG = f"-Dlog4j2.configurationFile=file:{LOG_SETTINGS}"
+# As on a cluster. A local master without this number in its URL does not try a task again.
 TASK_ATTEMPTS = 4
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
 
@@ -40,6 +41,9 @@ SHUFFLE_GUARDS = (
     "spark.shuffle.checksum.enabled",
     "spark.sql.shuffle.orderIndependentChecksum.enabled",
 )
+# What Spark offers for queries costs more than it saves for small plans that only move blobs: the UI, adaptive
+# plans, generated code and progress metrics are switched off. Arrow batches are limited by their bytes, for which
+# Spark's default of 64 MiB stays: blobs of hundreds of MiB have ended JVMs of this size.
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -132,6 +136,8 @@ def _submitted_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    # The settings of spark-submit are system properties of its JVM, which SparkConf can read only after the
+    # connection.
     SparkContext._ensure_initialized()
     given = SparkConf()
     builder = SparkSession.builder.appName(name)
@@ -159,6 +165,7 @@ def prepare_environment() -> None:
     Changes os.environ; called twice it changes nothing.
     """
     os.environ["JAVA_HOME"] = str(java_home())
+    # Otherwise Spark starts the python3 of PATH, which may lack this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # By default glibc creates up to eight malloc arenas per core, which retain freed memory: a tenth of a run's memory.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -168,6 +175,7 @@ def prepare_environment() -> None:
     home = package_home()
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if home not in paths:
+        # Spark's Python processes need the package, also where it is not installed but run from the source tree.
         os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, paths)])
 
 
@@ -191,6 +199,7 @@ def is_local(master: str) -> bool:
 
 
 def local_cores(master: str) -> int:
+    # local, local[2], local[*] or local[2,4], whose second number is the attempts per task.
     inside = master.removeprefix("local").strip("[]").partition(",")[0].strip()
     if inside == "*":
         return os.cpu_count() or 1
@@ -209,6 +218,7 @@ def zip_code(folder: Path) -> Path:
     root = Path(penstock.__path__[0])
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         _put(archive, Path(penstock.__file__), "penstock/__init__.py")
+        # Modules at the root of the tree, which an installation has below penstock/.
         for name in ("errors.py", "extensions.py", "references.py", "row_kinds.py", "settings.py", "table_pattern.py"):
             _put(archive, root / name, f"penstock/{name}")
         for name in PACKAGE_FOLDERS:

@@ -23,6 +23,7 @@ def answer(text: str) -> str:
     given = json.loads(text)
     try:
         return json.dumps({"value": _VERBS[given["verb"]](Request.of(given))})
+    # Other errors are bugs, and reach the user with their traceback.
     except PenstockError as error:
         return json.dumps({"error": str(error)})
 
@@ -67,6 +68,7 @@ def _procedure(request: Request) -> dict[str, object]:
 
 def _call(request: Request) -> list[str]:
     procedure = find_procedure(str(request.given["procedure"]))
+    # Spark binds the arguments of CALL to the parameters by name or place, and sends one value for each parameter.
     values = zip(procedure.parameters, request.given["values"], strict=True)
     arguments = {name: str(value) for name, value in values if value is not None}
     if "table" in arguments:
@@ -79,6 +81,7 @@ def _full_name(table: str) -> str:
     names = table.replace("`", "").split(".")
     if len(names) not in {2, 3}:
         raise ConfigError(f"{table!r} is not a table's full name", hint="write it as 'database.table'")
+    # Spark users may write the catalog in front of the name.
     return ".".join(names[-2:])
 
 

@@ -32,6 +32,7 @@ def joined_source() -> str:
     """Return the classes as one compilation unit, the only form that the compiler takes."""
     imports: set[str] = set()
     bodies = []
+    # Sorted, because the name of the cached jar is a hash of this text.
     for path in sorted(SOURCES.glob("*.java")):
         lines = path.read_text(encoding="utf-8").splitlines()
         imports |= {line for line in lines if line.startswith("import ")}
@@ -99,6 +100,7 @@ def jar_without_session() -> Path:
         write_jar(gateway.jvm, pyspark.__version__, path)
     finally:
         gateway.shutdown()
+        # A JVM that PySpark has started ends when its standard input is closed.
         gateway.proc.stdin.close()
         gateway.proc.wait()
     return path

@@ -29,10 +29,14 @@ from penstock.table.schema.type_text import read_type
 from penstock.table.values.arrow_types import NO_ID, arrow_schema
 from penstock.table.values.types import Field
 
+# Spark keeps the defaults of a column in its metadata: the first is for new rows, the second for rows that are
+# older than the column.
 CURRENT_DEFAULT, EXISTS_DEFAULT = "CURRENT_DEFAULT", "EXISTS_DEFAULT"
 _PLAIN = {"tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date"}
 _LITERAL = re.compile(r"(?:date|timestamp|timestamp_ntz|timestamp_ltz)?\s*'((?:[^'\\]|'')*)'", re.IGNORECASE)
+# Spark writes the default of a column with a type as CAST('1' AS INT).
 _CAST = re.compile(r"cast\s*\((.*)\s+as\s+[\w(), ]+\)", re.IGNORECASE | re.DOTALL)
+# Numbers in Spark's SQL may end with a letter for their type, as in 1L or 2.5BD.
 _PLAIN_VALUE = re.compile(r"([-+]?[\d.]+(?:e[-+]?\d+)?|true|false)(?:bd|[lsydf])?", re.IGNORECASE)
 
 
@@ -56,6 +60,7 @@ def _text(type_: DataType) -> str:
         case TimestampNTZType():
             return "TIMESTAMP(6)"
         case TimeType():
+            # Paimon stores a TIME as milliseconds of the day.
             return f"TIME({min(type_.precision, 3)})"
         case ArrayType():
             return f"ARRAY<{type_text(type_.elementType, nullable=type_.containsNull)}>"
@@ -113,6 +118,7 @@ def _described(field: StructField, own: Field) -> StructField:
     if own.description:
         metadata["comment"] = own.description
     if own.default is not None:
+        # In Spark's SQL a backslash begins an escape within a literal.
         escaped = own.default.replace("\\", "\\\\").replace("'", "\\'")
         text = f"'{escaped}'"
         if not isinstance(field.dataType, StringType):
@@ -138,6 +144,7 @@ def catalyst_value(value: object) -> object:
 
 def table_options(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a table among the properties that Spark passes: its own are reserved names."""
+    # Spark passes the OPTIONS of a statement twice, the second time with the prefix "option.".
     return {name: text for name, text in properties.items() if name not in RESERVED and not name.startswith("option.")}
 
 

@@ -28,6 +28,7 @@ def describe(request: Request) -> dict[str, Any] | None:
     if system is not None:
         return _system_table(read)
     place = TablePlace.of(read)
+    # The option `branch` of a read wins over the branch in the name.
     if place.branch not in {branch, None}:
         table = request.catalog.table(f"{base}$branch_{place.branch}" if place.branch != "main" else base)
     return _table(table, read, place)
@@ -47,6 +48,7 @@ def _table(table: Table, read: dict[str, str], place: TablePlace) -> dict[str, A
         read |= {PLANNED_SNAPSHOT.key: str(latest.id)}
     schema = scan.table_schema()
     columns = described_columns(schema.fields)
+    # A read that shows row kinds has one column more than the table, in front.
     if whole.schema.names[0] == ROWKIND and ROWKIND not in schema.names:
         columns = spark_schema(whole.schema)
     return {
@@ -56,6 +58,7 @@ def _table(table: Table, read: dict[str, str], place: TablePlace) -> dict[str, A
         "keys": schema.primary_keys,
         "partitions": schema.partition_keys,
         "properties": _properties(table),
+        # Records of all files before merging. Spark uses the number only as an estimate.
         "rows": None if latest is None else latest.total_record_count,
     }
 

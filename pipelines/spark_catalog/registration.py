@@ -59,6 +59,8 @@ def _register_catalog(session: SparkSession, catalog: str, options: Mapping[str,
     wanted = {prefix: CLASS_NAME, **{f"{prefix}.{name}": value for name, value in options.items()}}
     if all(session.conf.get(key, None) == value for key, value in wanted.items()):
         return
+    # Spark loads the class of a catalog when its name is first used, so the jar must be there before the settings
+    # are.
     _add_jar(session)
     for key, value in wanted.items():
         session.conf.set(key, value)

@@ -63,6 +63,7 @@ class Request:
 
     def whole_table(self) -> str:
         """Return the name of a table that is dropped or renamed, which is not a part of one."""
+        # A branch or a system table has the name of its table, "$", and its own.
         if "$" in self.name:
             hint = "CALL sys.delete_branch drops a branch" if "$branch_" in self.name else None
             raise ConfigError(f"{self.name} is a part of a table, and cannot be dropped or renamed", hint=hint)

@@ -76,6 +76,8 @@ def refuse_delete(request: Request) -> None:
 def _condition(table: Table, filters: list[Mapping[str, Any]]) -> pc.Expression | None:
     fields = {one.name: one for one in table.definition.fields}
     parts = [_expression(one, fields) for one in filters]
+    # One part that cannot be translated makes the whole condition unusable: deleting by the others would delete too
+    # much.
     made: pc.Expression | None = pc.scalar(value=True)
     for part in parts:
         made = None if part is None or made is None else made & part
@@ -126,4 +128,5 @@ def _value(text: str | None, field: Field) -> pa.Scalar | None:
         return pa.scalar(Decimal(text), type_)
     if pa.types.is_integer(type_):
         return pa.scalar(int(text), type_)
+    # For other types, such as floats and timestamps, the text of Java may mean another value in Arrow.
     return pa.scalar(text, type_) if pa.types.is_string(type_) else None

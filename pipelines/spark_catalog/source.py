@@ -21,4 +21,5 @@ class CatalogDataSource(PenstockDataSource):
             return super().schema()
         from penstock.pipelines.spark_catalog.answers import answer
 
+        # A column with any type: Spark passes the metadata of columns to the catalog unchanged.
         return StructType([StructField("answer", IntegerType(), nullable=True, metadata={"answer": answer(request)})])

@@ -93,6 +93,7 @@ def create_table_like(request: Request) -> None:
     like = request.catalog.table(str(request.given["like"])).definition
     properties = request.texts("properties")
     _check_new({name: text for name, text in properties.items() if name != "provider"})
+    # The path is that of the other table, and two tables must not share a folder.
     options = {key: value for key, value in like.options.items() if key != "path"} | table_options(properties)
     request.catalog.create_table(
         request.whole_table(),
@@ -196,8 +197,10 @@ def partitions(request: Request) -> list[Sequence[object]]:
             for name, value in zip(table.partition_keys, values, strict=True)
         ]
         shown = dict(zip(table.partition_keys, own, strict=True))
+        # Values come as texts of Java, so they are compared as such.
         if all(_text(shown[name]) == text for name, text in where.items()):
             found.append(own)
+    # Nulls last, because None cannot be compared with other values.
     return sorted(found, key=lambda values: [(value is None, value) for value in values])
 
 

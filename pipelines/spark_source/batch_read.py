@@ -67,10 +67,12 @@ class FilteringReader(TableReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Accept the filters that are applied exactly; return the others to Spark."""
         with plain_errors():
+            # Columns of the whole table: a filter may refer to a column that the query does not return.
             columns = self.table.filtered
             taken = {place: expression(given, columns) for place, given in enumerate(filters)}
         known = [where for where in taken.values() if where is not None]
         if known:
+            # Spark calls this in the planner before `partitions`, and pickles the reader to the tasks afterwards.
             self.table = replace(self.table, where=functools.reduce(operator.and_, known))
         return [given for place, given in enumerate(filters) if taken[place] is None]
 
@@ -142,6 +144,7 @@ def _scalar(value: object, type_: pa.DataType) -> pa.Scalar | None:
         return None
     try:
         if pa.types.is_timestamp(type_):
+            # A safe cast: a value that the column cannot represent exactly is left to Spark.
             return pa.scalar(value, pa.timestamp("us", type_.tz)).cast(type_)
         return pa.scalar(value, type_)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):

@@ -93,5 +93,6 @@ def _takes_filters() -> bool:
 
     Spark does not say so; only its loaded planner module shows it.
     """
+    # The module of the planner is the main program of this process, or was imported by a daemon of Spark.
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PUSH_DOWN_PLANNER in sys.modules or getattr(main, "name", None) == _PUSH_DOWN_PLANNER

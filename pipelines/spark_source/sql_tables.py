@@ -87,6 +87,7 @@ def remembered(schema: StructType, options: Mapping[str, str]) -> StructType:
     if not {"provider", "location"} <= options.keys() or not schema.fields:
         return schema
     kept = {name: value for name, value in options.items() if _is_of_reads(name) or "${" in value}
+    # The marker for a declared type is a text of a type, so a column with a plain type is chosen if there is one.
     place = next((at for at, field in enumerate(schema.fields) if type(field.dataType) in _PLAIN), 0)
     fields = list(schema.fields)
     fields[place] = _marked(fields[place], json.dumps({"options": kept, "columns": _columns(schema)}))
@@ -154,6 +155,7 @@ def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, s
 
 def _refuse_altered(named: NamedTable, schema: StructType) -> None:
     columns = _columns(schema)
+    # Sorted, because a query may list the columns in another order.
     if sorted(columns) != sorted(named.columns):
         raise ConfigError(
             "Spark's ALTER TABLE changed the columns in Spark's catalog, but not the table",

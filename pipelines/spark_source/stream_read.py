@@ -57,6 +57,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._kept: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
+        # The reader is pickled to tasks. `cached_property` keeps the open store, with its clients, among the
+        # attributes.
         return {name: value for name, value in self.__dict__.items() if name != "store"}
 
     @cached_property
@@ -75,7 +77,11 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Offset:  # noqa: N802
         with plain_errors():
             start = starting(self.store, self.place.table_options)
+            # The consumer is stored before the first batch, so that the snapshots with which the stream begins do
+            # not expire.
             self._keep_place(start.state or start.first)
+        # `begins` marks the offset before the first batch, at which the rows of snapshot `state` are still to be
+        # read.
         return {"begins": 1, "state": start.state, "first": start.first, "next": start.first}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
@@ -97,6 +103,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self.store.snapshots.latest_id() or 0
         end = (latest if self.until is None else min(latest, self.until)) + 1
         rows = 0
+        # Without a limit the loop is empty, and the manifests of the snapshots are not read for counting.
         for snapshot_id in range(first, end if most_rows is not None else first):
             rows += sum(piece.split.rows for piece in self._changes(snapshot_id) if piece.split is not None)
             if most_rows is not None and rows >= most_rows:
@@ -105,6 +112,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         with plain_errors():
+            # The start that was recorded in the end offset counts: the initial offset may have been computed again,
+            # and later.
             first = end["first"] if start.get("begins") else start["next"]
             pieces = self._state(end["state"]) if start.get("begins") and end["state"] else []
             for snapshot_id in range(first, end["next"]):
@@ -122,6 +131,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         schema = self.store.schema()
         if snapshot is None:
             return []
+        # As in Java Paimon, a stream passes over the snapshots of overwrites unless an option asks for them.
         if snapshot.commit_kind is CommitKind.OVERWRITE:
             read_overwrite = reads_overwrites(schema, self.place.options)
             return [Piece(PieceRead.OVERWRITTEN, schema.id, snapshot=snapshot_id)] if read_overwrite else []
@@ -178,12 +188,14 @@ def starting(store: TableStore, options: Mapping[str, str]) -> Start:
         case "latest":
             return Start(0, latest + 1)
         case "from-timestamp":
+            # The last snapshot before the time: its successor is the first at or after it.
             before = store.snapshots.by_time((travel.millis or 0) - 1)
             return Start(0, before.id + 1 if before is not None else store.snapshots.earliest_id() or 1)
         case "from-snapshot" if travel.snapshot is not None:
             return Start(0, travel.snapshot)
         case "latest-full" | "full" | "compacted-full" | "from-snapshot-full":
             snapshot = resolve(store, travel)
+            # An empty table: all its snapshots are still to come.
             return Start(snapshot.id, snapshot.id + 1) if snapshot is not None else Start(0, 1)
     raise ConfigError(
         f"a stream cannot start with scan.mode {mode}",

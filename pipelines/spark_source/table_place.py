@@ -87,6 +87,7 @@ def check_options(given: Mapping[str, str]) -> None:
         if find(name) is not None:
             check_given({name: text})
             continue
+        # Only very similar names count as misspelt, because options of stores are not known here.
         near = nearest(name, _NAMES, cutoff=0.85)
         if near or name in _MEANT or name.startswith(_OURS):
             meant = near or _MEANT.get(name)
@@ -151,6 +152,7 @@ class TablePlace:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> TablePlace:
+        # Spark's options are not case sensitive.
         given = {key.lower(): value for key, value in options.items()}
         if not given.get("path"):
             raise ConfigError(

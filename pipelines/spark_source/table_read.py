@@ -106,6 +106,8 @@ class TableRead:
             yield from SystemTable(store, self.place.system or "").scan(where=self.where).to_batches()
             return
         scan = self.scan(store)
+        # Rows that are read without merging include old rows and deletes, which only their kinds distinguish from
+        # new rows.
         kinds = self._shows_kinds(scan) or piece.way in {PieceRead.FILES, PieceRead.OVERWRITTEN}
         yield from read_piece(store, self.reader(store, store.schemas.get(piece.schema_id), kinds=kinds), piece, scan)
 
@@ -181,6 +183,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def _known(field: pa.Field) -> pa.Field:
+    # Spark knows times of the day in nanoseconds only.
     return field.with_type(pa.time64("ns")) if pa.types.is_time32(field.type) else field
 
 
@@ -192,7 +195,9 @@ def arrow_target(schema: StructType) -> pa.Schema:
 def shaped(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """Return the batch with the columns of `target`. Only times change their values: Spark has no nanoseconds."""
     known = set(batch.schema.names)
+    # A column for old values is read from the column that it belongs to.
     columns = [batch.column(name if name in known else name.removeprefix(OLD)) for name in target.names]
+    # A safe cast would refuse nanoseconds that are not whole microseconds.
     return pa.RecordBatch.from_arrays(columns, names=target.names).cast(target, safe=False)
 
 

@@ -68,6 +68,8 @@ class TableWrite:
         with self._writer(store) as writer:
             for batch in rows:
                 writer.write(batch)
+            # The messages are pickled to the process that commits. Closing the writer must not delete their files
+            # any more.
             messages = writer.prepare()
             writer.forget()
             return TaskRows(tuple(messages))
@@ -94,6 +96,7 @@ class TableWrite:
         changes = RowChanges(schema, store.name, refuses_older=self.place.row_changes == "UPDATE", keys_may_differ=True)
         for batch in batches:
             changes.write(writer, batch)
+            # Checked before the commit, so that a statement that is refused has changed nothing.
             if changes.counts[DELETE]:
                 check_deletable(schema, store.name)
 
@@ -205,6 +208,7 @@ def stage_rows(store: TableStore, job: str, batches: Iterable[pa.RecordBatch]) -
     first = next(turn, None)
     if first is None:
         return None
+    # Staged rows are written and read once, so cheap compression is enough.
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with store.storage.open_output(path) as file, pa.ipc.new_stream(file, first.schema, options=options) as stream:
         stream.write_batch(first)
@@ -221,6 +225,7 @@ def staged_rows(store: TableStore, path: str) -> Iterator[pa.RecordBatch]:
 def clear_staged(store: TableStore, job: str) -> None:
     """Delete everything that tasks of the job have staged, including files of failed attempts."""
     store.storage.delete_tree(_staging_folder(store, job))
+    # Deletes an empty folder only: other jobs may have staged rows.
     store.storage.delete(f"{store.paths.root}/{STAGING_FOLDER}")
 
 

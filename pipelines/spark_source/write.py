@@ -35,6 +35,8 @@ class BatchWriter(DataSourceArrowWriter):
             self.user, self.identifier = own[COMMIT_USER], own[COMMIT_IDENTIFIER]
             if self.identifier is not None and self.user is None:
                 raise ConfigError("a commit-identifier is only unique per commit user", hint="set commit-user too")
+        # Chosen before Spark pickles this object to the tasks: they all stage their rows below this name, where the
+        # commit clears them.
         self.job = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenMessages:
@@ -86,6 +88,7 @@ def user_of(options: Mapping[str, str]) -> str:
             "different one with a new checkpoint",
         )
     storage, root = open_storage(location, options)
+    # Spark writes the file when it creates the checkpoint, with an id that stays the same over restarts.
     identity = json.loads(storage.read(f"{root.rstrip('/')}/metadata"))["id"]
     return f"spark-{identity}"
 

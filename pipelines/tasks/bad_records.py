@@ -93,12 +93,14 @@ class BadRecordLimit:
     def check(self, report: BatchReport) -> None:
         """Raise DecodeError when too many records are bad."""
         bad, all_ = report.bad_count, report.messages
+        # Batches without bad records count too: they make the share of the recent batches smaller.
         self._lately.append((bad, all_))
         if bad == 0:
             return
         recent_bad, recent = (sum(counts) for counts in zip(*self._lately, strict=True))
         if bad > self.on_bad.most:
             raise self._too_many(report, bad, all_, f"more than {self.on_bad.most} in one batch")
+        # A burst in this batch, or a small share in each of many batches.
         for count, total in ((bad, all_), (recent_bad, recent)):
             if count > max(FEW, self.on_bad.share * total):
                 raise self._too_many(report, count, total, f"more than {self.on_bad.share:.6g} of all")
@@ -144,6 +146,7 @@ def ensure(warehouse: CatalogSettings, table: str) -> TableSchema:
     try:
         schema = warehouse.store(table).schema()
     except TableMissing:
+        # An append table without buckets, into which every write task may write.
         first = create_schema(list(COLUMNS), options={"bucket": "-1"}, now=warehouse.now_millis())
         schema = warehouse.created(table, first)
     if [one.name for one in schema.fields] != [name for name, _ in COLUMNS] or schema.primary_keys:
@@ -191,6 +194,7 @@ def _origin(record: BadRecord, fetched: FetchedMessages | None) -> dict[str, obj
         nothing = dict.fromkeys(("topic", "partition", "record_time", "raw_key", "headers"))
         return {**nothing, "raw_value": record.raw}
     messages = fetched.messages
+    # Offsets of fetched messages rise, and the bad record is one of these messages.
     number = int(np.searchsorted(messages.offsets, record.pos))
     headers = None if fetched.headers is None else fetched.headers[number]
     return {
@@ -199,5 +203,6 @@ def _origin(record: BadRecord, fetched: FetchedMessages | None) -> dict[str, obj
         "record_time": None if messages.timestamps is None else int(messages.timestamps[number]),
         "raw_key": None if messages.keys is None else messages.keys[number],
         "raw_value": messages.values[number],
+        # Kafka allows several headers of one name, a map does not: the last one is kept.
         "headers": None if headers is None else list(dict(headers).items()),
     }

@@ -44,6 +44,7 @@ class BatchResult:
     @classmethod
     def of(cls, rows: pa.Table) -> BatchResult:
         result = cls()
+        # Write tasks pass on what read tasks report, so one column contains all kinds of output.
         for table, body in zip(rows.column("table").to_pylist(), rows.column("body").to_pylist(), strict=True):
             match pickle.loads(body):  # noqa: S301  made by our own tasks
                 case PenstockError() as failure if table == NO_TABLE:

@@ -61,11 +61,13 @@ class KeyPlacement:
     def placed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             moving = self._moving_rows(batch)
+            # Most batches are passed on as they are, without a copy.
             if not moving.any():
                 yield batch
                 continue
             if not moving.all():
                 yield batch.filter(pa.array(~moving))
+            # In the order of the sorted input: the place of a key depends on its earlier rows.
             for row in np.flatnonzero(moving).tolist():
                 table = batch.column("table")[row].as_py()
                 if table in self._failed:
@@ -79,6 +81,7 @@ class KeyPlacement:
         if error.retryable:
             raise error
         self._failed.add(table)
+        # A row without a table, which a write task passes on to the driver like a report.
         failure = pickle.dumps(TableFailed(table, error))
         batch = as_batch(0, self._position, [Blob(NO_TABLE, TableVersion(0), b"", 0, 0, 1, failure)])
         self._position += 1
@@ -120,6 +123,7 @@ class KeyPlacement:
             self._position += len(blobs)
 
     def _opened(self, table: str, version: TableVersion, writer: int) -> KeyPlacer:
+        # The input is sorted by table, so that a placer is not needed again after another table has begun.
         if self._placer is None or self._table != (table, version):
             store, layout = self.warehouse.store(table), self.warehouse.layout(table, version.schema)
             own = own_number(table, writer, self.writers)

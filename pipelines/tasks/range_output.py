@@ -83,6 +83,7 @@ class BlobPacker:
     def _blobs_of(self, table: str, batch: RowBatch) -> Iterator[Blob]:
         router = self._router(table)
         for part in router.parts(batch.rows, self._range):
+            # A take copies all rows, which a table with one bucket does not need.
             whole = len(part.rows) == len(batch)
             rows = batch.rows if whole else batch.rows.take(pa.array(part.rows))
             for count, data in pieces(rows, batch.kinds if whole else batch.kinds[part.rows], table):
@@ -165,4 +166,5 @@ class BadRecordCollector:
 def _all_records(change: ChangeBatch, reason: str, message: str, fetched: FetchedMessages | None) -> list[BadRecord]:
     """Return each message of the change as a bad record."""
     values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True)) if fetched else {}
+    # A message with several rows is one bad record: its rows have the same position.
     return [BadRecord(pos, reason, message, values.get(pos) or b"") for pos in np.unique(change.positions).tolist()]

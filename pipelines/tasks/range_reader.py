@@ -72,6 +72,7 @@ class RangeReader:
     def _add_change(self, change: ChangeBatch, fetched: FetchedMessages | None) -> None:
         given = len(change)
         change, unread = self._context.mapping.transformed(change, fetched, self._task.now_millis)
+        # A change that was empty before the transforms is a definition of a table, and is used below.
         if given and not len(change) and not unread:
             self._report.filtered += given
             return
@@ -130,9 +131,11 @@ class RangeReader:
         fitted = None
         if layout is not None:
             fitted = self._context.mapping.fit(change, layout.schema, fetched, self._task.now_millis)
+        # Drift, unless no valid message can declare such a schema, or none of its rows would fit after the change.
         if fitted is None:
             if self._bad.add_nonsense(table, change, layout, fetched):
                 return
+            # A replay that only writes dead letters again must not report drift of other tables.
             if is_read and not self._bad_anyway(table, change, fetched):
                 self._drift(table, change, by_message=fetched is not None)
             return
@@ -147,6 +150,7 @@ class RangeReader:
         report.see(change.event_times)
         self._look_at_images(table, change, layout, fetched)
         self._note_comments(table, change)
+        # A drifted table is read again as a whole, so rows that fit are counted here but not sent.
         if table not in self._drifted:
             self._blobs.add(table, fitted.batch)
 
@@ -193,6 +197,8 @@ class RangeReader:
         layout, mapping = self._context.layout(table), self._context.mapping
         if layout is None or self._context.errors.on_bad.action == "fail" or not len(change):
             return False
+        # The rows are fitted to the schema that the table would get. If none fits there, the schema change would be
+        # for nothing.
         foreseen = mapping.foreseen(table, layout.schema, change.schema)
         fitted = foreseen and mapping.fit(change, foreseen, fetched, self._task.now_millis)
         if not fitted or not fitted.bad or len(fitted.batch) or fitted.dropped:
@@ -207,6 +213,7 @@ class RangeReader:
         """
         report = self._report.table(table)
         if not any(drift.schema == change.schema for drift in report.drifts):
+            # A change without rows has no positions: only its range orders it.
             first = (self._range.number, int(change.positions[0]) if len(change) else 0)
             report.drifts.append(SeenSchema(table, change.schema, first, self._range.place, by_message))
         self._drifted.add(table)

@@ -54,6 +54,7 @@ class BatchReader:
             # The first batch repeats the last one in the tables: those that have it skip it, the others get it now.
             return self.resumes.end
         end = self.source.latest_offsets(start, limit, until)
+        # Without an instant if nothing is new: Spark compares offsets, and would plan a batch for one that differs.
         return start if end == start else end | {NOW: self.warehouse.now_millis()}
 
     def at_barrier(self) -> bool:
@@ -100,6 +101,8 @@ class BatchReader:
         late: bool,
     ) -> list[TaskInput]:
         """Return the ranges of a batch for some of its tables, at their current versions."""
+        # Dead letters are written for the values that do not fit any table, so this reading needs the schemas of
+        # all tables.
         everything = bool(only & self.errors.on_bad.letters)
         wanted = {table: schema for table, schema in schemas.items() if everything or table in only}
         versions = versions_now(self.warehouse, wanted)

@@ -16,6 +16,7 @@ from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.task_stats import Seconds, TaskStats, no_seconds
 from penstock.row_kinds import KIND_TEXTS, RowKinds
 
+# Per range and table. Reports travel through Spark to the driver, so they contain the first bad records only.
 MOST_BAD_SHOWN = 100
 
 
@@ -68,6 +69,7 @@ class TableReport:
 
     def see(self, event_times: npt.NDArray[np.int64]) -> None:
         """Record the newest event time. Rows of a source snapshot have none."""
+        # Rows without an event time have -1.
         newest = int(event_times.max()) if len(event_times) else -1
         if newest >= 0:
             self.newest = newest if self.newest is None else max(newest, self.newest)
@@ -191,6 +193,7 @@ class BatchReport:
             found["append.deletes.dropped"] += of_table.dropped
             found["values.nulled"] += of_table.nulled
             found["updates.without.columns"] += of_table.partial
+        # The plus drops counts of zero.
         return +found
 
     @property

@@ -44,6 +44,7 @@ class Router:
         self._table = table
         if self.layout.mode is BucketMode.DYNAMIC:
             store = warehouse.store(table)
+            # Read tasks only look keys up. New keys are assigned by the write tasks, each in its own buckets.
             self._known = Assigner(store, self.layout, state_at(store, version))
 
     def parts(self, batch: pa.RecordBatch, shuffle: int) -> Iterator[RoutedRows]:
@@ -79,6 +80,8 @@ class Router:
         else:
             partitions, places = partitions_of(self.layout, batch)
         hashes = key_hashes(self.layout, batch, self.layout.schema.trimmed_primary_keys)
+        # int64, because the sum with the salt exceeds int32. np.mod is never negative here, whatever the sign of
+        # the hash.
         writers = np.mod(hashes.astype(np.int64) + self._salt, self._writers).astype(np.int32)
         bucket = UNASSIGNED if self.layout.mode is BucketMode.CROSS_PARTITION else POSTPONE_BUCKET
         for part in slices(partitions, places, writers):
@@ -110,6 +113,7 @@ class Router:
         options = self.layout.schema.typed
         first = options.get(DYNAMIC_BUCKET_INITIAL_BUCKETS, self._writers)
         most = options[DYNAMIC_BUCKET_MAX_BUCKETS]
+        # One writer at least, and no more than there may be buckets: each opens one.
         spread = max(1, min(first, self._writers if most < 0 else most, self._writers))
         own = np.mod(hashes.astype(np.int64), spread)
         return np.asarray(np.mod(own + self._salt, self._writers), np.int32)

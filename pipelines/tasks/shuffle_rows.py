@@ -43,6 +43,8 @@ KINDS = pa.int8()
 # Large blobs are dangerous for the JVM: one of 600 MB ended a JVM of 2 GB.
 BLOB_BYTES = 8 << 20
 LARGEST_ROW = 256 << 20
+# A read task has one window in memory. A larger window makes fewer blobs, because each table is packed once per
+# window.
 WINDOW_BYTES = 32 << 20
 
 Int64s = npt.NDArray[np.int64]
@@ -76,11 +78,13 @@ class TableBuffer:
         """Return all rows as one batch in source order. Batches with different source schemas may interleave."""
         if len(self.batches) == 1:
             return self.batches[0]
+        # There is a batch at [0], because `add` drops empty batches: a table without rows would have no batches.
         rows = pa.Table.from_batches([batch.rows for batch in self.batches]).combine_chunks().to_batches()[0]
         kinds = np.concatenate([batch.kinds for batch in self.batches])
         positions = np.concatenate([batch.positions for batch in self.batches])
         subs = np.concatenate([batch.subs for batch in self.batches])
         if not _rises(positions, subs):
+            # The last key of lexsort is the first to sort by.
             order = np.lexsort((subs, positions))
             rows, kinds = rows.take(pa.array(order)), kinds[order]
             positions, subs = positions[order], subs[order]
@@ -130,10 +134,13 @@ def pieces(batch: pa.RecordBatch, kinds: RowKinds, table: str) -> Iterator[tuple
     A single larger row gets a blob to itself.
     """
     marked = with_kinds(batch, kinds)
+    # -(-a // b) rounds up. Rows of about equal size make blobs below the limit at the first try.
     count = max(1, -(-batch.nbytes // BLOB_BYTES))
     size = -(-batch.num_rows // count)
     for start in range(0, batch.num_rows, size):
         part = marked.slice(start, min(size, batch.num_rows - start))
+        # A record batch message without its schema: the write task takes the schema from the table version in the
+        # shuffle row.
         data = part.serialize()
         if data.size <= BLOB_BYTES or part.num_rows == 1:
             if data.size > LARGEST_ROW:
@@ -186,6 +193,7 @@ def as_batch(range_number: int, first_position: int, blobs: Sequence[Blob]) -> p
 
 def _binary(blobs: Sequence[Blob]) -> pa.Array:
     """Return the blobs as one binary column. Built from buffers, so that the contents are copied only once."""
+    # int32 is enough: a batch is cut after a few MiB, and its last blob has at most LARGEST_ROW bytes.
     ends = np.cumsum([blob.size for blob in blobs], dtype=np.int32)
     offsets = np.concatenate((np.zeros(1, np.int32), ends)).astype(np.int32)
     data = b"".join(memoryview(blob.data) for blob in blobs)

@@ -87,6 +87,7 @@ class TableTaskWriter:
         self._store = warehouse.store(name)
         self._layout = warehouse.layout(name, version.schema)
         self._arrow = arrow_schema(self._layout.schema.fields)
+        # For tables whose keys are looked up, the snapshot at which the read tasks did so; for others the newest.
         self._state = state_at(self._store, version)
         self._budget, self._user = budget, Writer(user, own)
         budget.resize(self._layout.schema.typed)
@@ -105,6 +106,7 @@ class TableTaskWriter:
     def write(self, partition: bytes, bucket: int, data: pa.Buffer) -> None:
         batch, kinds = unpacked(data, self._arrow)
         self._partition = partition
+        # Rows of known keys, and all rows of tables without dynamic buckets, come with their bucket.
         if bucket != UNASSIGNED or self._assigner is None:
             self._bucket(bucket).write(batch, kinds)
         else:
@@ -122,6 +124,8 @@ class TableTaskWriter:
         return messages if self._assigner is None else self._assigner.with_index(messages)
 
     def _count_files(self, state: BucketState, message: CommitMessage) -> None:
+        # With the level, because an upgrade keeps the file's name: it is among the files before and after the
+        # compaction.
         gone = {(file.name, file.level) for file in message.compact_before}
         joined = (*state.files, *message.new_files, *message.compact_after)
         live = [file for file in joined if (file.name, file.level) not in gone]

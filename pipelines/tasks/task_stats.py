@@ -47,6 +47,7 @@ class TaskStats:
         ):
             mine.update(others)
         for most, more in ((self.files, other.files), (self.runs, other.runs)):
+            # Not a sum: these are the figures of the fullest bucket.
             most |= {table: max(count, most.get(table, 0)) for table, count in more.items()}
         self.replays += other.replays
         self.memory = max(self.memory, other.memory)
@@ -69,6 +70,7 @@ def timed(parts: Iterator[Part], seconds: Seconds, stage: str) -> Iterator[Part]
     """Yield the same parts and add the time spent producing them, not the time spent by the consumer."""
     while True:
         began = time.perf_counter()
+        # None ends the iteration: no part is None.
         part = next(parts, None)
         seconds[stage] += time.perf_counter() - began
         if part is None:

@@ -27,6 +27,7 @@ def write_task(
     """Return the function for `mapInArrow`. Its input is sorted by table, partition, bucket, range, position."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # One task uses one core: Spark runs as many tasks as there are cores.
         pa.set_cpu_count(1)
         with mark.carrying():
             for table, content in TaskWriter(warehouse, writers, timing, user).results(batches):
@@ -81,6 +82,7 @@ class TaskWriter:
             yield from self._left(table, partition, bucket)
             if table in self._failed:
                 continue
+            # From the row and not from the table's newest schema, which may be newer than the columns of the blob.
             version = TableVersion(schemas[row].as_py(), snapshots[row].as_py())
             try:
                 opened = self._table or self._opened(table, version, writers[row].as_py())
@@ -101,6 +103,7 @@ class TaskWriter:
         now = self._table
         if now is None:
             return
+        # Finished before another bucket is opened, so that an open bucket has the whole memory budget.
         if now.name != table or not now.accepts(partition, bucket):
             try:
                 messages = now.finish()

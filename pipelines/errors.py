@@ -52,6 +52,7 @@ def not_created(errors: Mapping[str, PenstockError]) -> PenstockError:
     if len(found) == 1:
         return found[0]
     kinds = {type(one) for one in found}
+    # Errors of one kind keep their exit code.
     kind = kinds.pop() if len(kinds) == 1 else ConfigError
     hints = dict.fromkeys(one.hint for one in found if one.hint)
     messages = {table: error.message for table, error in errors.items()}

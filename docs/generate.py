@@ -60,6 +60,7 @@ def _effect(title: str, key: str, field: FieldInfo) -> str:
 
 def _kind(field: FieldInfo) -> str:
     names = {seconds: "duration", size: "size", share: "share"}
+    # Durations and sizes are numbers to pydantic. The functions that parse their texts show what they are.
     given = (getattr(one, "func", None) for one in field.metadata)
     return next((names[one] for one in given if one in names), _type(field.annotation))
 
@@ -69,6 +70,7 @@ def _type(annotation: object) -> str:
     if origin is Literal:
         return ", ".join(f"`{one}`" for one in inner)
     if origin in {UnionType, Union}:
+        # None means that the key is not set, which is no value that a file can have.
         return " or ".join(dict.fromkeys(_type(one) for one in inner if one is not NoneType))
     if origin is tuple:
         return "list"

@@ -31,6 +31,7 @@ class PenstockError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        # Callers pass all facts that they may know; unknown ones are None and are not shown.
         self.facts = {name: value for name, value in facts.items() if value is not None}
 
     def __str__(self) -> str:

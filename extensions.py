@@ -42,6 +42,7 @@ class Extensions(Generic[T]):
 
     def find(self, name: str) -> T | None:
         """Return the object; None if the name is unknown; ConfigError if its package cannot be imported."""
+        # Entry points are read only for names that are not built in: finding them takes long.
         found: object = self.built_in.get(name)
         if isinstance(found, str):
             module, _, attribute = found.partition(":")
@@ -83,6 +84,8 @@ def _entries(group: str) -> dict[str, EntryPoint]:
 def _loaded(entry: EntryPoint) -> object:
     try:
         return entry.load()
+    # A missing module, or a module without the attribute: the package does not fit. Other errors are bugs of the
+    # package and keep their traceback.
     except (ImportError, AttributeError) as error:
         package = None if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
         raise ConfigError(

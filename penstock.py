@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from penstock.table.sql.interpreter import sql
     from penstock.table.write.memory_budget import WriteBudget
 
+# The interpreter finds names here; mypy and editors read the imports above.
 _HOMES = {
     "penstock.errors": (
         "CommitConflict",

@@ -12,7 +12,10 @@ from pathlib import Path
 
 from penstock.errors import ConfigError
 
+# The default may be empty: ${NAME:-} is an empty text where the variable is not set.
 _REFERENCE = re.compile(r"\$\{(?:(file):)?([^}]*?)(?::-([^}]*))?\}")
+# Names of options of Kafka, MySQL, stores and Spark whose values are credentials. Short words that are also parts
+# of other names, such as `pass`, count only as a whole name or at its end.
 _SECRET = re.compile(
     r"key|secret|token|passw|passphrase|\.pass$|\.pw$|^pass$|^pw$|^sig$|sas|credential|authorization|jaas|user\.?-?info|webhook"
     r"|connection\.?-?string",
@@ -29,6 +32,7 @@ def _look_up(found: re.Match[str]) -> str:
     kind, name, default = found.groups()
     if kind == "file":
         try:
+            # Editors end a file with a line break, which is not part of the secret.
             return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
         except OSError as error:
             raise ConfigError(
@@ -46,7 +50,9 @@ def _look_up(found: re.Match[str]) -> str:
     return value
 
 
+# The user and the password are between :// and the @ before the host.
 _LOGIN = re.compile(r"(?<=://)([^/?#\s@]*)@")
+# A signed URL has its signature or key among the parameters.
 _QUERY_SECRET = re.compile(
     r"([?&][^=&#\s]*(?:key|secret|token|password|sig|credential)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE
 )
@@ -59,6 +65,7 @@ def without_login(text: str) -> str:
 
 def masked(name: str, value: str) -> str:
     """Return the value as it may be printed: references are shown, secrets are replaced by `***`."""
+    # Only if it is the whole value: a reference within a text may have a secret in clear text beside it.
     if _REFERENCE.fullmatch(value):
         return value
     return "***" if _SECRET.search(name) else without_login(value)

@@ -43,6 +43,7 @@ class Registry:
 
         self._http = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
         self._port = self._http.server_address[1]
+        # A short interval, because `stop` waits for the end of one.
         threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:

@@ -70,6 +70,7 @@ class Bound:
         refused = after.actors[place].doing != "offer"
         if not refused:
             after = protocol.offer(after, place, after.actors[place], rules)
+        # Each state of the model has a separate disk, because one state is followed by several.
         disk = copy.deepcopy(self.disk)
         really = self._really_refused(_store(disk), place, actor)
         assert really == refused, f"{actor} is {'refused' if really else 'committed'}, the model says otherwise"

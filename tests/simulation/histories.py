@@ -142,6 +142,8 @@ class History:
             writer.write(pa.table({"k": pa.array(rows, pa.int32()), "v": pa.array(rows.values(), pa.int32())}))
             made = writer.commit()
         before, after = line.newest, {**line.newest.written, **rows}
+        # With deletion vectors readers pass over level 0, so the rows are visible in the snapshot of the
+        # compaction.
         hidden = "deletion-vectors.enabled" in self.options
         for snapshot in made[:-1]:
             line.snapshots[snapshot.id] = State(before.rows if hidden else after, after)
@@ -179,6 +181,8 @@ class History:
             if "the start of the branch is unknown" not in str(refused):
                 raise
             return None
+        # The last snapshot that both have: states are compared by identity, because two states may have the same
+        # rows.
         shared = max((n for n, state in main.states().items() if branch.states().get(n) is state), default=0)
         kept = {n: state for n, state in main.snapshots.items() if n <= shared}
         if not kept or max(kept) + 1 < min(branch.snapshots):
@@ -210,6 +214,7 @@ class History:
 
     def _expire(self, name: str, keep: int) -> None:
         store, line = self.store(name), self.lines[name]
+        # Without protection of users: otherwise the newest snapshot of each commit user is kept for a week.
         expire_snapshots(store, retain_max=keep, retain_min=keep, older_than=self.disk.clock(), protect_users=0)
         line.snapshots = dict(sorted(line.snapshots.items())[-keep:])
 

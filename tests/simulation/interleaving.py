@@ -74,6 +74,8 @@ def orders(bound: int, most: int | None = None) -> Iterator[Order]:
     taken: list[int] = []
     made = 0
     while most is None or made < most:
+        # The path is fixed up to its last choice. The run appends the choices beyond it, and how many options each
+        # had.
         order = Order(taken, bound)
         yield order
         made += 1
@@ -109,6 +111,8 @@ class _Stage:
             self._choose()
 
     def _choose(self) -> None:
+        # Only when all actors wait is one chosen, so that one acts at a time and the order alone decides what
+        # happens.
         if self._chosen is None and self._waiting == self._left and self._left:
             self._running = self._chosen = self._order.choose(self._running, sorted(self._waiting))
             self._turn.notify_all()
@@ -144,6 +148,7 @@ def run(
 
         def turn(operation: Operation) -> None:
             nonlocal begun
+            # Every actor waits at its first operation, so that the order also decides who begins.
             if not begun or (name not in whole and interrupts(operation)):
                 begun = True
                 stage.wait_for_turn(name)

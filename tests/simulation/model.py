@@ -80,10 +80,12 @@ class Model:
         if name is None:
             return True
         new, old = (cells[self.names.index(name)] for cells in (row, held))
+        # A null is older than any value, and of equal values the later row wins.
         return (new is not None, new or 0) >= (old is not None, old or 0)
 
     def _aggregate(self, place: int, held: Any, new: Any) -> Any:
         name, kind = self.columns[place]
+        # Key columns are equal in both rows, and have no function.
         if name in self._key_names:
             return held
         chosen = self.options.get(f"fields.{name}.aggregate-function", "last_non_null_value")

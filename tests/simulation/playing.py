@@ -67,6 +67,8 @@ class Play:
     def _tell(self, step: Step, number: int) -> None:
         failed: BaseException | None = None
         for attempt in range(ATTEMPTS):
+            # A failure may be reported for a step that took effect. Repeating a tag or a rollback would then be
+            # refused.
             if attempt and self._is_done(step):
                 return
             try:
@@ -145,6 +147,7 @@ class Play:
         target, width = step["snapshot"], len(self._model.columns)
         self.history = {number: rows for number, rows in self.history.items() if number <= target}
         self._rows_at = {number: rows for number, rows in self._rows_at.items() if number <= target}
+        # The schema is not rolled back: columns that were added since are null in the older rows.
         rows = [row + [None] * (width - len(row)) for row in self._rows_at[target]]
         self._model.rows = {self._model.key_of(row): row for row in rows}
 

@@ -80,6 +80,7 @@ def full_compactor(bucket: int = 0, turns: int = 1) -> Actor:
 def explore(rules: Rules, *actors: Actor, most: int = 2_000_000) -> str | None:
     """Return the shortest path to a wrong state, or None if no wrong state is reachable."""
     first = State((Snapshot(),), actors)
+    # Breadth first, so that the first wrong state has the shortest path.
     came_from: dict[State, tuple[State, str] | None] = {first: None}
     waiting = deque([first])
     while waiting:
@@ -159,6 +160,7 @@ def check(state: State, place: int, actor: Actor, rules: Rules) -> State:
     latest, made = state.history[-1], actor.made
     assert made is not None
     if actor.role == "writer":
+        # Numbers from this writer's first one on can only be those of a writer that committed after its look.
         foreign = any(file.sequence >= made.sequence for file in files_in(latest, actor.bucket))
         if rules.sees_foreign_rows and foreign:
             return acted(state, place, Actor(actor.role, actor.bucket, actor.turns))
@@ -193,6 +195,7 @@ def compacted(seen: Snapshot, latest: Snapshot, actor: Actor, made: File) -> Sna
 def offer(state: State, place: int, actor: Actor, rules: Rules) -> State:
     assert actor.offer is not None
     number = actor.base + 1
+    # The snapshot exists: another actor was faster.
     if number < len(state.history):
         if rules.create_if_absent:
             return acted(state, place, replace(actor, doing="check", offer=None))
@@ -230,5 +233,6 @@ def wrong_read(snapshot: Snapshot, bucket: int, last: int, rules: Rules) -> str 
     visible = [file.value for file in files if file.level and file.name not in snapshot.deleted]
     if len(visible) > 1:
         return f"the key is there {len(visible)} times"
+    # While level 0 has files, readers with deletion vectors see the rows of before.
     settled = all(file.level for file in files)
     return None if not settled or visible == [last] else f"reads {visible}, {last} was written last"

@@ -129,6 +129,7 @@ class Stage:
         return Witness(disk, made, turn)
 
     def performance(self) -> Performance:
+        # Every order begins with the same disk.
         return Performance(self, copy.deepcopy(self.disk), list(self.made))
 
 
@@ -195,6 +196,7 @@ class Performance:
         }
         # A writer interrupted by a rollback writes its hint afterwards; readers check beyond the hint.
         check_invariants(table, model=shown, excused=["I1"] if scene.rolls_back else [])
+        # The newest rows are hidden until a compaction: compact, and compare then.
         if latest not in shown:
             table.compact()
             last = table.snapshots[-1]
@@ -205,6 +207,8 @@ class Performance:
         if snapshot.commit_kind is CommitKind.COMPACT or snapshot.commit_kind is CommitKind.ANALYZE:
             return before
         if step is not None:
+            # The author of the snapshot is known by user and identifier, so its write is applied at the place where
+            # it was committed.
             changes = [dict(zip(("kind", "p", "k", "v"), row, strict=True)) for row in step["rows"]]
             kept = before if "overwrite" not in step else self._kept(before, step["overwrite"], changes)
             return self._changed(kept, changes)

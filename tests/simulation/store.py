@@ -218,6 +218,7 @@ class SimStore:
             return True
 
         def torn() -> None:
+            # A create that is torn leaves a part of the local store's temporary file, never a part of the target.
             folder, _, name = path.rpartition("/")
             self.disk.put(f"{folder}/.{name}.{self._random.getrandbits(64):016x}.tmp", self._part(data))
 
@@ -230,6 +231,7 @@ class SimStore:
         found = self._do("list", path, lambda: list(self.disk.list(path).values()))
         if self.log[-1].fault is Fault.STALE:
             found = list(self.disk.list_as_before(path, self._random.randint(1, STALE_BY)).values())
+        # Stores promise no order of listings.
         self._random.shuffle(found)
         return found
 
@@ -306,9 +308,11 @@ class SimStore:
         self.disk.clock.pass_(SLOW_MILLIS if fault is Fault.SLOW else 1)
         if fault is Fault.DENIED:
             done = whole()
+            # As for a client that repeats a request whose answer was lost: its own first try has created the file.
             return False if name == "create" else done  # type: ignore[return-value] # the T of a create is bool
         if fault in {None, Fault.SLOW, Fault.STALE}:
             return whole()
+        # A read that arrives late has no effect, so it only fails.
         if fault in {Fault.LATE, Fault.DIES_LATE} and name in MUTATIONS:
             self.disk.under_way.append((self._random.randint(1, LATE_BY), _arriving(whole)))
         elif fault in {Fault.AFTER, Fault.DIES_AFTER}:
@@ -326,6 +330,7 @@ class SimStore:
         return self.disk.files[path][0]
 
     def _part(self, whole: Any) -> Any:
+        # Of data a prefix, of a list of files the first ones. Never the whole, which would be no tear.
         return whole[: self._random.randrange(len(whole))] if whole else whole
 
 

@@ -109,6 +109,7 @@ class Ours:
     def _tag(
         self, name: str, snapshot: int | None = None, retain: str | None = None, branch: str | None = None
     ) -> None:
+        # Stories write whole days in ISO form, as in P7D.
         create_tag(self._open_store(branch), name, snapshot, None if retain is None else int(retain[1:-1]) * DAY)
 
     def _delete_tag(self, name: str) -> None:

@@ -226,6 +226,7 @@ class VerbPlay:
                 if not performance.failures:
                     raise
                 performance.failures.append(refusal)
+                # Refused several times in the same way: the table is in its final state, which is compared next.
                 if sum(isinstance(failure, ConfigError) for failure in performance.failures) == REFUSALS:
                     return performance
             else:

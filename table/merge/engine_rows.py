@@ -63,6 +63,8 @@ class EngineRows:
 
     def last(self, mask: Flags) -> Ints:
         """Return the position of the last row of each key in the mask, -1 if there is no such row."""
+        # For an empty range reduceat returns the element at its start. That cannot happen here: every key has a
+        # row.
         return np.maximum.reduceat(np.where(mask, np.arange(self.size), -1), self.starts)
 
     def first(self, mask: Flags) -> Ints:
@@ -96,9 +98,12 @@ def valid_rows(column: pa.ChunkedArray | pa.Array) -> Flags:
 
 def _validity(array: pa.Array) -> Flags:
     bitmap = array.buffers()[0] if array.null_count else None
+    # An array of type null has nulls but no bitmap; all other arrays without a bitmap have no nulls.
     if bitmap is None:
         return np.full(len(array), array.null_count == 0)
     first, skipped = divmod(array.offset, 8)
+    # A slice may begin inside a byte, so whole bytes are unpacked and the first bits are skipped. The bytes that
+    # unpackbits returns are 0 or 1 and can be viewed as booleans without a copy.
     packed = np.frombuffer(bitmap, np.uint8, (skipped + len(array) + 7) // 8, first)
     return np.unpackbits(packed, count=skipped + len(array), bitorder="little")[skipped:].view(np.bool_)
 
@@ -111,6 +116,7 @@ def identities(values: pa.Array, type_: DataType) -> Ints:
     if len(values) == 0:
         return np.zeros(0, np.int64)
     found = _identities(values, type_)
+    # 0 is the id of null. Without nulls the shift is not needed, since ids are compared only within one call.
     return np.where(valid_rows(values), found + 1, 0) if values.null_count else found
 
 
@@ -133,6 +139,7 @@ def combined(columns: list[Ints], rows: int) -> Ints:
     """Return ids of rows from the ids of their columns."""
     result = np.zeros(rows, np.int64)
     for column in columns:
+        # Made dense after every column: ids stay below the number of rows, so the product cannot exceed 64 bits.
         result = dense_ranks(result * (int(column.max(initial=0)) + 1) + column)
     return result
 
@@ -143,6 +150,7 @@ def _of_lists(values: pa.Array, ids: Ints, *, ordered: bool) -> Ints:
     numbers: dict[bytes, int] = {}
     found = []
     for start, end in pairwise(offsets.tolist()):
+        # Maps and multisets are equal whatever the order of their entries.
         content = ids[start:end] if ordered else np.sort(ids[start:end])
         found.append(numbers.setdefault(content.tobytes(), len(numbers)))
     return np.array(found, np.int64)

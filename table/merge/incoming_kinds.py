@@ -25,6 +25,7 @@ def row_kinds(spec: MergeSpec, rows: pa.Table, kinds: RowKinds) -> RowKinds:
     if spec.rowkind_field is None:
         return kinds
     texts = rows.column(spec.rowkind_field)
+    # The position of a text in KIND_TEXTS is the number of its kind.
     found = pc.fill_null(pc.index_in(texts, pa.array(KIND_TEXTS)), -1).cast(pa.int8())
     found = np.asarray(fixed_values(whole(found), np.int8), np.int8)
     if (found < 0).any():

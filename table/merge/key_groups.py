@@ -73,6 +73,8 @@ def group_rows(spec: KeyOrder, rows: pa.Table, *, sorted_runs: bool = True) -> K
     position.
     """
     keys = sort_keys([rows.column(name) for name in spec.keys], spec.key_types())
+    # Runs are concatenated older first and the sort is stable, so rows of a key are already in order of age.
+    # Sequence numbers are read only if two writers may have numbered rows independently.
     order = stable_order(keys, sorted_runs=sorted_runs)
     starts = group_starts(keys, order)
     if len(starts) < len(order) and _has_sequence(spec, rows):
@@ -89,6 +91,7 @@ def newest_rows(spec: KeyOrder, rows: pa.Table) -> Flags:
     np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
     if _has_sequence(spec, rows) and not last.all():
         order = _in_sequence(spec, rows, order, group_starts(keys, order))
+    # `last` is by place in the key order. It stays correct when rows of a key change places among themselves.
     mask = np.empty(len(order), np.bool_)
     mask[order] = last
     return mask
@@ -144,6 +147,8 @@ def _user_sequence(spec: KeyOrder, rows: pa.Table) -> Keys:
     types = [spec.type_of(name) for name in rows.column_names]
     if not spec.descending:
         return sort_keys(rows.columns, types)
+    # The validity precedes each value and is ascending, so a null sorts before all values. A descending order of
+    # the values alone would put nulls last, where they win.
     present = [pc.is_valid(column).cast(pa.int8()) for column in rows.columns]
     pairs = [part for pair in zip(present, rows.columns, strict=True) for part in pair]
     both = [part for type_ in types for part in (AtomicType("TINYINT"), type_)]
@@ -151,8 +156,10 @@ def _user_sequence(spec: KeyOrder, rows: pa.Table) -> Keys:
 
 
 def _stable_in_groups(values: Keys, group: Ints) -> Ints:
+    # np.lexsort orders by its last argument first.
     if values.dtype == np.int64:
         return np.lexsort((values, group))
+    # Keys of bytes: sorted by value, then by group. The second sort is stable and keeps the order of the values.
     first = np.argsort(values, kind="stable")
     return first[np.argsort(group[first], kind="stable")]
 
@@ -174,6 +181,7 @@ def concat_parts(spec: KeyOrder, parts: Sequence[pa.Table]) -> pa.Table:
     """
     names = {name for part in parts for name in part.column_names}
     numbered = all(SEQUENCE in part.column_names for part in parts)
+    # A reader leaves out the numbers where the order of the parts alone decides which row is newer.
     wanted = [name for name in parts[0].column_names if name != KIND and (name != SEQUENCE or numbered)]
     if KIND in names:
         wanted.insert(1 if numbered else 0, KIND)

@@ -73,6 +73,8 @@ def merge_parts(
 
 def merge_groups(spec: MergeSpec, groups: KeyGroups, *, bypass: bool = True, levels: Ints | None = None) -> Outcome:
     """Merge groups. With `levels`, by row: above level 0, only the rows of each key's smallest level count."""
+    # Java leaves the only row of a key as it is, with its kind, except in the merge for a lookup changelog, where
+    # the engine processes it too. Lookups switch the bypass off.
     chosen = groups.counts > 1 if bypass else np.ones(len(groups.starts), np.bool_)
     if levels is not None:
         groups = _smallest_level(groups, levels)

@@ -48,6 +48,7 @@ class Outcome:
         cls, groups: KeyGroups, winners: Ints, work: EngineRows | None = None, merged: MergeOutcome | None = None
     ) -> Outcome:
         """Return the outcome with the kinds of the winners, or of the merged rows."""
+        # Indexing with an array copies, so the kinds of the input rows are not changed below.
         kinds = groups.kinds[winners]
         if work is not None and merged is not None:
             kinds[work.keys] = merged.kinds
@@ -86,6 +87,8 @@ class Outcome:
         made = np.zeros(len(self.winners), np.bool_)
         if self.work is not None:
             made[self.work.keys] = wanted[self.work.keys]
+        # Rows that the engine left unchanged are only filtered where they are. A gather in key order would copy
+        # every column.
         stays = np.zeros(len(self.groups.rows), np.bool_)
         stays[self.winners[wanted & ~made]] = True
         parts = [_masked(self.groups.rows, stays)]
@@ -106,6 +109,8 @@ class Outcome:
         """Return the columns grouped by their positions: columns with the same positions are fetched together."""
         shared: dict[int, tuple[list[str], Ints]] = {}
         for name, places in self.merged.picks.items() if self.merged else ():
+            # By identity, which costs nothing: engines return one array object for columns with the same positions.
+            # `picks` keeps the arrays alive, so that an identity is not reused.
             shared.setdefault(id(places), ([], places))[0].append(name)
         return list(shared.values())
 
@@ -119,6 +124,7 @@ class Outcome:
         return self.groups.rows.select(names).take(indices)
 
     def _made(self, name: str, values: pa.Array, work: EngineRows, keep: Flags | None) -> pa.ChunkedArray:
+        # The computed values are appended to the input column as one more chunk; a single take then fetches both.
         column = self.groups.rows.column(name)
         chosen = self.winners.copy()
         chosen[work.keys] = len(column) + np.arange(len(work.keys))

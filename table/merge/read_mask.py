@@ -47,6 +47,7 @@ def shown_rows(spec: MergeSpec, runs: Sequence[SortedRun]) -> list[pa.BooleanArr
 def _masks(spec: MergeSpec, step: Step) -> Iterator[Flags]:
     rows = concat_parts(spec, step.parts)
     mask = newest_rows(spec, rows)
+    # A key whose newest row is a -U or -D row shows nothing: neither that row nor the older ones it replaces.
     if KIND in rows.column_names:
         mask &= ~is_retract(kinds_of(rows))
     start = 0

@@ -148,6 +148,8 @@ def sections(files: Iterable[DataFile], key_types: Sequence[DataType]) -> list[S
     members: list[KeyedFile] = []
     bound: KeyValue = ()
     for file in keyed:
+        # The greatest key of all files so far counts, not that of the file before, which may end earlier than an
+        # older one.
         if members and file.low > bound:
             result.append(_section(members))
             members = []
@@ -158,6 +160,7 @@ def sections(files: Iterable[DataFile], key_types: Sequence[DataType]) -> list[S
 
 def _section(members: list[KeyedFile]) -> Section:
     by_level = {level: list(files) for level, files in groupby(sorted(members, key=_level), _level)}
+    # Rows move up level by level, so that the highest level has the oldest rows. Level 0 is the newest and follows.
     runs = [Run(level, tuple(files)) for level, files in sorted(by_level.items(), reverse=True) if level > 0]
     runs += _level0_runs(by_level.get(0, []))
     return Section(tuple(runs), _in_order(runs))
@@ -172,6 +175,8 @@ def _level0_runs(files: list[KeyedFile]) -> list[Run]:
     age = {file.name: place for place, file in enumerate(reversed(newest_first(keyed.file for keyed in files)))}
     files = sorted(files, key=lambda keyed: age[keyed.file.name])
     lows, highs = _ranges(files)
+    # The run of a file is one more than that of any older file it overlaps. In an overlapping pair the older file
+    # is therefore always in an earlier run.
     layer = np.zeros(len(files), np.int64)
     for i in range(1, len(files)):
         # Disjoint files share a layer, so that a merge opens fewer runs than there are files.
@@ -183,12 +188,15 @@ def _level0_runs(files: list[KeyedFile]) -> list[Run]:
 
 def _ranges(files: Sequence[KeyedFile]) -> tuple[Ints, Ints]:
     """Return the ends of the key ranges as ranks among all ends."""
+    # Keys are tuples of values of any type. Their ranks are integers, which numpy compares for all files at once.
     ends = sorted({end for keyed in files for end in (keyed.low, keyed.high)})
     places = {end: place for place, end in enumerate(ends)}
     return np.array([places[k.low] for k in files], np.int64), np.array([places[k.high] for k in files], np.int64)
 
 
 def _in_order(runs: Sequence[Run]) -> bool:
+    # A newer run must begin above all sequence numbers of the older files that it overlaps. That is not so when two
+    # writers numbered their rows independently; then only the numbers themselves order the rows.
     files = [keyed for run in runs for keyed in run.files]
     lows, highs = _ranges(files)
     number = np.repeat(np.arange(len(runs)), [len(run.files) for run in runs])

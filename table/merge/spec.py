@@ -114,6 +114,8 @@ def required_columns(spec: MergeSpec, wanted: Iterable[str]) -> tuple[str, ...]:
     wanted = set(wanted)
     needed = wanted | set(spec.keys) | set(spec.sequence_fields)
     for group in spec.groups:
+        # A -D row that a removing group accepts deletes the whole key, so its sequence decides about columns
+        # outside of the group too.
         if group.removes or wanted & {*group.fields, *group.columns}:
             needed.update(group.fields)
     return tuple(column.name for column in spec.fields if column.name in needed)

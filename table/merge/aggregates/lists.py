@@ -20,6 +20,7 @@ def listagg(inputs: Inputs) -> pa.Array:
     counted = inputs.valid_adds()
     chosen = order[counted[order]]
     texts = inputs.values().take(pa.array(chosen))
+    # The order goes key by key, so the texts of a key are adjacent, and lists of them need only offsets.
     counts = np.add.reduceat(counted, inputs.work.starts, dtype=np.int64)
     lists = pa.ListArray.from_arrays(pa.array(_offsets(counts), pa.int32()), texts, mask=pa.array(counts == 0))
     return pc.binary_join(lists, inputs.aggregate.delimiter)
@@ -34,6 +35,8 @@ def collect(inputs: Inputs) -> pa.Array:
     chosen = elements.bulk(retracted)
     if ids is not None and distinct:
         chosen = _firsts(chosen, elements.key, ids)
+    # Keys without retracts are done in bulk above. A retract removes what is in the list at that moment, so its key
+    # is processed row by row.
     made: dict[int, list[int] | None] = {}
     if ids is not None:
         made = {key: _collect_one(elements, key, ids, distinct) for key in np.flatnonzero(retracted).tolist()}
@@ -47,6 +50,7 @@ def _collect_one(elements: _Elements, key: int, ids: Ints, distinct: bool) -> li
         if not retracts:
             result = [*(result or []), *brought]
             if distinct:
+                # A dict keeps the last value of a key. Filled backwards, it keeps the first of equal elements.
                 result = list({ids[e]: e for e in reversed(result)}.values())[::-1]
         elif result is not None:
             gone = [ids[e] for e in brought]
@@ -102,11 +106,14 @@ def nested_update(inputs: Inputs) -> pa.Array:
     elements = _Elements.of(inputs, inputs.in_merge_order())
     aggregate = inputs.aggregate
     retracted = inputs.any_of(elements.retracting)
+    # What a count limit cuts off depends on the order of arrival, so such columns are always processed row by row.
     slow = inputs.any_of(elements.adding) if aggregate.count_limit is not None else retracted
     present = valid_rows(elements.items)
     ids = _nested_ids(elements.items, _element_type(inputs.type), aggregate.nested_key)
     chosen = elements.bulk(slow)
     several = np.add.reduceat(elements.adding, inputs.work.starts, dtype=np.int64) > 1
+    # Java stores the only array of a key as it is, with null elements and duplicates. Merging drops the null
+    # elements.
     alone = chosen[~several[elements.key[chosen]]]
     merged = chosen[several[elements.key[chosen]] & present[chosen]]
     if aggregate.nested_key:
@@ -176,6 +183,7 @@ class _Elements:
         values = inputs.values().take(pa.array(counted))
         offsets = np.asarray(fixed_values(values.offsets, np.int32), np.int64)
         items = _items(values).slice(offsets[0], offsets[-1] - offsets[0])
+        # By position of the row; rows that do not count have no elements.
         sizes, begins = np.zeros(inputs.work.size, np.int64), np.zeros(inputs.work.size, np.int64)
         sizes[counted], begins[counted] = np.diff(offsets), offsets[:-1] - offsets[0]
         row = np.repeat(counted, np.diff(offsets))
@@ -214,6 +222,7 @@ class _Elements:
         extra = [(e, key) for key, result in made.items() for e in result or ()]
         elements = np.concatenate([chosen, np.array([e for e, _ in extra], np.int64)])
         keys = np.concatenate([self.key[chosen], np.array([key for _, key in extra], np.int64)])
+        # Stable: elements of a key keep their order when those made one by one are put between the others.
         by_key = np.argsort(keys, kind="stable")
         counts = np.bincount(keys, minlength=len(self.inputs.work.starts))
         items = self.items.take(pa.array(elements[by_key]))

@@ -44,6 +44,7 @@ def decimal_sum(inputs: Inputs, values: pa.Array) -> pa.Array:
 
 def decimal_array(words: Words, present: Flags, type_: pa.DataType) -> pa.Array:
     """Return 128-bit words as an array of decimals."""
+    # The values of a boolean array are a bitmap with the same layout as a validity bitmap.
     validity = pa.array(present).buffers()[1]
     return pa.Array.from_buffers(type_, len(words), [validity, pa.py_buffer(np.ascontiguousarray(words))])
 
@@ -52,10 +53,12 @@ def _sums(words: Words, inputs: Inputs) -> Words:
     """Return 128-bit sums computed in four limbs of 32 bits, exact up to 2**31 rows per key."""
     sign = np.where(inputs.retracts, -1, 1)
     low, high = words[:, 0], words[:, 1]
+    # The three lower limbs are not negative. The highest one is shifted arithmetically and keeps the sign.
     limbs = [(low & _LOW).view(np.int64), (low >> np.uint64(32)).view(np.int64)]
     limbs += [(high & _LOW).view(np.int64), high.view(np.int64) >> 32]
     sums = [np.add.reduceat(limb * sign, inputs.work.starts) for limb in limbs]
     for i in range(3):
+        # The carry of a negative limb is a borrow, because an arithmetic shift rounds down.
         sums[i + 1] = sums[i + 1] + (sums[i] >> 32)
     parts = [part.view(np.uint64) & _LOW for part in sums]
     return np.stack([parts[0] | parts[1] << np.uint64(32), parts[2] | parts[3] << np.uint64(32)], axis=1)
@@ -96,6 +99,7 @@ def decimal_product(inputs: Inputs, values: pa.Array) -> pa.Array:
                 value = values[row].as_py()
                 if result is not None:
                     result = _step(result, value, inputs.retracts[row], type_)
+                # A retract before the first value has nothing to divide.
                 elif inputs.adds[row]:
                     result = value
         results.append(result)
@@ -133,6 +137,8 @@ def total(inputs: Inputs) -> pa.Array:
 def _float_sums(signed: Numbers, counted: Flags, key: Ints, keys: int) -> Numbers:
     """Return sums built by one addition after the other, as in Java: pairwise summation rounds differently."""
     sums: Numbers = np.zeros(keys, signed.dtype)
+    # Both add in the order of the rows. bincount is faster but only has doubles; a FLOAT column rounds after every
+    # step.
     if signed.dtype == np.float64:
         sums[:] = np.bincount(key[counted], weights=signed[counted], minlength=keys)
     else:
@@ -154,6 +160,7 @@ def product(inputs: Inputs) -> pa.Array:
     counted = inputs.adds & valid
     numbers: Numbers = filled_values(values, values.type.to_pandas_dtype())
     starts = inputs.work.starts
+    # Rows that do not count are factors of one.
     factors = np.where(counted, numbers, numbers.dtype.type(1))
     if pa.types.is_integer(values.type):
         products = np.multiply.reduceat(factors, starts, dtype=numbers.dtype)
@@ -189,8 +196,11 @@ def _quotient(dividend: Any, divisor: Any, column: str) -> Any:
             return dividend / divisor
     if divisor == 0:
         raise RetractRefused("a product cannot retract a factor of zero", column=column)
+    # Python rounds a quotient down, Java toward zero, so the division is one of absolute values.
     quotient = abs(int(dividend)) // abs(int(divisor))
     signed = quotient if (dividend < 0) == (divisor < 0) else -quotient
+    # The least integer divided by -1 does not fit. The cast wraps around, as Java does; a scalar of numpy would
+    # raise.
     return np.array(signed).astype(dividend.dtype)[()]
 
 

@@ -73,11 +73,13 @@ def greatest(inputs: Inputs) -> Ints:
 
 def least(inputs: Inputs) -> Ints:
     """Return the row of each key with the least value."""
+    # The complement reverses the order of all integers. Negation would overflow for the least one.
     return _best(inputs, ~_ranks(inputs))
 
 
 def _best(inputs: Inputs, ranks: Ints) -> Ints:
     work, counted = inputs.work, inputs.valid_adds()
+    # A rank may equal this filler, so `counted` is applied again to find the row.
     best = np.maximum.reduceat(np.where(counted, ranks, np.iinfo(np.int64).min), work.starts)
     return work.first(counted & (ranks == work.per_row(best)))
 

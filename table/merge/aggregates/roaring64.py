@@ -60,6 +60,7 @@ def _tree(keys: list[bytes], depth: int, numbers: Mapping[bytes, int]) -> Iterab
         yield _NODE.pack(_LEAF, 0, 0) + keys[0] + struct.pack("<q", numbers[keys[0]])
         return
     end = depth
+    # The keys are sorted, so bytes that the first and the last share are shared by all.
     while keys[0][end] == keys[-1][end]:
         end += 1
     branches: dict[int, list[bytes]] = {}
@@ -93,6 +94,7 @@ def _container(values: Values) -> bytes:
     count = len(values)
     starts = np.flatnonzero(np.diff(values.astype(np.int64), prepend=-2) != 1)
     lengths = np.diff(starts, append=count) - 1
+    # The smallest of the three forms: four bytes per run, two per value, or a bit for each of 65,536 values.
     if 2 + 4 * len(starts) < min(2 * count, _BITS_BYTES):
         runs = np.stack([values[starts].astype("<u2"), lengths.astype("<u2")], axis=1)
         return struct.pack("<BBiH", 1, _RUNS, count, len(starts)) + runs.tobytes()

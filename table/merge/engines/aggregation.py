@@ -37,6 +37,7 @@ def _merge_columns(spec: MergeSpec, work: EngineRows) -> MergeOutcome:
     merged = MergeOutcome(np.zeros(len(work.starts), np.int8))
     if spec.remove_on_delete:
         merged.kinds[work.kinds[work.ends - 1] == DELETE] = DELETE
+    # -1 is before the first row, so that all rows of a key count that no -D row removed.
     removed = work.last(work.kinds == DELETE) if spec.remove_on_delete else np.full(len(work.starts), -1)
     last_row = work.ends - 1
     for name in spec.sequence_fields:
@@ -82,6 +83,7 @@ def _configure(spec: MergeSpec, schema: TableSchema) -> MergeSpec:
 
 
 def _check_retracts(spec: MergeSpec, kinds: RowKinds) -> None:
+    # -D rows remove their key then, and no function has to undo them. -U rows are still retracted column by column.
     if spec.remove_on_delete and not (kinds == UPDATE_BEFORE).any():
         return
     for column, aggregate in spec.aggregates.items():

@@ -18,6 +18,7 @@ from penstock.table.values.buffers import Flags, Ints
 
 def first_rows(groups: KeyGroups, chosen: Flags) -> Ints:
     """Return the first row of each key. RetractRefused when a chosen key has a -U or -D row."""
+    # Only keys that are merged are checked. The only row of a key may bypass the engine, in Java too.
     retracts = is_retract(groups.kinds[groups.order])
     if (retracts & np.repeat(chosen, groups.counts)).any():
         raise _retract_refused()

@@ -44,6 +44,8 @@ def _merge_columns(spec: MergeSpec, work: EngineRows) -> MergeOutcome:
     removed = work.last(work.kinds == DELETE)
     counted = adds & (np.arange(work.size) > work.per_row(removed))
     kinds = result_kinds(work, adds, work.kinds[work.ends - 1] == DELETE)
+    # A NOT NULL column needs a value even if no counted row has one. Java uses the row that removed the key,
+    # otherwise the first row of the key.
     base = np.where(removed >= 0, removed, work.starts)
     names = [name for name in work.table.column_names if name != KIND]
     return MergeOutcome(kinds, plain_picks(spec, work, counted, base, names))
@@ -87,6 +89,7 @@ def _check_groups(schema: TableSchema, groups: list[SequenceGroup]) -> None:
 def _check_aggregates(groups: tuple[SequenceGroup, ...], aggregates: dict[str, Aggregate]) -> None:
     grouped = {name for group in groups for name in group.columns}
     for column, aggregate in aggregates.items():
+        # last_non_null_value is what the engine does with a column that has no function, so naming it is allowed.
         if column not in grouped and aggregate.function != LAST_NON_NULL:
             raise ConfigError(
                 "a column of a partial-update table has an aggregate function, but no sequence group",

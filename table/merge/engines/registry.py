@@ -45,6 +45,7 @@ def merge_spec(schema: TableSchema) -> MergeSpec:
         raise ConfigError("a table without a primary key has no merge engine")
     options, engine = schema.typed, merge_engine(schema.typed)
     kind_field = options[ROWKIND_FIELD]
+    # These two merge level 0 with the rows of upper levels as a lookup changelog does, without writing a changelog.
     forced = options[FORCE_LOOKUP] or options[DELETION_VECTORS_ENABLED]
     spec = MergeSpec(
         engine=engine,

@@ -43,6 +43,7 @@ def plain_picks(spec: MergeSpec, work: EngineRows, counted: Flags, base: Ints, n
         elif name in required:
             picks[name] = last_add_or_base
         else:
+            # Columns without nulls share one array, so that they are fetched together.
             picks[name] = last_add if valid is None else work.last(counted & valid)
     return picks
 
@@ -60,6 +61,8 @@ class Segments:
     def applied(self, ranks: Ints) -> Flags:
         """Return the rows whose sequence is at least that of every earlier row of their segment."""
         ranks = np.where(self.resets, 0, ranks)
+        # The segment is the high part of the code, so codes of a later segment exceed all earlier ones, and one
+        # running maximum over all rows starts over in each segment.
         code = np.cumsum(self.opens) * (int(ranks.max(initial=0)) + 1) + ranks
         return np.asarray((ranks > 0) & (code == np.maximum.accumulate(code)))
 
@@ -111,6 +114,8 @@ def _segments(work: EngineRows, removing: list[Ints]) -> Segments:
         found = np.flatnonzero(deletes & np.logical_or.reduce([segments.applied(ranks) for ranks in removing]))
         if len(found) == 0:
             break
+        # The running sum numbers the segments. `found` ascends, so the first index of each number is the segment's
+        # first reset.
         first = found[np.unique(np.cumsum(opens)[found], return_index=True)[1]]
         opens, resets = opens.copy(), resets.copy()
         opens[first] = resets[first] = True
@@ -135,6 +140,8 @@ def _merge_group(
 ) -> None:
     applied = applied & since.counted
     last = work.last(applied)
+    # Position -1 reads an arbitrary row, and the result is -1 whatever that row is. A retract moves the sequence of
+    # its group forward and leaves the other columns null, as in Java.
     plain = np.where(work.retract[last], -1, last)
     late = (ranks > 0) & ~applied & since.counted
     for name in group.fields:

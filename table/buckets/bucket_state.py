@@ -49,6 +49,7 @@ class TableState:
         missing = {partition for partition in partitions if partition not in self._partitions}
         if not missing:
             return
+        # Partitions without files are recorded too, so that the manifests are not read for them again.
         self._partitions.update(dict.fromkeys(missing))
         if self.snapshot is None:
             return
@@ -81,6 +82,7 @@ class TableState:
         return [entry for (known, _), entries in loaded.items() if known == partition for entry in entries]
 
     def _index_of(self, bucket: Bucket) -> Iterable[IndexEntry]:
+        # An index manifest lists the index files of all buckets, so it is read once.
         if self._index is None:
             self._index = {}
             for entry in index_entries(self._store, self.snapshot) if self.snapshot else ():

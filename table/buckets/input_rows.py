@@ -39,6 +39,7 @@ def kinds_of(kinds: object, rows: int) -> RowKinds:
         if isinstance(given, pa.ChunkedArray):
             given = given.combine_chunks()
         if pa.types.is_string(given.type) or pa.types.is_large_string(given.type):
+            # The position in KIND_TEXTS is the number of the kind. Unknown texts become -1, which is refused below.
             given = pc.fill_null(pc.index_in(given, pa.array(KIND_TEXTS, given.type)), -1)
         numbers = _kind_numbers(given)
     if len(numbers) != rows:
@@ -76,6 +77,8 @@ class RowRules:
     def fit(self, data: pa.Table | pa.RecordBatch, kinds: object) -> tuple[pa.RecordBatch, RowKinds]:
         """Return the rows with the table's columns and types, and their kinds, without the rows the table ignores."""
         batch = _one_batch(data)
+        # In the table's order and by name: callers may pass columns in any order and leave out those that have a
+        # default.
         columns = [self._column(batch, field) for field in self.schema.fields]
         self._refuse_unknown(batch)
         fitted = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.schema.fields))
@@ -154,6 +157,7 @@ def refuse_folders(store: TableStore, layout: Layout, batch: pa.RecordBatch) -> 
                 table=store.name,
                 column=field.name,
                 row=row,
+                # By its bytes, which may not be valid UTF-8.
                 value=repr(column[row].cast(pa.binary()).as_py()[:80].decode("utf-8", "backslashreplace")),
                 hint="choose shorter partition values: the beginning of the text, or a hash of it",
             )
@@ -164,6 +168,7 @@ def _one_batch(data: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
         return data
     if not isinstance(data, pa.Table):
         raise RowRefused(f"rows must be a pyarrow Table or RecordBatch, not a {type(data).__name__}")
+    # A table without rows may have no batch at all.
     batches = data.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
 

@@ -130,10 +130,13 @@ def _mode_of(schema: TableSchema, count: int, bucket_keys: tuple[str, ...]) -> B
         return BucketMode.POSTPONE
     if count != -1:
         raise ConfigError(f"bucket = {count} is not a bucket number", hint="use n > 0, -1 (dynamic) or -2 (postpone)")
+    # If the key lacks a partition column, its row may be in any partition, which only an index of all keys can
+    # find out.
     whole = set(schema.partition_keys) <= set(schema.primary_keys)
     return BucketMode.DYNAMIC if whole else BucketMode.CROSS_PARTITION
 
 
+# Options by level override the general ones, but Java writes postponed files in Avro whatever the options say.
 _PER_LEVEL = {FILE_FORMAT_PER_LEVEL.key, FILE_COMPRESSION_PER_LEVEL.key, METADATA_STATS_MODE_PER_LEVEL.key}
 
 
@@ -155,6 +158,7 @@ def postponed_layout(layout: Layout, writer: Writer) -> Layout:
     """
     options = {key: value for key, value in layout.schema.options.items() if key not in _PER_LEVEL}
     prefix = TableOptions(options)[DATA_FILE_PREFIX]
+    # The user is part of the file name, where a slash would be a folder.
     user = re.sub(r"[^\w.-]", "_", writer.user)
     options |= {
         FILE_FORMAT.key: "avro",

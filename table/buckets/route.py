@@ -38,6 +38,8 @@ def partitions_of(layout: Layout, batch: pa.RecordBatch) -> tuple[list[bytes], n
     columns = [batch.column(name) for name in layout.schema.partition_keys]
     codes = np.zeros(batch.num_rows, np.int64)
     for column in columns:
+        # Null is encoded as a value: null, empty and blank texts are different partitions, although they share a
+        # folder.
         encoded = pc.dictionary_encode(column, null_encoding="encode")
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
@@ -76,6 +78,7 @@ def slices(partitions: list[bytes], places: Indices, buckets: npt.NDArray[np.int
         return
     low = int(buckets.min())
     width = int(buckets.max()) - low + 1
+    # One number per partition and bucket. The postponed bucket is -2, so buckets are counted from the least.
     codes = places * width + (buckets.astype(np.int64) - low)
     if len(partitions) * width <= 1 << 16:
         codes = codes.astype(np.uint16)  # numpy radix-sorts 16-bit integers, ten times as fast

@@ -32,6 +32,8 @@ class AppendCompactor:
 
     def compact(self, new_files: Sequence[DataFile] = (), *, full: bool = False) -> CompactionResult:
         """Run the compactions that are due once `new_files` are added to the bucket."""
+        # Writers call this after every batch, so it must not fail there. An explicit full compaction is refused
+        # with a hint.
         if self._tracks_rows and not full:
             return CompactionResult()
         live = _ordered((*self.state.files, *new_files))

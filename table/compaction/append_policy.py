@@ -48,6 +48,8 @@ def pick_window(policy: AppendPolicy, files: Sequence[DataFile]) -> list[DataFil
         size += file.size
         if len(window) >= policy.min_files:
             return window
+        # Java's rule: files this large are not worth rewriting with the oldest one, so it leaves the window, which
+        # moves on.
         if size >= policy.target_size:
             size -= window.pop(0).size
     return []

@@ -97,6 +97,7 @@ class BucketCompactor:
     def _chosen(self, live: Sequence[DataFile], vectors: Vectors, *, full: bool) -> Pick | None:
         levels = self._levels(live)
         if full:
+            # If all files are on the top level already, only these are compacted, and those with deleted rows.
             unfit = {file.name for file in levels.all_files if self._spec.must_rewrite(file)}
             return pick_all(levels, {*vectors, *unfit})
         # Both values follow from the bucket's files: a full compaction made the top level, and each commit added a file

@@ -71,6 +71,7 @@ def diff(spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Ta
     ends = np.cumsum(inserted + deleted + 2 * updated.astype(np.int64))
     total = int(ends[-1]) if len(ends) else 0
     source, kinds = np.zeros(total, np.int64), np.zeros(total, np.int8)
+    # Rows of `after` are numbered behind those of `before`, since both are concatenated below.
     for mask, place, rows, kind in (
         (inserted, ends - 1, new + len(before), INSERT),
         (deleted, ends - 1, old, DELETE),

@@ -91,6 +91,8 @@ class _Compaction:
             changelog = self._changelog.finish() if self._changelog is not None else []
             done = True
         finally:
+            # `finally`, since an interrupted task must not leave its files either. Finished writers delete their
+            # files too: no commit refers to them yet.
             if not done:
                 for writer in self._writers:
                     writer.abort()
@@ -168,6 +170,7 @@ class _Compaction:
             return None
         vectors = {name: vector for name, vector in old.items() if name not in self._rewritten}
         for name, parts in self._marked.items():
+            # Steps find the rows of a file in parts; the empty slice has the type that the concatenation must keep.
             vectors[name] = np.unique(np.concatenate([*parts, vectors.get(name, parts[0][:0])]))
         return vectors
 

@@ -66,6 +66,8 @@ class Comparison:
             return ComparedRows(step.parts[0])
         groups, levels = self._grouped(step)
         merged = merge_groups(self.spec.merge, groups, levels=levels if self.spec.merge.lookup else None).table()
+        # Rows of the levels between have never been in the changelog. As level 0 they are not taken for the old
+        # row.
         old = lowest_rows(groups, np.where(levels == top, levels, 0))
         changed = (groups.counts > 1) | (old < 0)
         return ComparedRows(merged, self._diff(groups, merged, old, changed))
@@ -83,9 +85,12 @@ class Comparison:
             rows = concat_parts(spec, [hits.rows.select(groups.rows.column_names), groups.rows])
             levels = np.append(np.full(len(hits.rows), self.levels.max_level), levels)
             groups = group_rows(spec, rows)
+        # In Java's merge for lookups, the engine processes a key with a single row too; a lone -D of an aggregated
+        # key results in negated values.
         merged = merge_groups(spec, groups, bypass=False, levels=levels).table()
         changes = None
         if self.spec.changelog.producer.by_lookup:
+            # Only keys with a row on level 0 can differ from what the changelog already contains.
             fresh = _any_of(groups, levels == 0)
             changes = self._diff(groups, merged, lowest_rows(groups, levels), fresh)
         return ComparedRows(merged, changes, hits)
@@ -96,6 +101,8 @@ class Comparison:
 
     def _first_rows(self, step: Step) -> ComparedRows:
         groups, levels = self._grouped(step)
+        # A key with a row on an upper level inside the compaction is known; only the others are searched in the
+        # levels above.
         fresh = ~_any_of(groups, levels > 0)
         hits = self._look_up(groups, fresh, with_rows=False)
         stays = np.ones(len(groups.starts), np.bool_)

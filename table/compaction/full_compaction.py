@@ -54,12 +54,15 @@ class FullCompaction:
         due = set(written)
         snapshot, left = state.snapshot, (self.every or 1) - 1
         while snapshot is not None and left > 0:
+            # One write is an APPEND snapshot and perhaps a COMPACT one, so only the former are counted as commits.
             if snapshot.commit_kind is CommitKind.APPEND:
                 entries = delta_entries(self.store, snapshot)
                 # Postponed rows are in no bucket that could be compacted.
                 due.update((entry.partition, entry.bucket) for entry in entries if entry.bucket >= 0)
                 left -= 1
             before = self.store.snapshots.find(snapshot.id - 1)
+            # Expired: nobody knows which buckets these commits wrote. One bucket too many only costs time; a bucket
+            # that is left out would have no changelog until its next write.
             if before is None and snapshot.id > 1 and left > 0:
                 return due | self._not_compacted(state.snapshot)
             snapshot = before

@@ -96,6 +96,8 @@ class Lookup:
             return
         name = keyed.file.name
         for which, positions, rows in self._in_file(keyed.file, _selected(probes, wanted), with_rows):
+            # A marked row was replaced earlier. Its key stays in the search, because a higher level may have a row
+            # that is not marked.
             kept = ~np.isin(positions, vectors[name]) if name in vectors else np.ones(len(positions), np.bool_)
             if kept.any():
                 rows = rows.filter(pa.array(kept)) if rows is not None and not kept.all() else rows
@@ -131,6 +133,7 @@ class Lookup:
         for batch in self.reader.read(file, conditions=self._conditions(probes[0]), positions=True):
             columns = [batch.column(name) for name in self.spec.keys]
             ends = KeyRows(columns, types)
+            # Batches and probes are both in key order, so a batch is compared only with the probes in its range.
             begin, end = bisect_left(ordered, ends[0]), bisect_right(ordered, ends[-1])
             if begin == end:
                 continue
@@ -179,6 +182,7 @@ def _joined(found: Sequence[Hits], with_rows: bool) -> Hits:
     files = tuple(dict.fromkeys(hits.files[0] for hits in found))
     file_of = np.concatenate([np.full(len(hits.probes), files.index(hits.files[0])) for hits in found])
     positions = np.concatenate([hits.positions for hits in found])
+    # Files of one level are searched in key order, but every level begins again with the smallest key.
     rows = pa.concat_tables([hits.rows for hits in found]) if with_rows else None
     if rows is not None and (order[1:] < order[:-1]).any():
         rows = rows.take(pa.array(order))

@@ -18,6 +18,7 @@ from penstock.table.values.key_layout import ColumnLayout, KeyLayout, key_layout
 from penstock.table.values.sort_keys import Keys, comparable_keys, sort_keys
 from penstock.table.values.types import DataType, parse_atomic, type_text
 
+# A file of another version is deleted when it is opened, and written again.
 VERSION = 2
 CHUNK_ROWS = 131_072
 # Sort keys beyond this size would be far larger than the rows. They are not stored but computed at each lookup.
@@ -58,11 +59,14 @@ class StoredFile:
         return which[places >= 0], places[places >= 0]
 
     def _by_words(self, keys: Keys, wanted: Keys, words: Words) -> Ints:
+        # Probes without the bytes that all keys share are not in the file. For the others, the next eight bytes are
+        # searched as integers, and only where these are equal the whole key is read.
         ours = np.flatnonzero(_heads(wanted, self.shared) == _heads(keys[:1], self.shared))
         places = np.full(len(wanted), -1, np.int64)
         candidates = wanted if len(ours) == len(wanted) else wanted[ours]
         probes = _words(candidates, self.shared)
         at = np.searchsorted(words, probes)
+        # A probe behind the last key is compared with the last key, which differs.
         near = np.minimum(at, len(keys) - 1)
         alike = np.flatnonzero(words[near] == probes)
         near = near[alike]
@@ -81,6 +85,8 @@ class StoredFile:
         """
         schema, given = self.batches[0].schema, self._texts(keys)
         fetched = [name for name in schema.names if name not in given]
+        # Where each batch ends in `places`, which ascend. The last batch has no successor and ends at the greatest
+        # number.
         cuts = np.searchsorted(places, np.append(self.starts[1:], np.iinfo(np.int64).max))
         parts, begin = [], 0
         for batch, start, end in zip(self.batches, self.starts, cuts, strict=True):
@@ -128,6 +134,7 @@ def _words(keys: Keys, start: int) -> Words:
     some = np.zeros((len(keys), 8), np.uint8)
     part = _matrix(keys)[:, start : start + 8]
     some[:, : part.shape[1]] = part
+    # Read as big endian, the integers are in the order of the bytes.
     return some.view(">u8").ravel().astype(np.uint64)
 
 
@@ -208,6 +215,7 @@ def map_file(data: Path, key_file: Path) -> StoredFile:
     head = json.loads(line)
     if head["version"] != VERSION:
         raise ValueError(f"a lookup file of version {head['version']}")
+    # Probes are encoded in the layout of the stored keys, or their bytes could not be compared.
     columns = [
         ColumnLayout(
             parse_atomic(node["type"]),

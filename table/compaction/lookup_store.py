@@ -31,6 +31,8 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import DataType, field_json
 
 _MOST_OPEN = 128
+# A temporary file this old is from a process that died: writing one takes far less time. Marks of requests are
+# forgotten after the same time.
 _ABANDONED_SECONDS = 3600
 
 
@@ -49,6 +51,8 @@ class LookupStore:
 
     def get(self, name: str) -> StoredFile | None:
         """Return a stored file, or None if it does not exist (any more)."""
+        # Removed and added again below: a dict is in order of insertion, so its first entry is the least recently
+        # used one.
         stored = self._open.pop(name, None)
         if stored is None:
             try:
@@ -129,6 +133,7 @@ class LookupStore:
                 if status.st_mtime < time.time() - _ABANDONED_SECONDS:
                     path.unlink(missing_ok=True)
                 continue
+            # The rows and the keys of a file have the same stem.
             sizes[path.stem] += status.st_size
             used[path.stem] = max(used.get(path.stem, 0.0), status.st_mtime)
         total = sizes.total()
@@ -176,6 +181,7 @@ def drop_lookups(store: TableStore, removed: Iterable[ManifestEntry]) -> None:
     if spec is not None and (spec.looks_up or spec.vectors) and (folder := lookup_folder()).exists():
         places = [(entry.file.name, bucket_mark(store, (entry.partition, entry.bucket))) for entry in removed]
         variants = {columns_mark(store.schemas.get(number)) for number in store.schemas.ids()}
+        # The limit has no effect, since only adding a file evicts others; 0 saves asking for the free disk space.
         LookupStore(folder, 0).drop(f"{name}-{mark}.{variant}" for name, mark in places for variant in variants)
 
 

@@ -133,6 +133,8 @@ class _Planning:
             if len(section.runs) > 1:
                 together.append(section)
                 continue
+            # Units are in key order: a large file ends the group of small neighbours before it, because a group
+            # with a gap would write files whose key ranges overlap the large one.
             for keyed in section.runs[0].files:
                 if keyed.file.size < self._spec.small_size:
                     together.append(_alone(keyed))
@@ -159,6 +161,7 @@ class _Planning:
         [file] = section.data_files
         unfit = self._spec.must_rewrite(file) or self._other_format(file)
         # A -D row deletes nothing on the top level, so that files with such rows are never moved there unread.
+        # Old files lack the count; None is not 0 either, so such a file is rewritten, as in Java.
         if self._forced or unfit or (self._to_top and file.delete_row_count != 0):
             yield self._rewrite((section,))
         elif file.level != self._pick.level:

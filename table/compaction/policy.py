@@ -73,6 +73,7 @@ class Policy:
         interval = options.get(LOOKUP_COMPACT_MAX_INTERVAL, 2 * trigger)
         return cls(
             trigger=trigger,
+            # Below the trigger, a writer would wait for a compaction that is not due yet.
             stop_trigger=max(options.get(NUM_SORTED_RUN_STOP_TRIGGER, trigger + 3), trigger),
             num_levels=options.get(NUM_LEVELS, trigger + 1),
             max_amplification=options[COMPACTION_MAX_SIZE_AMPLIFICATION_PERCENT],
@@ -90,6 +91,7 @@ def _off_peak_ratio(options: TableOptions, hour: int | None) -> int:
     end = options[COMPACTION_OFFPEAK_END_HOUR]
     if hour is None or start == end or start < 0 or end < 0:
         return 0
+    # Off-peak hours such as 22 to 6 cross midnight.
     within = start <= hour < end if start < end else hour >= start or hour < end
     return options[COMPACTION_OFFPEAK_RATIO] if within else 0
 

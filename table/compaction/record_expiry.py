@@ -63,6 +63,7 @@ class RecordExpiry:
             seconds = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False).view(pa.int64())
             seconds = pc.cast(seconds, pa.int64()).fill_null(0).to_numpy() // 1000
         else:
+            # The number for a null does not matter: such rows stay, as the last line of this function decides.
             seconds = _seconds(pc.cast(column, pa.int64()).fill_null(0).to_numpy())
         stay: np.ndarray[tuple[int], np.dtype[np.bool_]] = seconds >= self.since
         return stay | pc.is_null(column).to_numpy(zero_copy_only=False) if column.null_count else stay
@@ -74,6 +75,7 @@ class RecordExpiry:
         names = file.value_stats_cols if file.value_stats_cols is not None else written.names
         if old is None or old.name not in names or not isinstance(old.type, AtomicType):
             return False
+        # Statistics of mode `none` have no null counts, and their minimum is null.
         if not file.value_stats.null_counts:
             return False
         by_name = {field.name: field.type for field in written.fields}

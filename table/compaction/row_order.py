@@ -129,12 +129,16 @@ class _Spill:
     def ranges(self, most_bytes: int) -> Iterator[pa.Table]:
         """Yield the rows of ascending ranges of code prefixes; each range is complete but not sorted."""
         samples = np.sort(np.concatenate(self._samples))
+        # One range more than the size requires, because bounds that are estimated from samples make ranges of
+        # unequal size.
         count = -(-self.size // max(1, most_bytes)) + 1
         bounds = np.unique(samples[np.linspace(0, len(samples) - 1, count + 1).astype(np.int64)[1:-1]])
         opened = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in self.chunks]
         places = []
         for chunk in opened:
             words = chunk.column(_CODE).to_numpy()
+            # All rows of a word are in the same range: the rest of their code orders them, and only among each
+            # other.
             places.append([0, *np.searchsorted(words, bounds, side="left").tolist(), len(words)])
         for number in range(len(bounds) + 1):
             parts = [

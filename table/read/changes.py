@@ -83,6 +83,8 @@ def between_splits(store: TableStore, between: SnapshotRange, layout: Layout) ->
     tagged = _is_tagged(store, between)
     mode = between.mode
     if mode == "auto":
+        # Tags keep the rows of their snapshots, but not the snapshots between them. So their states are compared,
+        # as in Java.
         mode = "diff" if tagged else "changelog" if writes_changelog(layout) else "delta"
     return None if tagged or mode == "diff" else _changed_splits(store, _ids(store, between), layout, mode)
 
@@ -140,6 +142,7 @@ def _changelog(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
 
 
 def _split(bucket: tuple[bytes, int], entries: list[ManifestEntry]) -> Split:
+    # Oldest first. Each row is a change, so the files are read one after the other and never merged.
     files = sorted((entry.file for entry in entries), key=lambda file: (file.min_sequence, file.name))
     return Split(*bucket, tuple(files), raw=True)
 
@@ -185,6 +188,7 @@ def _id_at(store: TableStore, millis: int) -> int:
     snapshot = store.snapshots.by_time(millis)
     if snapshot is not None:
         return snapshot.id
+    # A time before the first snapshot: the range is open at its start and so includes that snapshot.
     earliest = store.snapshots.earliest_id()
     return 0 if earliest is None else earliest - 1
 

@@ -61,6 +61,7 @@ class EngineRead(Outputs):
 
     def _parts(self, where: pc.Expression | None) -> list[Rows]:
         """Return a read for each split of the plan."""
+        # A limit, or the changes between snapshots, are those of the whole read and not of its splits.
         if not self.is_divisible:
             return [self._rows]
         return [partial(self._split_rows, split) for split in self._planned_for(where)]

@@ -61,6 +61,8 @@ class Fallback:
 def _partitions(store: TableStore, snapshot: Snapshot | None) -> frozenset[bytes]:
     if snapshot is None:
         return frozenset()
+    # All partitions of main, whatever the filter of the read: a partition that main has is never read from the
+    # branch.
     return frozenset(entry.partition for entry in live_entries(store, snapshot))
 
 

@@ -127,6 +127,7 @@ class RowFilter:
         unknown = _NO_MATCH.search(str(reason))
         if unknown and unknown[1] not in schema.names:
             return no_column([unknown[1]], schema.names, self.table, condition=self._written)
+        # Hints for frequent mistakes, which are recognised by what Arrow says about them.
         text = str(reason).partition("\n")[0]
         hint = None
         if "Precision is not great enough" in text:

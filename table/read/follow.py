@@ -58,6 +58,7 @@ def follow(
             store.ambient.sleep(poll_seconds)
             continue
         # After a rollback ids are assigned again: the next id may belong to another history.
+        # Checked after the next snapshot was read, so that a rollback between the two reads is noticed.
         _check_follows(store, last)
         last = snapshot
         rows = _changes_of(store, snapshot)
@@ -83,6 +84,7 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
     snapshot = store.snapshots.find(snapshot_id)
     if snapshot is not None:
         return snapshot
+    # Read after the look for the snapshot: one that was committed in between is then found by the last line.
     latest = store.snapshots.latest_id() or 0
     if snapshot_id == latest + 1:
         return None

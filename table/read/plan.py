@@ -145,6 +145,7 @@ def _in_possible_buckets(
     if layout.mode is not BucketMode.FIXED or layout.bucket_function != "default" or len(fields) != 1:
         return entries
     values = required_values(fields[0], schema, where)
+    # None means that the condition allows other values, so the row may be in any bucket.
     if values is None:
         return entries
     column = pa.array(values, arrow_schema(fields).field(0).type)

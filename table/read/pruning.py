@@ -56,6 +56,8 @@ def possible(
     files = fs.LocalFileSystem()
     fragments = []
     for place, known in enumerate(facts):
+        # Bounds of columns that the filter does not name could not decide anything, and each costs a scalar per
+        # file.
         guarantees = [guarantee for fact in known if fact.field.name in text for guarantee in _guarantees(fact)]
         if guarantees:
             guarantee = functools.reduce(operator.and_, guarantees)
@@ -90,6 +92,7 @@ def arrow_scalar(value: object, type_: AtomicType) -> pa.Scalar:
         case "DATE" | "TIME":
             return pa.scalar(value, pa.int32()).cast(target)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            # Internal values of timestamps are nanoseconds.
             per_unit = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}[target.unit]
             return pa.scalar(int(str(value)) // per_unit, pa.int64()).cast(target)
         case "DECIMAL":
@@ -113,6 +116,7 @@ def required_values(field: Field, schema: pa.Schema, where: pc.Expression) -> Se
         return None
     column = pc.field(field.name)
     scalars = [pa.scalar(value, to_arrow(field.type)) for value in candidates]
+    # Every value that is not a candidate is in one of these gaps, null included.
     gaps = [column.is_null(), column < scalars[0], column > scalars[-1]]
     gaps += [(column > low) & (column < high) for low, high in itertools.pairwise(scalars)]
     form = ds.ParquetFileFormat()
@@ -156,6 +160,7 @@ def partition_facts(layout: Layout, partition: bytes | ColumnStats, rows: int) -
     if isinstance(partition, bytes):
         values = decode_row(partition, types)
         return [
+            # All rows of a partition have its values.
             KnownBounds(field, value, value, rows if value is None else 0, rows)
             for field, value in zip(fields, values, strict=True)
         ]
@@ -171,6 +176,7 @@ def key_facts(layout: Layout, file: DataFile) -> list[KnownBounds]:
     """Return the bounds of the key columns of a file."""
     least, greatest = decode_row(file.min_key, layout.key_types), decode_row(file.max_key, layout.key_types)
     if len(layout.key_fields) == 1:
+        # First and last key of a file are never truncated, unlike statistics. Key columns cannot be null.
         return [KnownBounds(layout.key_fields[0], least[0], greatest[0], 0, file.row_count)]
     # Only the first column of a composite key is bounded by the first and last key; the rest by statistics.
     types = layout.key_types

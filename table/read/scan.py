@@ -109,6 +109,7 @@ class Scan(EngineRead):
         where = self._condition(schema)
         pruning = where.expression if where else None
         layout = Layout.of(replace(schema, options={**schema.options, **self.options}))
+        # The layout has the options of the read, such as the size of splits, over those of the table.
         plan = self._planned(self.store, layout, snapshot, pruning)
         fallback = self._fallback(schema, snapshot)
         if fallback is None:
@@ -180,6 +181,7 @@ class Scan(EngineRead):
         both = self.where if where is None else where if self.where is None else self.where & where
         shown = self.columns if columns is None or self.between is not None else tuple(columns)
         narrowed = replace(self, columns=shown, where=both)
+        # Checked here: an engine that must filter all rows itself has to know before it gets the first of them.
         narrowed._condition(narrowed.table_schema())
         return narrowed
 

@@ -73,6 +73,8 @@ def _new_rows(reader: SplitReader, old: Sequence[Split], new: Sequence[Split]) -
         return new_rows
     marks, known = (_marks(table, reader.layout.schema.fields) for table in (new_rows, old_rows))
     values, counts = np.unique(known, return_counts=True)
+    # Rows with equal values are numbered from 0, in order. Those numbered below the count of the old state were
+    # there before; the rest are new.
     order = np.argsort(marks, kind="stable")
     firsts = np.flatnonzero(np.r_[True, marks[order][1:] != marks[order][:-1]])
     nth = np.arange(len(order)) - np.repeat(firsts, np.diff(np.r_[firsts, len(order)]))
@@ -91,6 +93,8 @@ class _Keys:
     @classmethod
     def of(cls, reader: SplitReader, splits: Iterable[Split]) -> _Keys:
         fields = tuple(reader.layout.key_fields)
+        # Only files that one of the states lacks can change a key, but the row of such a key may be in a shared
+        # file too. So the keys are found first, and their rows are then read from all files.
         keys = replace(reader, wanted=fields, where=None, kinds=False)
         parts = [_marks(batch, fields) for split in splits for batch in keys.read_files(split)]
         return cls(fields, np.unique(np.concatenate(parts)) if parts else np.empty(0, _MARK))
@@ -163,6 +167,7 @@ def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Flags:
     )
     if len(old_keys) == 0:
         return np.ones(len(new_keys), np.bool_)
+    # Every new row is compared with the old row of its key, column by column. A row with a new key has changed.
     order = np.argsort(old_keys, kind="stable")
     places = np.minimum(np.searchsorted(old_keys[order], new_keys), len(old_keys) - 1)
     matched = order[places]
@@ -209,6 +214,7 @@ def _bits(column: pa.Array) -> pa.Array:
 def overwritten(store: TableStore, reader: SplitReader, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
     """Yield the rows an overwrite removed as -D, then the rows it added; for tables without keys only the latter."""
     entries = delta_entries(store, snapshot)
+    # Removed rows come first: for a key that is in both, the reader ends with the new row.
     for kind in (FileKind.DELETE, FileKind.ADD) if reader.layout.has_keys else (FileKind.ADD,):
         chosen = [entry for entry in entries if entry.kind is kind]
         for bucket, group in grouped(chosen).items():

@@ -63,6 +63,7 @@ class SplitReader:
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split, merged by key unless the split is raw."""
+        # A plan may contain splits of the fallback branch, whose schemas and files belong to that branch.
         if split.branch is not None and split.branch != (self.store.paths.branch or MAIN_BRANCH):
             yield from (self._as_own(batch) for batch in self._on_branch(split).read(split))
             return
@@ -153,6 +154,8 @@ class SplitReader:
         fields = tuple(field for field in self.layout.schema.fields if field.name in deciding)
         reader = self._reader(split, fields, with_kind=True, with_sequence=not section.in_order)
         plain = self._reader(split, fields, with_sequence=not section.in_order)
+        # A count requests no columns, but rows are selected by their position in a batch, so one column at least is
+        # read.
         wanted = self._reader(split, self._columns() or fields, with_kind=self.kinds)
         for run, shown in zip(
             section.runs, shown_rows(spec, _sorted_runs(section, reader, plain, self.batch_rows)), strict=True
@@ -190,6 +193,8 @@ class SplitReader:
         if self.kinds:
             columns.insert(0, _kind_texts(batch))
         if not columns:
+            # A batch that is built from no columns has no rows. From a struct array it keeps their number, which
+            # `count` adds up.
             return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -204,6 +209,7 @@ def _in_turn(with_kind: FileReader, plain: FileReader, run: Run, batch_rows: int
 
     Kinds are read only when a file of the run contains deletes; otherwise all rows are visible.
     """
+    # A missing count is not 0: files of old versions may contain deletes.
     mixed = any(file.delete_row_count != 0 for file in run.data_files)
     for file in run.data_files:
         yield from (with_kind if mixed else plain).read(file, batch_rows=batch_rows)

@@ -106,6 +106,8 @@ def _packed(
     packed: list[DataFile] = []
     weight, packed_raw = 0, True
     for files, raw in units:
+        # Opening a file costs about as much as reading `opening` bytes. Without this minimum, a split could have
+        # thousands of small files.
         more = sum(max(file.size, opening) for file in files)
         if packed and (raw != packed_raw or weight + more > target):
             yield packed, packed_raw

@@ -88,6 +88,7 @@ def pushed_down(text: str, schema: pa.Schema) -> pc.Expression | None:
 
     duckdb = duckdb_module()
     with duckdb.connect(config={"threads": 1}) as connection:
+        # As where the rows are evaluated; texts of times would otherwise be read in the time zone of the machine.
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("files", LazyDataset(schema, rows))
         try:

@@ -185,6 +185,7 @@ def _tagged(store: TableStore, name: str) -> Snapshot:
     if not name.startswith(_VERSION):
         return tags.get(name).snapshot
     version = name.removeprefix(_VERSION)
+    # As in Java, a tag is looked for first: its name may consist of digits.
     tag = tags.find(version)
     if tag is not None:
         return tag.snapshot
@@ -207,6 +208,7 @@ def _at(store: TableStore, millis: int) -> Snapshot:
 
 
 def _past_watermark(store: TableStore, watermark: int) -> Snapshot:
+    # Oldest first: the watermark of a table never goes back, so this is the first snapshot that has reached it.
     for snapshot_id in store.snapshots.ids():
         snapshot = store.snapshots.find(snapshot_id)
         if snapshot is not None and snapshot.watermark is not None and snapshot.watermark >= watermark:

@@ -14,6 +14,7 @@ from penstock.table.files.file_writer import RollingWriter
 from penstock.table.meta.data_file import DataFile
 from penstock.table.write.memory_budget import WriteBudget
 
+# Java's number for postponed rows; a compaction assigns the numbers of their buckets.
 UNKNOWN_SEQUENCE = -1
 
 

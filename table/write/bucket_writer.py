@@ -54,6 +54,8 @@ class BucketWriter:
     _first_sequence: int = field(init=False)
 
     def __post_init__(self) -> None:
+        # Where the numbering began. The least number in the files may be greater, since rows that were replaced
+        # within the batch are in no file; a check by that number would miss rows of another job.
         self._first_sequence = self.rows.next_sequence
 
     @classmethod

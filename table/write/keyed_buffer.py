@@ -23,6 +23,7 @@ from penstock.table.options.writers import SPILL_COMPRESSION, SPILL_COMPRESSION_
 from penstock.table.values.buffers import rows_at
 from penstock.table.write.memory_budget import WriteBudget
 
+# Arrow has no lzo. Only this process reads what it spills, so another codec does no harm.
 _CODECS = {"zstd": "zstd", "lz4": "lz4", "none": None, "lzo": "lz4"}
 
 

@@ -48,6 +48,7 @@ class WriteBudget:
 
     def grew(self, buffer: Buffer, by: int) -> None:
         """Record that a buffer has more rows, and release buffers if the budget is exceeded."""
+        # By identity, since buffers change and therefore have no hash.
         self._buffers[id(buffer)] = buffer
         self._buffered += by
         if self._buffered > self.most:
@@ -61,6 +62,7 @@ class WriteBudget:
 
     def _make_room(self) -> None:
         for buffer in sorted(self._buffers.values(), key=lambda one: one.buffered_bytes, reverse=True):
+            # A quarter at once: otherwise every further batch would release one more small buffer.
             if self._buffered <= self.most // 4 * 3:
                 return
             buffer.release()

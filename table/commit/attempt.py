@@ -53,6 +53,8 @@ class Retries:
 
         The wait grows exponentially, with up to 20 percent of jitter either way.
         """
+        # Jitter, because writers that lost the same race would meet again. The exponent is bounded, or the float
+        # would overflow.
         return min(self.first_wait * 2.0 ** min(attempt, 60), self.longest_wait) * (0.8 + 0.4 * jitter)
 
 

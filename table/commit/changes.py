@@ -39,6 +39,7 @@ class CommitChanges:
     @property
     def removed(self) -> list[ManifestEntry]:
         """Return the entries of files that leave the table: an upgraded file is deleted and added."""
+        # By name and not by identity: the level is part of the identity, and an upgrade changes it.
         added = {entry.file.name for entry in self.entries if entry.kind is FileKind.ADD}
         return [entry for entry in self.entries if entry.kind is FileKind.DELETE and entry.file.name not in added]
 

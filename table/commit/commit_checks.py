@@ -97,6 +97,8 @@ class CommitChecks:
         """Return the check of an overwrite of the partitions that `covers` selects."""
 
         def check(latest: Snapshot | None, first: bool) -> CommitChanges:
+            # A rescale, or an expiry by update time, decides by what it read before. Rows that were committed since
+            # would be lost with the files that it replaces.
             if seen is not None and contents(self.store, latest, covers) != seen:
                 raise CommitConflict(
                     "another job changed a partition while it was being rewritten",

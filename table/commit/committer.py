@@ -64,6 +64,8 @@ class Committer:
             if snapshot.commit_user == self.user and snapshot.commit_identifier != BATCH_IDENTIFIER:
                 # The identifiers of a user rise, so that its newest one decides.
                 return snapshot if snapshot.commit_identifier >= identifier else None
+            # The search ends at the first expired snapshot. Expiry keeps the newest snapshot of each commit user
+            # for a week.
             snapshot = self.store.snapshots.find(snapshot.id - 1)
         return None
 
@@ -79,6 +81,7 @@ class Committer:
         """
         if identity.identifier == BATCH_IDENTIFIER:
             return commit_snapshot(self.store, identity, self.retries, check)
+        # The first half has this identifier, so for the second half only later ones (by 1 or more) are refused.
         once = OnlyOnce(newest.id if newest else 0, identity.identifier + second)
         return commit_snapshot(self.store, identity, self.retries, check, once)
 

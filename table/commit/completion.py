@@ -112,6 +112,8 @@ class Completion:
         if committed.compaction is not None:
             return CompletionResult()
         if committed.rows is not None:
+            # The rows are in the table, committed by these very messages. Their files stay, and only the compaction
+            # is added.
             done = self.committer.compact(messages, already)
             if done.lost_compaction is None:
                 return CompletionResult(done.snapshots)
@@ -137,6 +139,7 @@ class Completion:
         if not self._is_shown_by_compaction:
             return CompletionResult(owed=frozenset(places))
         for _ in range(_TRIES):
+            # Each try begins with the newest state: files that the last one compacted may be gone.
             state = TableState(store, store.snapshots.latest())
             hidden = [place for place in sorted(places) if _has_level_0(state.bucket(*place))]
             messages = [self.open_bucket(place, state.bucket(*place)).prepare() for place in hidden]

@@ -22,6 +22,7 @@ def check_bucket_totals(live: Iterable[ManifestEntry], added: Sequence[ManifestE
     """
     totals: dict[bytes, int] = {}
     for entry in live:
+        # -1 and -2 of dynamic and postponed buckets are not numbers of buckets.
         if entry.total_buckets > 0:
             totals[entry.partition] = entry.total_buckets
     for entry in added:
@@ -82,6 +83,7 @@ def _check_run(group: list[ManifestEntry], decode_key: DecodeKey, table: str) ->
         ((decode_key(entry.file.min_key), decode_key(entry.file.max_key), entry) for entry in group),
         key=lambda item: item[0],
     )
+    # In the order of first keys, it is enough to compare neighbours.
     for (_, greatest, left), (least, _, right) in itertools.pairwise(ranges):
         if not greatest < least:
             raise CommitConflict(
@@ -119,6 +121,7 @@ def check_vectors_have_files(
 ) -> None:
     """Raise CommitConflict unless every data file with a new deletion vector is in the table after the commit."""
     there = {(entry.partition, entry.bucket, entry.file.name) for entry in live}
+    # Deletions before additions: an upgraded file is in both, and is there afterwards.
     there -= {(one.partition, one.bucket, one.file.name) for one in entries if one.kind is FileKind.DELETE}
     there |= {(one.partition, one.bucket, one.file.name) for one in entries if one.kind is FileKind.ADD}
     for entry in index:

@@ -71,6 +71,8 @@ def check_foreign_rows(
         if start is None or entry.kind is not FileKind.ADD:
             continue
         base, sequence = start
+        # A compaction keeps the numbers of the rows that it rewrites. Its files are below ours, and do not count as
+        # foreign.
         if snapshot > base and entry.file.max_sequence >= sequence:
             raise ForeignWriter(
                 f"{other!r} wrote to a bucket that this job also writes to",
@@ -107,6 +109,7 @@ def check_not_overwritten(
                         snapshot=snapshot.id,
                         hint="compact the bucket again; a dropped compaction loses no data",
                     )
+        # The walk ends here: the compaction read the base itself.
         if snapshot.id == base + 1:
             return
         before = store.snapshots.find(snapshot.id - 1)
@@ -122,6 +125,7 @@ def check_foreign_keys(between: Iterable[tuple[str, int, ManifestEntry]], table:
     `check_foreign_rows`, starting after the snapshot our index was read at.
     """
     for other, snapshot, entry in between:
+        # New rows are on level 0. Files on other levels are from compactions, which move no key.
         if entry.kind is FileKind.ADD and entry.file.level == 0:
             raise ForeignWriter(
                 f"{other!r} wrote to a table in which this job moves keys between partitions",
@@ -147,6 +151,8 @@ def _check_places_of_keys(
         mine = [message for message in messages if message.base_snapshot == base]
         grown = {message.partition for message in mine if message.index_changes}
         places = {(message.partition, message.bucket) for message in mine}
+        # A job that assigned a key is checked against all buckets of the partition: another job may have put the
+        # same key into a bucket that this one does not write.
         places |= {place for place in (*before, *now) if place[0] in grown}
         for partition, bucket in sorted(places):
             if before.get((partition, bucket)) != now.get((partition, bucket)):

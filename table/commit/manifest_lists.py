@@ -92,6 +92,8 @@ class ManifestListWriter:
         paths.clear()
 
     def _delta(self, changes: CommitChanges, schema: TableSchema) -> tuple[WrittenManifest, WrittenManifest | None]:
+        # Compared by value. With row tracking, the ids in the entries depend on the snapshot before, so each
+        # attempt has other changes and writes them again.
         if self._kept is None or self._kept[0] != changes:
             delta = self._list(self._manifests(changes.entries, schema, self._of_changes), self._of_changes)
             changelog = None

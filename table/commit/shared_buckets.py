@@ -63,6 +63,7 @@ class SharedBuckets:
             try:
                 done = commit(current)
             except ForeignWriter as conflict:
+                # The rows are read from the files of `current`, so these are deleted only afterwards.
                 later = self._renumbered(current) if attempt < _TRIES else None
                 self._forget(messages, current)
                 if later is None:
@@ -117,6 +118,7 @@ class SharedBuckets:
         except BaseException:
             self._discard(made)
             raise
+        # As if the writer had begun on this snapshot.
         return tuple(replace(message, base_snapshot=latest.id) for message in done)
 
     def _is_outdated(self, message: CommitMessage, state: TableState, latest: Snapshot) -> bool:
@@ -155,6 +157,8 @@ class SharedBuckets:
             writer = files.open(changelog=changelog, level=file.level)
             try:
                 for batch in reader.read(file):
+                    # All numbers move by the same distance, so the order of the rows among themselves does not
+                    # change.
                     numbers = pc.add(batch.column(SEQUENCE_NUMBER.name), pa.scalar(shift, pa.int64()))
                     place = batch.schema.get_field_index(SEQUENCE_NUMBER.name)
                     writer.write(batch.set_column(place, batch.schema.field(place), numbers))

@@ -27,6 +27,7 @@ from penstock.table.options.buckets import (
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.buffers import Hashes
 
+# Java's limit: its bucket numbers end at 32,766.
 MOST_BUCKETS = 32767
 
 
@@ -68,6 +69,7 @@ class BucketAllocator:
         return chosen
 
 
+# The format has big endian numbers; in memory they are native, because numpy sorts and searches those much faster.
 _STORED = np.dtype(">i4")
 
 
@@ -153,6 +155,7 @@ class Assigner:
     def assign_partition(self, partition: bytes, hashes: Hashes) -> Buckets:
         """Return the bucket of each hash in a partition; unknown hashes are assigned a bucket."""
         index = self._index(partition)
+        # Keys with the same hash share a bucket, which is harmless: rows of different keys may be in one bucket.
         distinct, inverse = np.unique(hashes, return_inverse=True)
         buckets = index.lookup(distinct)
         unknown = np.flatnonzero(buckets < 0)
@@ -167,6 +170,7 @@ class Assigner:
         buckets = np.empty(len(hashes), np.int32)
         owners = np.mod(hashes.astype(np.int64), len(self._allocators))
         for number, room in enumerate(self._allocators):
+            # By hash, which spreads the new keys evenly.
             own = owners == number
             buckets[own] = room.buckets(index.counts, int(own.sum()))
         return buckets

@@ -116,20 +116,24 @@ class KeyPlacer:
         first[batch.starts] = True
         opens = first.copy()
         opens[1:] |= ordered[1:] != ordered[:-1]
+        # A stay is a series of rows of a key with the same partition; it begins at this place in key order.
         stays = np.flatnonzero(opens)
         before = np.full(len(stays), UNKNOWN, np.int64)
         before[first[stays]] = known
+        # Only a key's first stay can be where the table has the key already. All other stays are moves or new keys.
         settled = first[stays] & (before != UNKNOWN) & (partition_of(before) == ordered[stays])
         moves = np.flatnonzero(~settled)
         self.index.count(before[moves][before[moves] != UNKNOWN], -1)
         places = before.copy()
         key = np.cumsum(first[stays]) - 1
         places[moves] = self._destinations(batch, known, key[moves], stays[moves])
+        # A later stay of a key in this batch leaves the place of the stay before it, which is then one key emptier.
         followed = np.flatnonzero(~first[stays])
         before[followed] = places[followed - 1]
         self.index.count(places[followed - 1], -1)
         by_row = np.empty(len(ordered), np.int64)
         by_row[batch.order] = np.repeat(places, np.diff(stays, append=len(ordered)))
+        # The place of a key for later batches is that of its last stay.
         lasts = np.searchsorted(stays, np.append(batch.starts[1:], len(ordered))) - 1
         self._remember(batch.keys, known, places[lasts])
         gone = moves[before[moves] != UNKNOWN]
@@ -150,6 +154,8 @@ class KeyPlacer:
         new row would not be merged with the delete, and a changelog could list the delete of the key last.
         """
         partitions = batch.partitions[batch.order][stays]
+        # In this order: where the table has the key, where the key was before in this commit, or a bucket with
+        # room.
         places = np.where(partition_of(known[keys]) == partitions, known[keys], UNKNOWN)
         unseen = np.flatnonzero(places == UNKNOWN)
         places[unseen] = self._left.find(fingerprint_codes(batch.keys, keys[unseen], partitions[unseen]))

@@ -116,6 +116,7 @@ class TableKeys:
 
     def _is_young(self, files: Sequence[DataFile]) -> bool:
         ttl = self.ttl_millis
+        # Files record the local time of their writer as if it were UTC, so the limit is converted in the same way.
         oldest = None if ttl is None else wall_millis(self.store.ambient.now_millis()) - ttl
         return oldest is None or any((file.creation_millis or 0) >= oldest for file in files)
 

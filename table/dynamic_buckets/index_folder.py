@@ -81,6 +81,7 @@ class IndexFolder:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
+        # The system releases the lock when the process ends, however it ends.
         with (self.folder / LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

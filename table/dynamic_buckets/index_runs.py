@@ -17,6 +17,7 @@ Stamps = npt.NDArray[np.uint32]
 
 UNKNOWN = -1
 _COLUMNS = (("high", np.uint64), ("low", np.uint64), ("place", np.int64), ("stamp", np.uint32))
+# 28 bytes per key.
 _RECORD = np.dtype([(name, np.dtype(kind)) for name, kind in _COLUMNS])
 # Large sets of keys are split into shards by their first bits; each shard is sorted or merged separately.
 _SHARD_BITS = 6
@@ -25,6 +26,7 @@ _HELD_ROWS = 1 << 20
 
 def places_of(partitions: Ints, buckets: npt.NDArray[Any]) -> Ints:
     """Return buckets of partitions as single numbers; the index numbers the partitions."""
+    # Bucket numbers end at 32,766 and fit into 16 bits.
     return (partitions << np.int64(16)) | buckets.astype(np.int64)
 
 
@@ -84,6 +86,7 @@ class KeyRun:
     def range(self, shard: int) -> KeyRun:
         """Return a view of the keys whose first bits are `shard`."""
         first, behind = np.uint64(shard << (64 - _SHARD_BITS)), np.uint64((1 << (64 - _SHARD_BITS)) - 1)
+        # The upper end is inclusive: the first number behind the last shard would need 65 bits.
         begin = np.searchsorted(self.high, first)
         return self[begin : np.searchsorted(self.high, first | behind, side="right")]
 
@@ -92,6 +95,7 @@ EMPTY = KeyRun(np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.in
 
 
 def _mapped(path: Path, kind: Any) -> npt.NDArray[Any]:
+    # An empty file cannot be mapped.
     return np.memmap(path, kind, "r") if path.stat().st_size else np.empty(0, kind)
 
 
@@ -120,6 +124,7 @@ def joined(runs: Sequence[KeyRun]) -> KeyRun:
     """Return the runs concatenated."""
     if len(runs) == 1:
         return runs[0]
+    # EMPTY determines the types if there are no runs.
     columns = [(run.high, run.low, run.places, run.stamps) for run in (EMPTY, *runs)]
     return KeyRun(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
 
@@ -131,6 +136,8 @@ def settled(run: KeyRun) -> KeyRun:
     """
     if (run.stamps > 0).all():
         return united([run])
+    # Ordered by key, then by place. The sort is stable, so the last row of a key in a place is the last that
+    # arrived there.
     order = np.lexsort((run.places, run.low, run.high))
     run = run[order]
     last = np.ones(len(run), np.bool_)

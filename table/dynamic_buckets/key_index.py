@@ -76,6 +76,8 @@ class KeyIndex:
 
     def forget(self, partitions: set[bytes]) -> None:
         """Remove all keys of these partitions, without touching the runs."""
+        # The runs are large and stay as they are. Entries of these partitions count as unknown until runs are
+        # merged.
         for partition in partitions & self._numbers.keys():
             self.partitions[self._numbers.pop(partition)] = None
         dead = {number for number, partition in enumerate(self.partitions) if partition is None}
@@ -91,6 +93,7 @@ def find_places(runs: Sequence[KeyRun], keys: Fingerprints, oldest: int = 0) -> 
     """Return the places of keys in runs, which are given older first; keys with a stamp before `oldest` are unknown."""
     places = np.full(len(keys.high), UNKNOWN, np.int64)
     left = np.argsort(keys.high)  # sorted, so that neighbouring keys of the index are searched together
+    # The entry of a newer run replaces that of an older one, so a key is searched no further than its first hit.
     for run in reversed(runs):
         rows = run.find(Fingerprints(keys.high[left], keys.low[left]))
         hit = rows >= 0
@@ -138,6 +141,7 @@ class Overlay:
 
 Number = Callable[[bytes], int]
 
+# 2 ** 64 divided by the golden ratio: a multiplication by it spreads small partition numbers over all bits.
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -194,6 +198,7 @@ def key_fingerprints(layout: Layout, rows: pa.RecordBatch) -> Fingerprints:
 
 def number_pairs(keys: Ints, partitions: Ints) -> Ints:
     """Return one number for each pair of numbers."""
+    # Numbers of keys in a batch and of partitions are far below 2 ** 32.
     return keys << np.int64(32) | partitions
 
 

@@ -68,10 +68,12 @@ def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot
         "colStats": {tally.of.name: tally.to_json(count) for tally in tallies},
     }
     name = f"stat-{store.ambient.new_uuid()}-0"
+    # Formatted like Java's files.
     text = json.dumps(found, indent=2, separators=(",", " : "), ensure_ascii=False)
     store.storage.write(store.paths.statistics(name), text.encode())
     changes = CommitChanges(CommitKind.ANALYZE, statistics=name)
     identity = Identity(store.new_commit_user(), BATCH_IDENTIFIER)
+    # Nothing has to be checked: the statistics name the snapshot that they describe.
     return commit_snapshot(store, identity, Retries.of(store.schema().options), lambda newest, first: changes)
 
 
@@ -98,6 +100,8 @@ class _Distinct:
         if self._exact is not None:
             return len(self._exact)
         size = len(self._ranks)
+        # The estimator of HyperLogLog, with its correction for small numbers, where empty registers are the better
+        # measure.
         estimate = 0.7213 / (1 + 1.079 / size) * size * size / np.sum(2.0 ** -self._ranks.astype(np.float64))
         empty = int(np.count_nonzero(self._ranks == 0))
         if estimate <= 2.5 * size and empty:
@@ -122,6 +126,7 @@ class _Tally:
         values = column.drop_null()
         if not isinstance(self.of.type, AtomicType) or self.of.type.root == "VARIANT" or not len(values):
             return
+        # Half of a fingerprint is a hash of 64 bits, which both ways of counting need.
         self._distinct.add(fingerprints([values], [self.of.type]).high)
         if self.of.type.root in _TEXTS:
             lengths = pc.binary_length(values)

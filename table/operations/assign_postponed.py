@@ -64,7 +64,9 @@ def distribute(
     The real buckets are compacted too if their options ask for it. After a crash half way, the files written so far are
     orphans. Uses `write-buffer-size` of memory.
     """
+    # A writer routes rows by one number of buckets, so that each number needs a writer.
     for buckets in sorted({part.buckets for part in parts}):
+        # The rows are compacted here even if the writers of the table do not compact.
         options = {**layout.schema.options, "bucket": str(buckets), "write-only": "false"}
         with TableWriter.open(store, user, options) as writer:
             some = [part for part in parts if part.buckets == buckets]
@@ -109,6 +111,7 @@ def _as_compaction(store: TableStore, layout: Layout, message: CommitMessage) ->
     gone = {file.name for file in message.compact_before}
     risen = {file.name for file in message.compact_after}
     files = BucketFiles(store, layout, message.partition, message.bucket)
+    # An upgraded file is removed and added under the same name, and stays.
     for name in gone & made.keys() - risen:
         store.storage.delete(files.path(made[name]))
     return replace(

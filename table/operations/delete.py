@@ -139,6 +139,8 @@ class _Appended:
     def _bucket(self, place: Bucket, files: Sequence[DataFile]) -> None:
         bucket = BucketFiles(self.store, self.layout, *place)
         vectors = read_vectors(bucket, self._state.bucket(*place)) if self._marks else {}
+        # One index file contains the vectors of the whole bucket, so those of unchanged files are written again
+        # with it.
         marked = dict(vectors)
         changed = False
         for file in files:
@@ -181,6 +183,7 @@ class _Appended:
         writer = bucket.open(first_sequence=file.min_sequence)
         done = False
         try:
+            # The rows to delete are passed as a deletion vector, which the reader leaves out.
             for batch in self._reader(bucket).read(file, vector=gone):
                 writer.write(batch)
             new = writer.finish()

@@ -131,6 +131,7 @@ class OverwriteWriter(TableWriter):
 
     def _covers(self, messages: Sequence[CommitMessage]) -> Covers:
         if self._dynamic:
+            # A message without new rows only compacts, and its partition is not one that was written to.
             written = {message.partition for message in messages if message.new_files}
             return lambda partition: partition in written
         spec = self._spec

@@ -48,6 +48,8 @@ class PreparedCommits:
         """Commit the messages by `commit`, unless they are committed already, and complete what is missing."""
         committer = Committer(self.store, self.user)
         completion = Completion(committer, self.layout, self.open_bucket)
+        # All commits without an identifier share one number; they are recognised by the names of their files
+        # instead.
         already = committer.committed(number) or self._committed_before(messages)
         if already is not None:
             return completion.finish(messages, already)

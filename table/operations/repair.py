@@ -88,6 +88,8 @@ def _rebased(
     options: Mapping[str, str] | None = None,
 ) -> Snapshot:
     def check(latest: Snapshot | None, first: bool) -> CommitChanges:
+        # Read again by every attempt: this list replaces all manifests, so entries that were committed meanwhile
+        # must be in it.
         base = entries(store, latest) if latest is not None else []
         return CommitChanges(CommitKind.COMPACT, base=base, options=options or {})
 

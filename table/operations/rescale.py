@@ -46,6 +46,7 @@ def rescale(
     base = _with_rows_shown(store, layout, spec, user)
     if base is None:
         return []
+    # Files of the snapshot that is read below: the commit is refused if the partition has others by then.
     seen = contents(store, base, spec.covers)
     with OverwriteWriter.open_on(store, partition or {}, user, {"bucket": str(wanted)}) as writer:
         # Read under the current schema: columns may have been altered since the snapshot.

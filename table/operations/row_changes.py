@@ -38,6 +38,7 @@ class RowChanges:
         kinds = batch.column(0).to_numpy(zero_copy_only=False)
         width = len(self.schema.fields)
         names = [one.name for one in self.schema.fields]
+        # By position, since old and new values have the same names.
         old = pa.RecordBatch.from_arrays(batch.columns[1 : 1 + width], names=names)
         new = pa.RecordBatch.from_arrays(batch.columns[1 + width :], names=names)
         changed = kinds == UPDATE_AFTER
@@ -87,6 +88,7 @@ class RowChanges:
             a, b = old.column(name), new.column(name)
             lower = pc.greater(b, a) if spec.descending else pc.less(b, a)
             lost = pc.and_(pc.is_null(b), pc.is_valid(a))
+            # A later sequence field decides only where all fields before it are equal.
             older |= same & _mask(pc.or_(pc.fill_null(lower, fill_value=False), lost))
             same &= _mask(pc.fill_null(pc.equal(a, b), fill_value=False)) | _mask(pc.and_(pc.is_null(a), pc.is_null(b)))
         if older.any():

@@ -51,6 +51,7 @@ class Selection:
             newest[entry.partition] = max(newest.get(entry.partition, 0), entry.file.creation_millis or 0)
         chosen = self._of(Layout.of(store.schema()), list(newest), store.name)
         if self.idle_millis is not None:
+            # Local time, like the creation times of files.
             since = store.ambient.local_millis() - self.idle_millis
             chosen = {partition for partition in chosen if newest[partition] <= since}
         return chosen
@@ -68,6 +69,7 @@ class Selection:
 def _holding(layout: Layout, partitions: Sequence[bytes], where: str, table: str) -> set[bytes]:
     if not layout.schema.partition_keys:
         raise ConfigError("the table has no partitions to select by a condition", table=table, condition=where)
+    # The partitions become rows of their values, on which the condition is evaluated like that of a query.
     values = zip(*(layout.partition_values(partition) for partition in partitions), strict=True)
     fields = layout.partition_fields
     columns = [from_internal(column, field.type) for column, field in zip(values, fields, strict=True)]

@@ -59,6 +59,7 @@ class TableWriter:
         self._options = schema.typed
         self._rules = RowRules.of(schema)
         self._budget = budget or WriteBudget.of(self._options)
+        # One snapshot for all buckets of the writer: the commit is checked against what happened since.
         self._state = TableState(store, base or store.snapshots.latest())
         self._buckets: dict[Bucket, BucketWriter] = {}
         self._uncertain = False  # whether a commit failed that may have taken effect
@@ -149,6 +150,7 @@ class TableWriter:
         leaves the compaction of its rows to the next one.
         """
         due = self._due_in_full(identifier)
+        # Buckets without new rows are opened too, if a full compaction is due there or an earlier one was lost.
         for place in sorted(due | self._owed):
             self._bucket(place)
         self._owed = set()
@@ -220,6 +222,8 @@ class TableWriter:
         """Prepare the writer for the next commit, and return the snapshots of this one."""
         self._uncertain = False
         self._owed |= done.owed
+        # What is in the buckets now was never prepared. Prepared files belong to the messages and are not deleted
+        # here.
         self.abort()
         self._rebase(done.snapshots[-1] if done.snapshots else None)
         if self._after_commit is not None and done.snapshots:

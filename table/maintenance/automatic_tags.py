@@ -77,6 +77,8 @@ class AutomaticTags:
             if (time := self.clock(snapshot)) is None or not self._is_due(snapshot, last):
                 continue
             completed = self.completes and last is not None
+            # With completion each period gets a tag, also one without a commit. Otherwise only the newest one that
+            # has ended gets it.
             begin = self.period.after(last) if completed and last is not None else self.period.before(time)
             if self._tag(self.period.name(begin), snapshot):
                 made.append(self.period.name(begin))
@@ -92,6 +94,7 @@ class AutomaticTags:
         latest = self.store.snapshots.latest()
         if mode_of(self.store.schema().options) != "process-time" or latest is None:
             return False
+        # As if the newest snapshot were committed now: is a tag due for it that is not due for the real one?
         now = replace(latest, time_millis=self.store.ambient.now_millis())
         last, _ = self._newest()
         return last is not None and self._is_due(now, last) and not self._is_due(latest, last)
@@ -136,6 +139,7 @@ class AutomaticTags:
 
     def _keep_most(self) -> None:
         found = self._automatic() if self.most is not None else []
+        # Tags of the same snapshot count once.
         snapshots = sorted({number for number, _, _ in found})
         over = set(snapshots[: max(0, len(snapshots) - (self.most or 0))])
         for number, _, name in found:

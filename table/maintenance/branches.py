@@ -30,6 +30,7 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
 
 def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
     found = tag_files(store).get(tag) if tag is not None else None
+    # This version is written last, so a branch that has it is complete, and one that lacks it was left by a crash.
     newest = store.schema().id if found is None else found.snapshot.schema_id
     branch = store.schemas.on_branch(name)
     if newest in branch.ids():
@@ -113,6 +114,8 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
         main.commits.versions.fast_forward(main, name)
     else:
         _replace(main, branch, shared, undone)
+    # The ids behind the shared history have other snapshots now, so consumers that had read the old ones return
+    # there.
     set_consumers_back(main, undone.consumers)
     if undone:
         log.warning("fast-forward table=%s branch=%s %s", main.name, name, undone)
@@ -133,6 +136,7 @@ def _replace(main: TableStore, branch: TableStore, shared: int, undone: Rollback
     _copy_schemas(main, branch)
     _copy_history(main, branch, ids)
     main.snapshots.folder.write_earliest(main.snapshots.ids()[0])
+    # Last: until then readers list the folder and find every snapshot that is copied so far.
     main.snapshots.folder.write_latest(ids[-1])
 
 

@@ -43,6 +43,7 @@ class RetentionRule:
 
     def beyond(self, other: RetentionRule) -> bool:
         """Return whether this rule keeps anything longer than the other one."""
+        # Without a limit, more are kept than with any limit.
         mine, theirs = self.most or 1 << 62, other.most or 1 << 62
         return mine > theirs or self.least > other.least or self.millis > other.millis
 
@@ -129,8 +130,10 @@ def with_changelogs_expired(store: TableStore, retention: Retention, now: int, e
         return expired
     keep = retention.changelogs if retention.decoupled else retention.snapshots
     end = before_consumers(store, min(latest - keep.least + 1, numbers[0] + retention.at_once))
+    # Older ones expire whatever their time is, because more than `most` would be kept with them.
     first_by_time = numbers[0] if keep.most is None else latest - keep.most + 1
     gone: list[Snapshot] = []
+    # Oldest first, and only up to the first one that stays, so that no gap arises.
     for number in numbers:
         snapshot = store.snapshots.find_changelog(number) if number < end else None
         if snapshot is None or (number >= first_by_time and snapshot.time_millis >= now - keep.millis):
@@ -150,6 +153,7 @@ def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequen
     for snapshot in gone:
         garbage.metadata.add_remaining_lists(store, snapshot)
     if left and following is not None:
+        # The hint first, as for snapshots: readers then begin behind everything that is deleted next.
         folder.write_earliest(following.id)
         kept.add_long_lived(store, following)  # the next changelog may use some of the same manifests
     for snapshot in gone:

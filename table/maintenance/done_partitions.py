@@ -134,6 +134,8 @@ def mark_due(
         begin = rule.times.of_partition(layout, partition)
         if begin is not None:
             end = begin + rule.interval
+            # By watermark, `now` is a time of events, which cannot be compared with the time when rows were
+            # written.
             done[partition] = (end if rule.by_watermark else max(end, last)) + rule.idle
     due = sorted((at, partition) for partition, at in done.items() if at < now)
     if rule.by_watermark and since_watermark is not None and "success-file" not in _actions(store):
@@ -141,6 +143,7 @@ def mark_due(
         chosen = [one for at, one in due if at >= since_watermark or one in changed]
     elif since is None or rule.by_watermark:
         newest = [one for _, one in due[-MOST_AT_ONCE:]]
+        # Rows that arrived after the mark make it out of date.
         chosen = [one for one in newest if _marked_at(store, layout, one) < updated[one]]
     else:
         chosen = [one for at, one in due if at >= since]

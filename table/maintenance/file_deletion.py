@@ -82,6 +82,7 @@ def sweep(
         keep.add_state(store, snapshot)
     for tag in tags:
         keep.add_state(store, tag)
+        # A file that snapshot N removed was live before N, so only tags of snapshots before N can need it.
         live = live_among(store, tag, [entry for removed_by, entry in files if removed_by > tag.id])
         files = [
             (removed_by, entry) for removed_by, entry in files if removed_by <= tag.id or entry.file.name not in live

@@ -12,6 +12,7 @@ from penstock.table.maintenance.reachable import holdings_of, lines
 from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
 
+# Java's default. Nothing refers to the files of a running commit yet, so they must be younger than this.
 DAY = 24 * 3_600_000
 
 
@@ -55,6 +56,8 @@ def _files(store: TableStore) -> Iterator[tuple[str, Entry]]:
     yield from _bucket_files(store, paths.data_root, len(Layout.of(store.schema()).partition_fields))
     for line in lines(store):
         for folder in _folders_of_names(line):
+            # Metadata is written under a hidden name and then renamed. A hidden file that is left is from a writer
+            # that died.
             yield from ((path, entry) for path, entry in _inside(store, folder) if entry.name.startswith("."))
 
 
@@ -78,6 +81,8 @@ def _bucket_files(store: TableStore, folder: str, partition_levels: int) -> Iter
         path = f"{folder}/{entry.name}"
         if not entry.is_dir:
             continue
+        # Only folders with the names of partitions and buckets are searched. Whatever else somebody keeps below the
+        # table is not the table's, and is never deleted.
         if partition_levels == 0 and entry.name.startswith("bucket-"):
             yield from _inside(store, path)
         elif partition_levels > 0 and "=" in entry.name:

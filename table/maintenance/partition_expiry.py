@@ -73,11 +73,14 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
     for entry in live_entries(store, base):
         updated[entry.partition] = max(updated.get(entry.partition, 0), entry.file.creation_millis or 0)
     times = {one: expiry.times.of_partition(layout, one) if expiry.by_values else at for one, at in updated.items()}
+    # Local time, like the times in partition values and the creation times of files.
     limit = store.ambient.local_millis() - expiry.millis
     old = sorted((at, partition) for partition, at in times.items() if at is not None and at < limit)[: expiry.most]
     committer = Committer(store, store.new_commit_user())
     for start in range(0, len(old), expiry.at_once or MOST_AT_ONCE):
         doomed = {partition for _, partition in old[start : start + (expiry.at_once or MOST_AT_ONCE)]}
+        # A partition that is old by its values stays old when rows are added; one that is old by its last update
+        # does not.
         seen = None if expiry.by_values else contents(store, base, doomed.__contains__)
         committer.overwrite((), doomed.__contains__, seen=seen)
     return [dict(PartitionTimes.texts(layout, partition)) for _, partition in old]

@@ -37,6 +37,7 @@ class TimeForm:
         """Build from a Java pattern. Widths are significant: the month `202411` does not match `yyyyMMdd`."""
         pattern = "".join(_piece(match, formatter) for match in _PARTS.finditer(formatter))
         try:
+            # A letter that occurs twice would be two groups of one name, which `re` refuses.
             form = cls(re.compile(pattern))
         except re.error as reason:
             raise _unknown(formatter) from reason
@@ -55,6 +56,7 @@ class TimeForm:
         parts = {name: found for name, found in match.groupdict().items() if found is not None}
         fraction = int(parts.pop("fraction", "").ljust(3, "0")[:3])
         numbers = {name: int(found) for name, found in parts.items()}
+        # As in Java, a year of two digits is one from 2000 to 2099.
         if len(parts["year"]) == 2:
             numbers["year"] += 2000
         moment = _lenient(numbers) if self.lenient else _smart(numbers)
@@ -101,6 +103,7 @@ def _smart(numbers: Mapping[str, int]) -> datetime | None:
 
 
 def _lenient(numbers: Mapping[str, int]) -> datetime | None:
+    # Months are counted from year 0, so that month 13 becomes January of the next year without a special case.
     months = numbers["year"] * 12 + numbers["month"] - 1
     clock = {f"{name}s": numbers.get(name, 0) for name in ("hour", "minute", "second")}
     try:
@@ -138,6 +141,7 @@ class PartitionTimes:
         if self.pattern is None:
             text = next(iter(texts.values()))
         else:
+            # A name that is not a partition column stays in the text, which then is not a time.
             text = re.sub(r"\$(\w+)", lambda match: str(texts.get(match[1], match[0])), self.pattern)
         return None if text is None else self.form.millis(text)
 

@@ -238,6 +238,7 @@ def live_among(store: TableStore, snapshot: Snapshot, files: Collection[Manifest
 def removed_entries(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
     """Return the files the snapshot removed. An upgrade deletes and adds the same file, so it removes nothing."""
     entries = delta_entries(store, snapshot)
+    # By name and not by identity, which includes the level: an upgraded file is on another level afterwards.
     added = {(entry.partition, entry.bucket, entry.file.name) for entry in entries if entry.kind is FileKind.ADD}
     return [
         entry

@@ -29,7 +29,10 @@ from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 
+# How long a job may be stopped and still recognise a batch that it committed before. See docs/decisions/0004.
 WEEK = 7 * 24 * 3_600_000
+# A bound on the files that a round reads. A user with no newer snapshot in this range only keeps more than
+# necessary.
 LOOK_AHEAD = 200
 
 
@@ -103,10 +106,12 @@ def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now
     keep, earliest = retention.snapshots, ids[0]
     newest_kept = ids[-keep.least] if len(ids) >= keep.least else earliest
     end = before_consumers(store, min(newest_kept, earliest + retention.at_once))
+    # Older ones expire whatever their time is, because more than `most` would be kept with them.
     first_by_time = earliest if keep.most is None or len(ids) <= keep.most else ids[-keep.most]
     found: list[Snapshot] = []
     for snapshot_id in range(earliest, end):
         snapshot = store.snapshots.find(snapshot_id)
+        # A gap in the ids, not a snapshot that another round has just deleted.
         if snapshot is None and snapshot_id not in ids:
             continue
         if snapshot is None or (snapshot_id >= first_by_time and snapshot.time_millis >= now - keep.millis):
@@ -142,6 +147,7 @@ def _before_last_of_user(
     The newer snapshot of a user is searched in the next LOOK_AHEAD snapshots only, so that a round stays bounded; a
     user without one there counts as having none.
     """
+    # Batch commits share one identifier, by which no repeated commit is recognised. They need no protection.
     last = {snapshot.commit_user: snapshot for snapshot in candidates if snapshot.commit_identifier != BATCH_IDENTIFIER}
     open_users = {user for user, snapshot in last.items() if snapshot.time_millis >= since}
     newest = candidates[-1].id if candidates else 0
@@ -163,6 +169,7 @@ def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, rete
     A file that a snapshot removed was needed by its predecessor, so the range of snapshots to read is shifted by one.
     """
     garbage = UnusedFiles()
+    # The first expired snapshot is left out: the files that it removed were deleted when its predecessor expired.
     for snapshot in (*expired[1:], end):
         removed = removed_entries(store, snapshot)
         if retention.decoupled and has_delta_as_changelog(store, snapshot):
@@ -171,6 +178,7 @@ def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, rete
         garbage.files += [(snapshot.id, entry) for entry in removed]
     for snapshot in expired:
         if retention.decoupled and has_delta_as_changelog(store, snapshot):
+            # The delta is read as changelog, so its lists and manifests stay.
             garbage.metadata.add_index(store, snapshot)
         else:
             garbage.metadata.add_state(store, snapshot)

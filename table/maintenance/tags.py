@@ -37,6 +37,7 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
         retain_millis = store.schema().typed[TAG_DEFAULT_TIME_RETAINED]
     tag = Tag(name, snapshot)
     if retain_millis is not None:
+        # As in Java, the local time of the writer, in nanoseconds.
         created = store.ambient.local_millis() * NANOS_PER_MILLI
         tag = Tag(name, snapshot, created, retain_millis * NANOS_PER_MILLI)
     files = tag_files(store)

@@ -108,6 +108,7 @@ def keep_up(
             done_watermark=last.done_watermark,
         )
     run = _Round(store, now + int(seconds * 1000))
+    # First, so that snapshots which only an idle consumer protected expire in the same round.
     run.step("consumers", lambda done: replace(done, consumers=tuple(expire_consumers(store))))
     run.step("snapshots", lambda done: replace(done, expired=expire_snapshots(store)))
     if _partitions_are_due(store, last, now, committed):
@@ -117,6 +118,7 @@ def keep_up(
     if TableOptions(values)[TAG_TIME_EXPIRE_ENABLED]:
         run.step("tags over", lambda done: replace(done, tags_over=tuple(expire_tags(store, MOST_TAGS))))
     done = run.done
+    # A step that was not due, or failed, keeps its time of the last round.
     if done.partitions_checked is None:
         done = replace(done, partitions_checked=last.partitions_checked)
     if done.done_checked is not None:

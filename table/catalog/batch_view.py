@@ -90,6 +90,7 @@ class _History:
         for snapshot in self.snapshots:
             if snapshot.properties[PIPELINE] != pipeline:
                 continue
+            # Snapshots of an older checkpoint are older than all batches of this one.
             if snapshot.commit_user != user or snapshot.commit_identifier <= batch:
                 return snapshot
             later = True
@@ -118,6 +119,7 @@ def batch_view(backend: CatalogBackend, batch: int | None, pipeline: str | None)
         for snapshot in history.snapshots[:1]
         if snapshot.properties[PIPELINE] == pipeline
     ]
+    # The checkpoint that wrote last: with a new checkpoint the numbers of batches begin again.
     user = max(newest, key=lambda snapshot: (snapshot.time_millis, snapshot.commit_identifier)).commit_user
     number = _complete(batch, pipeline, [list(history.by_user(user)) for history in found.values()])
     at = {name: history.at(pipeline, user, number) for name, history in found.items()}
@@ -148,6 +150,8 @@ def _complete(batch: int | None, pipeline: str, histories: Sequence[Sequence[Sna
     made = [next((one for one in snapshots if one.commit_identifier == newest), None) for snapshots in histories]
     expected = max(int(snapshot.properties.get(TABLES, 0)) for snapshot in made if snapshot is not None)
     done = sum(snapshot is not None for snapshot in made)
+    # Without the number of its tables, which older versions did not record, a batch is complete once the next
+    # begins.
     last = newest if 0 < expected <= done else newest - 1
     if last < 0 or (batch is not None and batch > last):
         raise ConfigError(

@@ -62,6 +62,7 @@ def clone_table(
 
 
 def _copy(source: Table, target: Table, where: pc.Expression | str | None) -> None:
+    # With an empty partition the whole table is replaced, also where `dynamic-partition-overwrite` is set.
     with target.overwrite(partition={}) as writer:
         for batch in source.scan(where=where).to_batches():
             writer.write(batch)
@@ -98,6 +99,7 @@ def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
     for path in paths:
         copied.storage.write(copied.paths.root + path.removeprefix(store.paths.root), store.storage.read(path))
     if snapshot is not None:
+        # Last, so that the table has no rows before all of its files are there.
         copied.storage.write(copied.paths.snapshot(snapshot.id), snapshot_json(snapshot))
         copied.snapshots.folder.write_earliest(snapshot.id)
         copied.snapshots.folder.write_latest(snapshot.id)
@@ -114,6 +116,7 @@ def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
     referenced.add_state(store, snapshot)
     left = ReferencedFiles()
     changelog = left.add_changelog(store, snapshot)
+    # A snapshot that was restored from a tag may have no changelog any more.
     if all(store.storage.exists(store.paths.manifest(name)) for name in left.lists):
         referenced.add(left)
     paths = [store.paths.manifest(file) for file in (*referenced.manifests, *referenced.lists)]
@@ -124,6 +127,7 @@ def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
     for entry, folder in with_folders(store, [*live_entries(store, snapshot), *changelog]):
         paths.append(external(entry.file.external_path) or f"{folder}/{entry.file.name}")
         paths += [f"{folder}/{extra}" for extra in entry.file.extra_files]
+    # The copied metadata would name the same places, so that both tables would delete each other's files.
     outside = [path for path in paths if not path.startswith(f"{store.paths.root}/")]
     if outside:
         raise ConfigError("a table with files outside of its folder cannot be copied file by file", file=outside[0])

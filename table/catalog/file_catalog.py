@@ -101,6 +101,7 @@ class FileCatalog(CatalogBackend):
         if files.ids():
             return False
         self._probe()
+        # Of two processes that create the table, the one that creates the first schema file has done it.
         return files.create(schema)
 
     def drop_table(self, name: str) -> None:
@@ -126,6 +127,7 @@ class FileCatalog(CatalogBackend):
         forget_table(self._table(name))
 
     def _probe(self) -> None:
+        # Once per process, because a probe writes and deletes files.
         if not self._probed:
             probe(self._storage, self._root)
             self._probed = True

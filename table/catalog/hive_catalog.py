@@ -59,6 +59,7 @@ class HiveCatalog(CatalogBackend):
         return self._folders.longest_name
 
     def exists(self) -> bool:
+        # Every metastore has the database `default`.
         return self.databases() != ["default"] or bool(self.tables("default"))
 
     def check(self) -> str:
@@ -97,6 +98,7 @@ class HiveCatalog(CatalogBackend):
         for table in self.tables(database):
             self.drop_table(f"{database}.{table}")
         with self._metastore.session() as client:
+            # The metastore deletes no files, and refuses a database that still has tables of other kinds.
             client.drop_database(database, deleteData=False, cascade=False)
 
     def tables(self, database: str) -> list[str]:
@@ -154,6 +156,8 @@ class HiveCatalog(CatalogBackend):
         first = files.latest()
         if first is None and not files.create(schema):
             first = files.latest()
+        # A process that died before it registered the table leaves exactly this schema; any other is a table of
+        # somebody else.
         if first is not None and _content(first) != _content(schema):
             raise ConfigError(
                 "the folder of the table contains a table that the metastore does not have",
@@ -194,6 +198,7 @@ class HiveCatalog(CatalogBackend):
             return
         target = f"{self._database(new_database_).locationUri.rstrip('/')}/{new_table_}"
         storage.rename_tree(root, self._place(target)[1])
+        # The metastore names the new place only once the folder is there.
         renamed = self._metastore.table(new_database_, new_table_)
         renamed.sd.location = target
         self._metastore.alter(new_database_, new_table_, renamed)
@@ -261,6 +266,8 @@ def open_hive(warehouse: str, options: Mapping[str, str], environment: Environme
             )
     metastore = HiveMetastore.of(settings["uri"])
     acquire, sleep = parse_duration(settings["lock-acquire-timeout"]), parse_duration(settings["lock-check-max-sleep"])
+    # On an object store, Java's writers look for a snapshot and then write it: without the lock they could
+    # overwrite ours.
     locked = parse_boolean(settings.get("lock.enabled", str(is_object_store(warehouse))))
     locks = HiveLocks(metastore, acquire, sleep) if locked else None
     return HiveCatalog(warehouse, store, environment, metastore, locks)

@@ -25,6 +25,7 @@ except ImportError as error:
 
 _PORT = 9083
 _TIMEOUT_MILLIS = 60_000
+# Tables per request: the descriptions of all tables of a large database would be one very large reply.
 _SLICE = 300
 
 
@@ -80,6 +81,7 @@ class HiveMetastore:
             raise NameMissing(f"the metastore has no such name: {error.message}", metastore=str(self)) from error
         except ttypes.AlreadyExistsException as error:
             raise NameExists(f"the metastore has this name already: {error.message}", metastore=str(self)) from error
+        # Before TException, its base class: the request may have taken effect, which other errors exclude.
         except (TTransportException, OSError) as error:
             raise _unreachable(str(self), error) from error
         except TApplicationException as error:
@@ -101,6 +103,8 @@ class HiveMetastore:
             socket_.setTimeout(_TIMEOUT_MILLIS)
             transport = TBufferedTransport(socket_)
             try:
+                # Only connecting is tried on the next server. A request that was sent may have taken effect and is
+                # not repeated.
                 transport.open()
                 return transport
             except (TTransportException, OSError) as error:
@@ -110,6 +114,7 @@ class HiveMetastore:
     def table(self, database: str, table: str) -> Any:
         """Return a table of any type. NameMissing if it does not exist."""
         with self.session() as client:
+            # Hive 4 has no `get_table`. The forms with a request object exist in all versions from 2.3.
             return client.get_table_req(ttypes.GetTableRequest(dbName=database, tblName=table)).table
 
     def tables(self, database: str) -> list[Any]:
@@ -124,6 +129,7 @@ class HiveMetastore:
 
     def create(self, described: Any) -> None:
         """Create a table. NameExists if its name is in use."""
+        # Otherwise the metastore lists the files of the folder to count them.
         context = ttypes.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
         with self.session() as client:
             client.create_table_with_environment_context(described, context)
@@ -137,6 +143,7 @@ class HiveMetastore:
     def partition_names(self, database: str, table: str) -> set[str]:
         """Return the partitions of a table as folders, such as `dt=a/hour=1`."""
         with self.session() as client:
+            # -1: without a limit.
             return set(client.get_partition_names(database, table, -1))
 
     def add_partitions(self, database: str, table: str, described: list[Any]) -> None:

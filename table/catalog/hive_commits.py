@@ -52,6 +52,8 @@ class HiveLocks:
             lock, obtained = self.metastore.request_lock(*split_name(table))
             while not obtained:
                 if environment.now_millis() >= deadline:
+                    # The request is withdrawn; the metastore would otherwise grant the lock later, when nobody waits
+                    # for it any more.
                     self._release(table, lock)
                     raise CommitConflict(
                         f"the table is locked by another writer: waited for {self.acquire_millis} ms",
@@ -92,6 +94,7 @@ class HiveCommits(FileCommits):
         with self.exclusive(store):
             committed = FileCommits.commit_snapshot(self, store, snapshot, entries)
         if committed:
+            # After the lock: the snapshot is committed, and a slow metastore must not keep other writers out.
             self.partitions.follow(store, snapshot, entries)
         return committed
 
@@ -134,6 +137,8 @@ class HiveCommits(FileCommits):
             described = self.metastore.table(database, table)
             if update(described, evolved, previous):
                 self.metastore.alter(database, table, described)
+        # Only a refusal is certain. After a lost reply the metastore may have the new columns, so the version
+        # stays.
         except ConfigError as refusal:
             if evolved.id != previous.id:
                 store.storage.delete(store.schemas.path(evolved.id))

@@ -16,7 +16,9 @@ INPUT_FORMAT = "org.apache.paimon.hive.mapred.PaimonInputFormat"
 _OUTPUT_FORMAT = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
 _SERDE = "org.apache.paimon.hive.PaimonSerDe"
 _HANDLER = "org.apache.paimon.hive.PaimonStorageHandler"
+# The greatest lengths that Hive allows.
 _LONGEST = {"CHAR": 255, "VARCHAR": 65535}
+# Hive has no type of times of day; Java declares them as string.
 _SIMPLE = {"TIME": "string", "BINARY": "binary", "VARBINARY": "binary", "TIMESTAMP": "timestamp"}
 _SIMPLE |= {"TIMESTAMP_LTZ": "timestamp", "VARIANT": "struct<value:binary,metadata:binary>"}
 _DERIVED = frozenset({"partition", "primary-key", "bucket-key", "comment"})
@@ -46,6 +48,7 @@ def new_table(database: str, table: str, location: str, schema: TableSchema, *, 
     now = int(time.time())  # for people: nothing depends on it
     keys = schema.partition_keys if shown else ()
     storage = ttypes.StorageDescriptor(
+        # Partition columns are ordinary columns for the metastore unless it has the partitions themselves.
         cols=[column for column in _columns(schema) if column.name not in keys],
         location=location,
         inputFormat=INPUT_FORMAT,
@@ -115,6 +118,7 @@ def _parameters(schema: TableSchema) -> dict[str, str]:
         parameters["partition"] = ",".join(schema.partition_keys)
     if schema.primary_keys:
         parameters["primary-key"] = ",".join(schema.primary_keys)
+        # As Java does, also when the bucket key only follows from the primary key.
         parameters.setdefault("bucket-key", ",".join(schema.trimmed_primary_keys))
     if schema.comment:
         parameters["comment"] = schema.comment

@@ -70,6 +70,7 @@ class HivePartitions:
         self, store: TableStore, snapshot: Snapshot, layout: Layout, entries: Sequence[ManifestEntry], known: set[str]
     ) -> set[str]:
         added = {entry.partition for entry in entries if entry.kind is FileKind.ADD}
+        # A partition that lost files may have others left; only those without any are dropped.
         removed = {entry.partition for entry in entries if entry.kind is FileKind.DELETE} - added
         left = {entry.partition for entry in live_entries(store, snapshot, partitions=removed)} if removed else set()
         gone = {layout.partition_dir(partition) for partition in removed - left}
@@ -90,6 +91,7 @@ class HivePartitions:
         new = {layout.partition_dir(partition): partition for partition in live}
         new = {folder: partition for folder, partition in new.items() if folder not in known}
         if new:
+            # A partition is described like its table, except for its folder and its values.
             described = self.metastore.table(database, table)
             values = {folder: [*layout.partition_texts(partition).values()] for folder, partition in new.items()}
             self.metastore.add_partitions(

@@ -71,6 +71,7 @@ class JdbcCatalog(FileCatalog):
 
     def databases(self) -> list[str]:
         with self._session() as session:
+            # A database may be known by its tables alone.
             both = f"SELECT database_name FROM {TABLES} WHERE catalog_key = ?"
             both += f" UNION SELECT database_name FROM {PROPERTIES} WHERE catalog_key = ?"
             return sorted(row[0] for row in session.rows(both, self._key, self._key))
@@ -90,6 +91,8 @@ class JdbcCatalog(FileCatalog):
     def _insert_database(self, database: str, properties: Mapping[str, str]) -> bool:
         location = self._warehouse.rstrip("/") + self._database(database).removeprefix(self._root)
         rows = {_EXISTS: "true", _LOCATION: location} | dict(properties)
+        # One statement, because each is committed by itself: of two processes that create the database, one inserts
+        # all rows and the other none.
         places = ",".join(["(?,?,?,?)"] * len(rows))
         into = f"INSERT INTO {PROPERTIES} (catalog_key, database_name, property_key, property_value) VALUES {places}"
         values = (value for key, text in rows.items() for value in (self._key, database, key, text))
@@ -145,6 +148,7 @@ class JdbcCatalog(FileCatalog):
                     path=self._table(name),
                     hint="move it away, or open it by its path",
                 )
+            # Does nothing if the database exists.
             self._insert_database(database, {})
             if not registered:
                 self._register(name)
@@ -155,6 +159,7 @@ class JdbcCatalog(FileCatalog):
                 raise
 
     def drop_table(self, name: str) -> None:
+        # The name first: a crash in between leaves a folder that no catalog names, never a name without a table.
         self._unregister(name)
         super().drop_table(name)
 
@@ -166,6 +171,7 @@ class JdbcCatalog(FileCatalog):
             try:
                 super().rename_table(name, new_name)
             except OSError:
+                # The folder is still at its old place, so the name is changed back.
                 self._update(new_name, name)
                 raise
 
@@ -256,6 +262,8 @@ def open_jdbc(warehouse: str, options: Mapping[str, str], ambient: Environment) 
         parse_duration(settings["lock-check-max-sleep"]),
         parse_integer(settings["lock-key-max-length"]),
     )
+    # Java's writers look whether a snapshot exists and then write it. On an object store only the lock keeps two of
+    # them apart, and a writer without it could be overwritten by them.
     locked = parse_boolean(settings.get("lock.enabled", str(is_object_store(warehouse))))
     used = locks if locked else None
     return JdbcCatalog(

@@ -39,6 +39,7 @@ class JdbcDatabase:
         """Parse a URL as Java's drivers take it; `properties` are those that the catalog's `jdbc.*` options set."""
         found = _URL.fullmatch(url.strip())
         if found is None or found["kind"] not in _DRIVERS:
+            # A password may be among the parameters, or before an @; neither is shown.
             shown = url.partition("?")[0].rpartition("@")[2]
             raise ConfigError(
                 f"uri = {shown} is not the URL of a supported database", option="uri", hint=f"write {_FORMS}"
@@ -145,6 +146,7 @@ def _sqlite_path(place: str) -> str:
 
 
 def _connect_sqlite(module: Any, place: str, _: Mapping[str, str]) -> Any:
+    # Without an isolation level sqlite3 opens no transactions, so each statement is committed by itself.
     return module.connect(_sqlite_path(place), timeout=_TIMEOUT_SECONDS, isolation_level=None)
 
 
@@ -182,6 +184,7 @@ _MYSQL = _Driver(
     _server,
     frozenset({"user", "password", "sslMode", "sslCa", "allowPublicKeyRetrieval"}),
     "%s",
+    # The clock of the database, which is the same for all writers.
     "TIMESTAMPDIFF(SECOND, acquired_at, NOW())",
 )
 _DRIVERS = {

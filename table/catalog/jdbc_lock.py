@@ -34,6 +34,7 @@ class JdbcLocks:
 
     def create_table(self, session: DatabaseConnection) -> None:
         """Create the table of locks, unless it exists."""
+        # The columns that Java creates: the first writer that needs the table creates it for both.
         columns = f"lock_id VARCHAR({self.max_key_length}) NOT NULL,"
         columns += "acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL,"
         columns += "expire_time_seconds BIGINT DEFAULT 0 NOT NULL,PRIMARY KEY (lock_id)"
@@ -68,6 +69,8 @@ class JdbcLocks:
             except DuplicateRow:
                 pass
             except StoreError as error:
+                # Without the lock nothing was committed, so this is a refusal and not a commit whose outcome is
+                # unknown.
                 message = f"the lock of the table cannot be requested: {error.message}"
                 raise CommitConflict(message, lock=lock, hint=error.hint, **error.facts) from error
             if ambient.now_millis() >= deadline:
@@ -95,6 +98,8 @@ class JdbcLocks:
         """Delete the row. A failure is logged only: the commit is done, and the lock expires."""
         try:
             with self.database.session() as session:
+                # With its time, since the lock may have expired meanwhile, and the row may be that of another
+                # writer.
                 session.execute(f"DELETE FROM {TABLE} WHERE lock_id = ? AND acquired_at = ?", lock, acquired_at)
         except StoreError as error:
             log.warning("event=lock_not_released lock=%s reason=%s", lock, error.message)

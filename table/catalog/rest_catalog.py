@@ -86,6 +86,7 @@ class RestCatalog(CatalogBackend):
 
     def _found(self, name: str) -> dict[str, Any] | None:
         try:
+            # Only a name that the server does not know is absent. What it forbids is an error.
             return self._server.get(*table_path(name))
         except RestMissing:
             return None

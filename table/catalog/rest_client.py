@@ -111,6 +111,7 @@ class RestServer:
     def _path(self, path: Sequence[str]) -> str:
         prefix = self.settings.get("prefix")
         steps = ["v1", *([prefix] if prefix else []), *path]
+        # The encoding of Java's URLEncoder: a blank becomes a plus sign, and an asterisk stays.
         return "/" + "/".join(quote_plus(step, safe="*") for step in steps)
 
     def ask_settings(self) -> dict[str, str]:
@@ -119,6 +120,7 @@ class RestServer:
         reply = self._send("GET", "/v1/config", {"warehouse": quote_plus(self.warehouse, safe="*")}, None)
         given = dict(self.options)
         defaults, overrides = (_texts(reply.get(name)) for name in ("defaults", "overrides"))
+        # Defaults of the server yield to the user's options; its overrides do not.
         return {**defaults, **given, **overrides}
 
     def _send(
@@ -130,6 +132,7 @@ class RestServer:
             try:
                 return self._once(method, path, query, body)
             except RestUncertain as error:
+                # A request that was cut off may have taken effect, so only a read is sent again.
                 again = (isinstance(error, RestBusy) and repeat) or (isinstance(error, RestCut) and method == "GET")
                 if not again or attempt == _TRIES:
                     raise
@@ -137,6 +140,7 @@ class RestServer:
 
     def _once(self, method: str, path: str, query: Mapping[str, str], body: object) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
+        # The settings are the reply to this request, so it is sent with the user's options alone.
         options = dict(self.options) if path == "/v1/config" else self.settings
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         headers |= {
@@ -200,6 +204,7 @@ def server_address(uri: str) -> str:
 
 
 def _parsed(data: bytes, server: RestServer, where: str) -> dict[str, Any]:
+    # Requests without a result have an empty reply.
     if not data:
         return {}
     try:

@@ -45,6 +45,7 @@ class RestSnapshots(SnapshotFiles):
         try:
             reply = self._server.get(*table_path(self._name, self._branch), "snapshot")
         except RestUnsupported:
+            # A server that does not offer the newest snapshot leaves it to the files.
             return super().latest()
         except RestMissing as error:
             if error.facts.get("type") == "SNAPSHOT":
@@ -57,6 +58,7 @@ class RestSnapshots(SnapshotFiles):
         return None if latest is None else latest.id
 
     def find(self, snapshot_id: int) -> Snapshot | None:
+        # The file first: older snapshots are only there, and the newest one costs a request.
         found = super().find(snapshot_id)
         if found is None:
             latest = self.latest()
@@ -115,6 +117,7 @@ class RestCommits:
         """
         layout = Layout.of(store.schemas.get(snapshot.schema_id))
         body: dict[str, Any] = {
+            # The server refuses the commit if the table was dropped and created again under the same name.
             "tableId": self.table_id,
             "snapshot": snapshot_node(snapshot),
             "statistics": statistics(entries, layout, store.ambient),
@@ -151,10 +154,13 @@ class RestCommits:
             body = {"changes": change_nodes(newest, changes, has_snapshots)}
             try:
                 self.server.post(*table_path(_name(store), store.paths.branch), body=body)
+            # After a refusal too: another writer may have made the same change, or one that these changes do not
+            # fit.
             except (RestRefused, StoreError):
                 found = store.schema()
                 if _same(found, wanted):
                     return found
+                # Nothing has changed since, so another try would end in the same way.
                 if found.id == newest.id:
                     raise
                 continue
@@ -184,6 +190,7 @@ def statistics(entries: Iterable[ManifestEntry], layout: Layout, environment: En
         counts[0] += sign * entry.file.row_count
         counts[1] += sign * entry.file.size
         counts[2] += sign
+        # Files record local time as if it were UTC; the server expects epoch milliseconds.
         counts[3] = max(counts[3], wall - environment.zone_offset_millis(wall))
     names = ("recordCount", "fileSizeInBytes", "fileCount", "lastFileCreationTime")
     return [

@@ -57,6 +57,7 @@ def _node(change: SchemaChange, columns: tuple[Field, ...]) -> Node:
             return {"action": "updateComment", "comment": comment}
         case UpdateColumnPosition(name):
             return {"action": "updateColumnPosition", "move": _move(change, name)}
+    # All changes below are of a column, which may be a member of another one.
     names = list(path_of(change.name, columns))
     match change:
         case AddColumn(_, type_, comment):

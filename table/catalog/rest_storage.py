@@ -90,6 +90,7 @@ class _Token:
         self._storage: Storage | None = None
 
     def storage(self) -> Storage:
+        # Threads of a process wait for one new token, instead of requesting one each.
         with self._lock:
             now = self._server.environment.now_millis()
             if self._storage is None or now >= self._renewed_at:

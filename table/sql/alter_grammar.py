@@ -38,6 +38,7 @@ def alter(cursor: Cursor) -> Statement:
         new_name = cursor.names()
         cursor.end()
         return RenameTable(name, if_exists, new_name)
+    # `DROP PARTITION (...)`, or `DROP IF EXISTS PARTITION (...)`.
     if cursor.word() == "drop" and "partition" in {cursor.word(1), cursor.word(3)}:
         return _drop_partitions(cursor, name)
     changes = _changes(cursor)
@@ -143,6 +144,7 @@ def _altered(cursor: Cursor) -> Changes:
 
 def _altered_part(cursor: Cursor, name: Name) -> SchemaChange:
     if cursor.skip("type") or cursor.skip("set", "data", "type"):
+        # Spark's TYPE clause does not state whether the column may be null.
         return UpdateColumnType(name, written(read_column_type(cursor)), keep_nullability=True)
     if cursor.skip("comment"):
         return UpdateColumnComment(name, cursor.string())

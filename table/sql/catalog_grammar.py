@@ -35,6 +35,7 @@ def drop(cursor: Cursor) -> Statement:
         return DropCatalog(catalog, if_exists)
     if what == "table":
         name = cursor.names()
+        # Dropping a table deletes its files in any case.
         cursor.skip("purge")
         cursor.end()
         return DropTable(name, if_exists)

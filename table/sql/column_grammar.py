@@ -11,6 +11,7 @@ from penstock.table.sql.cursor import Cursor
 from penstock.table.values.arrow_types import NO_ID
 from penstock.table.values.types import DataType, Field, with_nullability
 
+# Words that follow a type, and so end it, unless they are inside of its brackets.
 _TYPE_ENDS = frozenset(
     {
         *(
@@ -42,6 +43,7 @@ _SYNONYMS = {
 }
 # Types that mean something else in Spark than in Flink.
 _OF_SPARK = {"timestamp": "TIMESTAMP_LTZ", "binary": "BYTES"}
+# Names of members match before words do: `STRUCT<long: INT>` has a member named long.
 _TYPE_WORD = re.compile(r"`[^`]*`|\w+\s*:|(?<=[<,])\s*\w+(?=\s+\w)|\w+")
 
 

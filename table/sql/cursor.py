@@ -40,6 +40,8 @@ class Cursor:
         self.sql = sql
         tokens = tokens_of(sql)
         places = list(places_of(tokens, line, column))
+        # There is one place more than tokens: that of the end, where errors of an incomplete statement are
+        # reported.
         solid = [(token, place) for token, place in zip(tokens, places, strict=False) if token.kind != "blank"]
         self._tokens = [token for token, _ in solid]
         self._places = [*(place for _, place in solid), places[-1]]
@@ -50,6 +52,7 @@ class Cursor:
     def _refuse_quote(self, number: int, token: SqlToken) -> None:
         if token.text in "‘’“”" or (token.kind == "sign" and token.text in "'\"`"):
             self._at = number
+            # Statements that are copied from a web page often have these quotes.
             typographic = token.text in "‘’“”"
             why = f"{token.text} is a typographic quote" if typographic else f"the quote {token.text} is not closed"
             self.fail(why, hint="write ' instead" if typographic else None)
@@ -185,6 +188,7 @@ class Cursor:
             word = self.word()
             if depth == 0 and (word in ends or word in _CLOSING):
                 break
+            # END closes a CASE only; outside of one it may be a name.
             depth += (word in _OPENING or word == "case") - (word in _CLOSING or (word == "end" and depth > 0))
             self._at += 1
         return self.sql[self._places[begin].offset : self._end_of(self._at)]

@@ -54,6 +54,7 @@ def create_table(context: SqlContext, statement: CreateTable) -> pa.Table:
         columns = tuple(copied_column(column) for column in like.fields)
         keys, partitions, comment = like.primary_keys, like.partition_keys, comment or like.comment
         if statement.like_options:
+            # The path is the place of the other table.
             options = {key: value for key, value in like.options.items() if key != "path"} | options
     context.catalog.create_table(
         context.full_name(statement.name),
@@ -69,6 +70,7 @@ def create_table(context: SqlContext, statement: CreateTable) -> pa.Table:
 
 def copied_column(column: Field) -> Field:
     """Return the column without its field ids, and those of its members."""
+    # By way of the text of the type, in which members have no ids.
     return Field(NO_ID, column.name, read_type(written(column.type)), column.description, column.default)
 
 
@@ -117,9 +119,12 @@ def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChang
     if isinstance(name, str) and now is None:
         names = ", ".join(one.name for one in schema.fields)
         raise ConfigError(f"the table has no column {name!r}", columns=names)
+    # Type and nullability are different changes. A member of a nested column is not looked up here, so its changes
+    # are made without a comparison.
     wanted = with_nullability(column.type, nullable=True)
     if now is None or with_nullability(now.type, nullable=True) != wanted:
         yield UpdateColumnType(name, written(wanted), keep_nullability=True)
+    # MODIFY describes the whole column, so that one without NOT NULL becomes nullable. Key columns cannot.
     if name not in schema.primary_keys and (now is None or now.type.nullable != column.type.nullable):
         yield UpdateColumnNullability(name, column.type.nullable)
     if column.comment is not None:

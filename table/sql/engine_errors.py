@@ -24,6 +24,7 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     # DuckDB shows the line of the statement that it received, which is not the user's.
     message = str(reason).partition("\n\nLINE ")[0]
     named = _NAMED.search(message)
+    # In Spark and MySQL, double quotes may enclose a text; here they enclose a name.
     quoted = named is not None and f'"{named[1]}"' in statement.text
     hint = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else None
     return ConfigError(f"the SQL cannot be parsed: {message}", line=place.line, column=place.column, hint=hint)
@@ -60,6 +61,8 @@ def place_like(part: ScriptPart, message: str) -> TextPlace | None:
         named = _NAMED.search(message)
         pointed = "" if named is None else named[1]
     wanted = [token.text.lower() for token in tokens_of(pointed) if token.kind != "blank"]
+    # DuckDB received a changed text, in which offsets differ. The place is where most tokens agree with those it
+    # shows.
     tokens = tokens_of(part.text)
     places = places_of(tokens, part.place.line, part.place.column)
     solid = [(token.text.lower(), place) for token, place in zip(tokens, places, strict=False) if token.kind != "blank"]

@@ -165,6 +165,7 @@ def _call(cursor: Cursor) -> CallProcedure:
     positional: list[str] = []
     named: dict[str, str] = {}
     while cursor.word() != ")":
+        # `=>` is two tokens, since signs are single characters.
         if cursor.word(1) == "=" and cursor.word(2) == ">":
             name = cursor.name().lower()
             cursor.expect("=", ">")

@@ -30,11 +30,13 @@ def insert(context: SqlContext, statement: Insert) -> pa.Table:
     """Run INSERT."""
     table = context.table(statement.name)
     query = _typed_query(context, table, statement)
+    # Opened before the query reads anything: the commit then finds what other jobs wrote meanwhile.
     with _writer(context, table, statement) as writer:
         rows = 0
         for batch in context.session.prepared_batches(query):
             writer.write(batch)
             rows += batch.num_rows
+        # An overwrite without rows can still empty partitions; an insert without rows changes nothing.
         snapshots = writer.commit() if rows or statement.overwrite else []
     return changed_rows(inserted=rows, snapshot=snapshots[0].id if snapshots else None)
 
@@ -46,6 +48,7 @@ def _writer(context: SqlContext, table: Table, statement: Insert) -> TableWriter
     options = dict(statement.options)
     mode = context.options.get(_OVERWRITE_MODE)
     if mode is not None:
+        # The option of SET applies unless the statement itself has the table option.
         options.setdefault(DYNAMIC_PARTITION_OVERWRITE.key, str(mode.lower() == "dynamic").lower())
     return table.overwrite(partition or None, options=options)
 
@@ -69,6 +72,7 @@ def _partition_values(context: SqlContext, table: Table, partition: Mapping[str,
 def _typed_query(context: SqlContext, table: Table, statement: Insert) -> str:
     """Return the query, prepared for DuckDB, with the names and types of the table's columns."""
     fixed = {name: text for name, text in statement.partition.items() if text is not None}
+    # Only for its checks; the values become columns of the query below.
     _partition_values(context, table, fixed)
     given, _ = context.session.columns_of(statement.query)
     names = _target_names(table, statement, given, fixed)
@@ -80,6 +84,7 @@ def _typed_query(context: SqlContext, table: Table, statement: Insert) -> str:
         f"{cast_text(sources[one.name], one, type_)} AS {quoted(one.name)}"
         for one, type_ in zip(fields, types, strict=True)
     ]
+    # A query may have two columns of the same name, so its columns are numbered and referred to by number.
     aliases = ", ".join(f"c{number}" for number in range(len(given)))
     return f"SELECT {', '.join(columns)} FROM ({context.session.prepared(statement.query)}) AS q({aliases})"
 

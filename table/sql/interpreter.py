@@ -46,6 +46,8 @@ _OPTIONS = {
     "spark.sql.sources.partitionoverwritemode": ("static", "dynamic"),
     "execution.runtime-mode": ("batch",),
 }
+# Options that scripts for Flink and Spark set and that mean nothing here. They are accepted so that such scripts
+# run.
 _OTHER_ENGINES = ("execution.", "sql-client.", "pipeline.", "parallelism.", "table.", "state.", "rest.", "spark.sql.")
 
 
@@ -78,6 +80,8 @@ class Interpreter:
             try:
                 yield self._run(part)
             except PenstockError as error:
+                # The grammar knows the exact place; other errors get the place of their statement. The fact
+                # `column` may already be the name of a column of the table.
                 if "line" not in error.facts:
                     column = "column of the line" if "column" in error.facts else "column"
                     error.facts |= {"line": part.place.line, column: part.place.column}
@@ -85,6 +89,7 @@ class Interpreter:
 
     def _run(self, part: ScriptPart) -> pa.Table:
         statement = read_statement(part.text, part.place.line, part.place.column)
+        # A script without a warehouse has no catalog, and no DuckDB, before its CREATE CATALOG.
         if self._context.has_catalog:
             self._context.session.begin(part)
         return self._result(statement)

@@ -19,6 +19,8 @@ def read_describe(cursor: Cursor) -> Statement:
         database = cursor.name()
         cursor.end()
         return Describe((database,), database=True)
+    # These words are also possible names: `DESCRIBE extended`, `DESCRIBE table.t`. They are keywords only before a
+    # name.
     if cursor.word(1) not in {"", "."}:
         cursor.skip_any("table", "extended", "formatted")
     cursor.skip_any("extended", "formatted") if cursor.word(1) not in {"", "."} else None

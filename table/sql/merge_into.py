@@ -84,6 +84,7 @@ def merge_into(
         for statement in source_sql:
             session.run(statement)
         merge = _Merge(table, database, own_name, target_as or own_name, source, on)
+        # A table, because the changes are read twice: for the check of doubles, and to be written.
         session.run(f"CREATE TEMP TABLE _penstock_changes AS {merge.query(clauses)}")
         _refuse_doubles(session, table)
         changed = False
@@ -157,6 +158,7 @@ class _Merge:
 
     def query(self, clauses: Sequence[Clause]) -> str:
         """Return the query for the changed rows: a SELECT per clause."""
+        # Two clauses may apply to the same row. Such rows are found afterwards, as doubles.
         return " UNION ALL ".join(self._select(clause) for clause in clauses)
 
     def _select(self, clause: Clause) -> str:

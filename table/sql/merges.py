@@ -20,6 +20,8 @@ from penstock.table.sql.update_rules import check_updatable
 from penstock.table.values.arrow_types import arrow_schema
 
 _KINDS = {"update": UPDATE_AFTER, "delete": DELETE, "insert": INSERT}
+# The markers are true in the rows of their side, and null where an outer join found no partner. Columns of the
+# tables would not do: they may be null themselves.
 _THERE = {
     "matched": "_in_target AND _in_source",
     "not matched": "_in_target IS NULL",
@@ -35,6 +37,7 @@ def merge(context: SqlContext, statement: Merge) -> pa.Table:
     with table.writer() as writer:
         names, _ = context.session.columns_of(f"SELECT * FROM {_source_text(statement)}")
         join = _Join(context, table, statement, tuple(names))
+        # A table and not a view, because it is read twice, and the join is the expensive part.
         context.session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {join.query()}")
         try:
             _refuse_doubles(context, table, statement)
@@ -64,6 +67,7 @@ def _only_deletes(statement: Merge) -> bool:
 
 
 def _refuse_doubles(context: SqlContext, table: Table, statement: Merge) -> None:
+    # By the new keys: an inserted row has no old ones, and no clause changes a key.
     keys = [_column("new", at) for at, one in enumerate(table.definition.fields) if one.name in table.primary_keys]
     listed = ", ".join(keys)
     kinds = f" WHERE kind <> {DELETE}" if _only_deletes(statement) else ""
@@ -96,6 +100,7 @@ class _Join:
         fields = self.table.definition.fields
         types = self.context.session.types_of(arrow_schema(fields))
         clauses = self.statement.clauses
+        # CASE evaluates its conditions in order, so the first clause that applies to a row decides, as SQL demands.
         numbers = " ".join(f"WHEN {self._holds(clause)} THEN {at}" for at, clause in enumerate(clauses))
         kinds = " ".join(f"WHEN {at} THEN {_KINDS[clause.action]}" for at, clause in enumerate(clauses))
         values = [self._values(clause) for clause in clauses]
@@ -107,6 +112,7 @@ class _Join:
             new.append(f"CASE clause {cases} END AS {_column('new', at)}")
         old = [f"{self._target}.{quoted(one.name)} AS {_column('old', at)}" for at, one in enumerate(fields)]
         columns = ", ".join((*old, *new))
+        # In an inner query, so that the clause of a row is decided once, and all columns refer to its number.
         inner = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined()}"
         names = ", ".join(_column(side, at) for side in ("old", "new") for at in range(len(fields)))
         return f"SELECT CASE clause {kinds} END AS kind, {names} FROM ({inner}) WHERE clause IS NOT NULL"
@@ -114,6 +120,7 @@ class _Join:
     def _joined(self) -> str:
         rows = {clause.rows for clause in self.statement.clauses}
         missing, alone = "not matched" in rows, "not matched by source" in rows
+        # Rows that no clause can apply to are left out by the join itself.
         kind = "FULL" if missing and alone else "RIGHT" if missing else "LEFT" if alone else "INNER"
         target = (
             f"(SELECT *, true AS _in_target FROM {target_text(self.context, self.statement.name)}) AS {self._target}"
@@ -145,6 +152,7 @@ class _Join:
         texts = {name: f"({self._qualified(text, clause.rows)})" for name, text in assigned.items()}
         otherwise = {name: f"{self._target}.{quoted(name)}" for name in names}
         if clause.action == "insert":
+            # For a null, the writer stores the default of the column, if it has one.
             otherwise = dict.fromkeys(names, "NULL")
         return otherwise | texts
 
@@ -179,6 +187,7 @@ class _Join:
             side, known = self._source, {name.lower() for name in self.source_columns}
         else:
             side, known = self._target, {one.name.lower() for one in self.table.definition.fields}
+        # Both sides may have a column of this name, and DuckDB refuses a name that could be either.
         tokens = tokens_of(text)
         solid = [at for at, token in enumerate(tokens) if token.kind != "blank"]
         texts = [token.text for token in tokens]

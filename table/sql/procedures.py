@@ -61,6 +61,7 @@ def _arguments(context: SqlContext, statement: CallProcedure, procedure: Procedu
             why = "set twice" if name in names else "unknown"
             raise ConfigError(f"the argument {name!r} of {statement.name} is {why}", hint=usage)
         texts[name] = text
+    # Arguments are expressions of SQL, such as a time that is computed, so DuckDB evaluates them.
     values = {name: _value(context, text) for name, text in texts.items()}
     arguments = {name: value for name, value in values.items() if value is not None}
     missing = [name for name in names[: procedure.required] if name not in arguments]
@@ -133,6 +134,7 @@ def _create_tag(catalog: Catalog, given: Arguments) -> None:
 def _delete_tags(catalog: Catalog, given: Arguments) -> None:
     table = _table(catalog, given)
     names = _names(given, "tag")
+    # All names are checked before the first tag is deleted.
     missing = [name for name in names if name not in table.tags]
     if missing:
         raise ConfigError(f"there is no tag {missing[0]!r}", table=table.name, tags=", ".join(table.tags))
@@ -142,6 +144,7 @@ def _delete_tags(catalog: Catalog, given: Arguments) -> None:
 
 def _rollback(catalog: Catalog, given: Arguments) -> str:
     table, version = _table(catalog, given), given["version"]
+    # A tag may have a name of digits, and is then meant before the snapshot with this id.
     is_tag = version in table.tags or not version.isdigit()
     return f"snapshot {table.rollback_to(version if is_tag else int(version)).id}"
 

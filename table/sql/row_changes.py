@@ -52,6 +52,7 @@ def update(context: SqlContext, statement: Update) -> pa.Table:
     where = f" WHERE {statement.where}" if statement.where else ""
     target = target_text(context, statement.name)
     with table.writer() as writer:
+        # The kind, all old values and all new values: RowChanges reads the columns by their position.
         query = f"SELECT {UPDATE_AFTER}, {old}, {new} FROM {target} AS {alias}{where}"
         return write_changes(context, table, writer, query, refuses_older=True)
 
@@ -78,6 +79,7 @@ def delete(context: SqlContext, statement: Delete) -> pa.Table:
     if statement.where is None:
         before = table.latest_snapshot
         count = table.count()
+        # Truncating deletes files and not rows, so every merge engine allows it.
         if before is not None:
             table.truncate()
         latest = table.latest_snapshot
@@ -96,6 +98,7 @@ def delete(context: SqlContext, statement: Delete) -> pa.Table:
 
 def _delete_appended(table: Table, statement: Delete, where: str) -> pa.Table:
     """Delete rows of a table without a key: files are rewritten, or their rows marked as deleted."""
+    # The condition is evaluated on the rows of one file at a time, where no other table can be queried.
     if any(token.text.lower() == "select" for token in tokens_of(where)):
         raise ConfigError(
             "the condition of a DELETE from a table without a primary key cannot contain a query",
@@ -105,12 +108,14 @@ def _delete_appended(table: Table, statement: Delete, where: str) -> pa.Table:
     names = {statement.alias or statement.name[-1]}
     text = "".join(token.text for token in _unqualified(where, names))
     snapshots = table.delete(text)
+    # Files are rewritten or marked without counting their rows, so the number is not known.
     return changed_rows(deleted=None if snapshots else 0, snapshot=snapshots[0].id if snapshots else None)
 
 
 def _unqualified(where: str, names: set[str]) -> list[SqlToken]:
     """Return the tokens without the table's name before a column: `t.a` becomes `a`."""
     tokens = tokens_of(where)
+    # Conditions of a scan are evaluated on rows that have no table name.
     dropped = {
         number + offset
         for number, token in enumerate(tokens[:-2])

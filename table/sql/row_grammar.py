@@ -20,6 +20,7 @@ def insert(cursor: Cursor) -> Insert:
     name, options = cursor.names(), cursor.hint()
     partition = _partition(cursor) if cursor.skip("partition") else {}
     by_name, columns = cursor.skip("by", "name"), None
+    # A bracket opens either a list of columns or a query: `INSERT INTO t (SELECT ...)`.
     if not by_name and cursor.word() == "(" and not _is_query(cursor):
         columns = cursor.name_list()
     if cursor.word() not in _QUERY_WORDS:
@@ -70,6 +71,8 @@ def _where(cursor: Cursor) -> str | None:
     if cursor.at_end:
         return None
     cursor.expect("where")
+    # Clauses that other dialects have here. Reading stops before them, and the check of the end reports their
+    # place.
     text = cursor.until("order", "limit", "returning")
     if not text:
         cursor.fail("a condition is expected")
@@ -88,6 +91,7 @@ def _assignments(cursor: Cursor, *ends: str) -> Assignments:
     """Read `a = 1, t.b = 2`."""
     assignments: list[tuple[str, str]] = []
     while True:
+        # `t.a = 1`: only columns of the target can be assigned, so a qualifier adds nothing.
         name = cursor.names()[-1]
         cursor.expect("=")
         value = cursor.until(",", *ends)

@@ -76,6 +76,9 @@ class Session:
     def begin(self, statement: ScriptPart) -> None:
         """Begin a statement: it reads the tables at their newest snapshots, and its errors name their place."""
         self._statement, self._failure = statement, None
+        # Everything that the last statement registered is removed: a table is registered again, at its newest
+        # snapshot, when it is mentioned. Only the tables that views read are registered now, because a query names
+        # the view alone.
         self._tables.clear()
         for database, table in self._known:
             self._connection.execute(f"DROP VIEW IF EXISTS {quoted(database)}.{quoted(table)}")
@@ -97,6 +100,8 @@ class Session:
             self._views.discard(view.name.lower())
             return
         self._views.add(view.name.lower())
+        # The next statements have to register them again, and datasets with options of this one must stay
+        # registered.
         self._of_views |= self._known
         self._travelled.clear()
 
@@ -186,11 +191,13 @@ class Session:
             return name if has_alias(tokens, mention.end) else f"{name} AS {quoted(place[1])}"
         if place not in self._known:
             self._know(place)
+        # The table's name is its alias, because the statement may qualify columns by it.
         written = ".".join(map(quoted, place))
         return written if has_alias(tokens, mention.end) else f"{written} AS {quoted(place[1])}"
 
     def _know(self, place: tuple[str, str]) -> None:
         database, table = place
+        # A dataset is registered under a name without a schema. The view makes it available as `database.table`.
         raw = f"rows of {database}.{table}"
         self._connection.register(raw, self._rows(place, {}))
         self._connection.execute(
@@ -215,6 +222,8 @@ class Session:
 
         def rows(columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
             if where is not None:
+                # For its check only: a filter that a scan cannot evaluate is refused here, and Arrow then filters
+                # all rows.
                 RowFilter.of(where, scan.schema, table.name)
             chosen = None if columns is None else tuple(columns)
             if scan.between is not None:

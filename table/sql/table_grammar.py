@@ -43,6 +43,7 @@ def create(cursor: Cursor) -> Statement:
             cursor.skip("view")
             cursor.skip("if", "not", "exists")
             name = cursor.name()
+            # DuckDB keeps the view, so it receives the whole text of the statement.
             cursor.back_to(begin)
             return View(name, cursor.rest())
         case "view":
@@ -58,6 +59,7 @@ def _create_table(cursor: Cursor) -> CreateTable:
     cursor.expect("table")
     if_not_exists = cursor.skip("if", "not", "exists")
     name = cursor.names()
+    # Read ahead, because TIMESTAMP and BINARY mean different types in the two dialects, and columns come first.
     dialect = _is_spark(cursor)
     parts = _TableParts()
     if cursor.skip("("):
@@ -66,6 +68,7 @@ def _create_table(cursor: Cursor) -> CreateTable:
             if not cursor.skip(","):
                 break
         cursor.expect(")")
+    # In any order: the two dialects have different ones.
     while not cursor.at_end:
         _clause(cursor, parts, dialect)
     if not (parts.columns or parts.like or parts.query):
@@ -155,6 +158,7 @@ def _partitions(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
     cursor.expect("(")
     names = []
     while True:
+        # A name alone refers to a column of the list. A name with a type declares a column here, as in Hive.
         if cursor.word(1) in {",", ")"}:
             names.append(cursor.name())
         else:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from penstock.errors import ConfigError
 
+# Hints come before comments, which would match them too. What no other group matches is a sign, so the tokens
+# always make up the whole text; a quote that is a sign was not closed.
 _TOKEN = re.compile(
     r"""(?P<hint>/\*\+.*?\*/)|(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<string>'(?:[^']|'')*')|(?P<quoted>"(?:[^"]|"")*"|`[^`]+`)
     |(?P<word>[^\W\d][\w$]*)|(?P<number>\d+)|(?P<sign>.)""",
@@ -19,6 +21,7 @@ _BEFORE_TABLE = {"from", "join", "using", "table", "describe", "summarize", ","}
 _FROM_WORDS = {"from", "join", "using"}
 _OTHER_CLAUSES = {"select", "where", "on", "group", "order", "having", "limit", "qualify", "window", "values", "set"}
 _POINTS = {"version": "scan.version", "system_version": "scan.version", "timestamp": "", "system_time": ""}
+# Words that may follow a table and are not its alias.
 _NO_ALIAS = {
     *("where", "join", "left", "right", "full", "inner", "cross", "natural", "on", "using", "group", "order"),
     *("having", "limit", "union", "except", "intersect", "qualify", "window", "offset", "semi", "anti", "asof"),
@@ -105,6 +108,7 @@ class _Clauses:
 
     def enter(self, word: str) -> None:
         if word == "(":
+            # A bracket may enclose a query with clauses of its own, which end with it.
             self._in_from.append(False)
         elif word == ")" and len(self._in_from) > 1:
             self._in_from.pop()
@@ -129,6 +133,7 @@ def common_names(tokens: Sequence[SqlToken]) -> set[str]:
         if token.name is None or place == 0 or words[place - 1] not in {"with", "recursive", ","}:
             continue
         rest = words[place + 1 :]
+        # A list of column names may follow the name.
         if rest[:1] == ["("] and ")" in rest:
             rest = rest[rest.index(")") + 1 :]
         body = [word for word in rest[:4] if word not in {"not", "materialized"}]
@@ -150,6 +155,7 @@ def _said_of(tokens: Sequence[SqlToken], end: int) -> tuple[dict[str, str], int]
     """Return the options after a name, and where they end: hints, `FOR VERSION AS OF 3`, `FOR TAG 'x'`."""
     options: dict[str, str] = {}
     while (place := _solid(tokens, end)) < len(tokens):
+        # The longest form has six words: FOR SYSTEM_TIME AS OF TIMESTAMP '...'.
         words = [token.text for token in tokens[place:] if token.kind != "blank"][:6]
         lower = [word.lower() for word in words]
         if tokens[place].kind == "hint":

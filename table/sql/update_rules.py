@@ -54,6 +54,7 @@ def check_newest_rows(table: Table, verb: str) -> None:
 
     A change of what they return would bring old rows back, or copy those of another branch.
     """
+    # The scan as an ordinary read would make it, with the options that the table sets for all reads.
     scan, options = table.scan(), table.definition.typed
     if scan.travel.travels or scan.travel.created_after is not None or scan.between is not None:
         keys = sorted(key for key in table.options if key.startswith(("scan.", "incremental-")))

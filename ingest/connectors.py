@@ -15,9 +15,11 @@ def _check_methods(connector: Connector[Any]) -> None:
     Checked when a connector is looked up, so that a pipeline does not find out in the middle of its preparation.
     """
     if connector.capabilities.describes_tables:
-        for method in ("tables", "capture"):
-            if getattr(type(connector), method) is getattr(Connector, method):
-                raise missing_method(connector, method)
+        kind = type(connector)
+        if kind.tables is Connector.tables:
+            raise missing_method(connector, "tables")
+        if kind.capture is Connector.capture:
+            raise missing_method(connector, "capture")
 
 
 CONNECTORS: Extensions[Connector[Any]] = Extensions(

@@ -28,6 +28,8 @@ EVENTS = 60  # per second of the load
 # The JVM's heap grows towards its limit in the first minutes; only later growth is a leak. A short run cannot
 # distinguish the two, so it allows what a heap may still take.
 GROWTH = 1.02 if MINUTES >= 60 else 1.2 if MINUTES >= 10 else 2.0
+# Expiry begins when a table has its greatest number of snapshots, which a short run does not reach.
+FILES = 1.5 if MINUTES >= 10 else 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def test_memory_does_not_grow_in_a_long_run_with_killed_workers(broker: Broker, 
     assert bank.run() == 0, bank.log()
     bank.check_whole()
     assert killed or MINUTES * 60 <= KILL_SECONDS, "no worker was found that could be killed"
-    for name, factor in {"rss": GROWTH, "handles": 1.5, "files": 1.5, "snapshots": 1.5}.items():
+    for name, factor in {"rss": GROWTH, "handles": 1.5, "files": FILES, "snapshots": FILES}.items():
         before, after = (middle([getattr(item, name) for item in part]) for part in thirds(samples))
         assert after <= before * factor, f"{name} grew from {before:,.0f} to {after:,.0f}"
 

@@ -280,7 +280,12 @@ class Performance:
         """Apply the steps to the model in the order in which their snapshots were created."""
         line, table = self.lines[branch], Table(self._sound(branch))
         applied: set[int] = set()
+        # A rollback to a tag creates the tag's snapshot again if it has expired, whoever committed it.
+        targets = [step["target"] for _, step in actors if step["op"] == "rollback"]
+        restored = {line.tags[target] if isinstance(target, str) else target for target in targets}
         for snapshot in self.disk.created(table.store.paths.snapshot_folder):
+            if snapshot.id in restored:
+                continue
             if snapshot.commit_kind is not CommitKind.COMPACT:
                 mine = [place for place, (actor, _) in enumerate(actors) if snapshot.commit_user in actor.users]
                 assert mine, f"nobody wrote {snapshot}"

@@ -17,4 +17,7 @@ def test_the_examples_of_a_page_run(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run_page(page, given={"spark": spark})
+    try:
+        run_page(page, given={"spark": spark})
+    finally:
+        spark.sql("USE spark_catalog.default")  # a page may leave the session in another catalog

@@ -104,7 +104,7 @@ LOG = "penstock.ingest.mysql.read_range:read_range"
 KILLS = {
     "planning, history kept and offsets not": "penstock.ingest.mysql.recorded_history:DefinitionStore.add:after:1",
     "in the middle of a chunk": f"{READ}:after:3",
-    "at the hand-over from chunks to the log": "penstock.pipelines.driver.batch_driver:BatchDriver.take:after:5",
+    "at the hand-over from chunks to the log": "penstock.pipelines.driver.batch_driver:BatchDriver.take:after:4",
     "in the middle of the log": "penstock.ingest.mysql.binlog.decode:Decoder._batch:after:2",
     "files written, nothing committed": "penstock.pipelines.driver.commit:Commits.commit:before:2",
     "between the commits of two tables": "penstock.table.commit.committer:Committer.commit:after:1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from uuid import UUID
 
 import pytest
@@ -256,8 +257,10 @@ def test_two_readers_with_one_server_id_are_reported(mariadb: Playground) -> Non
     def both() -> None:
         with dumping(mariadb.address, request) as first:
             next(first)
-            with dumping(mariadb.address, request) as second:
-                next(second)
+            # The server answers the second reader when the first one's thread has ended, which may wait for its reader.
+            with dumping(mariadb.address, request) as second, ThreadPoolExecutor(1) as pool:
+                answer = pool.submit(next, second)
+                wait([answer], timeout=1)
                 list(first)
 
     with pytest.raises(ServerIdClash, match="server-id"):

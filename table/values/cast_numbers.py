@@ -95,9 +95,10 @@ def rounded_decimal(value: Decimal, target: AtomicType) -> Decimal | None:
     """Return the value rounded half up to the target's scale, or None when the result exceeds its precision."""
     # A DECIMAL has at most 38 digits: larger values overflow, and much smaller ones are zero at any scale. Both
     # limits keep the result of quantize within the digits of its context, beyond which it raises an error.
-    if value.adjusted() >= 40:
+    if value and value.adjusted() >= 40:
         return None
-    if value.adjusted() < -60:
+    # Zero with a large exponent, such as 0E50, is zero.
+    if not value or value.adjusted() < -60:
         value = Decimal(0)
     result = value.quantize(Decimal(1).scaleb(-target.scale), context=_ROUNDING)
     return result if result == 0 or result.adjusted() < target.precision - target.scale else None

@@ -187,3 +187,9 @@ def test_an_invalid_number_is_reported_with_its_text_and_type() -> None:
         cast_array(pa.array(["1", "abc"]), STRING, INT)
     assert caught.value.facts["value"] == "abc"
     assert "back to STRING" in str(caught.value)
+
+
+def test_zero_with_a_large_exponent_is_zero() -> None:
+    texts = pa.array(["0E50", "-0E60", "0E-99", "1E50"])
+    cast = cast_array(texts, STRING, parse_type("DECIMAL(10, 2)"))
+    assert [None if value is None else str(value) for value in cast.to_pylist()][:3] == ["0.00"] * 3

@@ -40,10 +40,11 @@ def _is_ours(folder: Path) -> bool:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         return False
-    if status.st_mode & _OTHERS_WRITE:
-        _empty(folder)  # other users may have written files into it
+    # Before it is emptied: afterwards other users could add files again.
     if status.st_mode & _OTHERS:
         folder.chmod(0o700)
+    if status.st_mode & _OTHERS_WRITE:
+        _empty(folder)  # other users may have written files into it
     return True
 
 

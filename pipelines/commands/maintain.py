@@ -131,7 +131,7 @@ def drop_partition(given: Given) -> int:
 
 
 def expire_partitions(given: Given) -> int:
-    """Expire snapshots; flags override the table's options of the same names."""
+    """Drop partitions that are too old; flags override the table's options of the same names."""
     options = pairs(given.get("table-conf", ()))
     options |= {option: given[flag][-1] for flag, option in _EXPIRY.items() if flag in given}
     gone = table_of(given).expire_partitions(options)

@@ -135,7 +135,7 @@ def _clause(given: Given, action: str) -> Clause:
 
 
 def _rescale(given: Given) -> int:
-    """Return the single partition that the command needs for a partitioned table, as in Paimon."""
+    """Rescale the table, or the single partition that the command needs for a partitioned one, as in Paimon."""
     table, specs = table_of(given), partitions(given)
     if table.partition_keys and len(specs) != 1:
         raise ConfigError("select the partition to rescale", table=table.name, hint="--partition dt=2026-01-31")
@@ -216,6 +216,3 @@ def _names(given: Given, source: Catalog) -> list[str]:
         )
     names = [f"{one}.{name}" for one in ([database] if database else source.databases()) for name in source.tables(one)]
     return chosen(given, names, "included-tables", "excluded-tables")
-
-
-_RUN = {"delete": _delete, "merge-into": _merge_into, "rescale": _rescale, "clone": _clone, "copy-files": _copy_files}

@@ -60,7 +60,7 @@ def load(path: Path) -> PipelineSpec:
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(
-            "the pipeline file is not UTF-8 text text", file=path, byte=error.start, hint="save the file as UTF-8"
+            "the pipeline file is not UTF-8 text", file=path, byte=error.start, hint="save the file as UTF-8"
         ) from error
     return read(text, str(path))
 
@@ -116,7 +116,7 @@ def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigErro
 
 def _composed(text: str) -> yaml.MappingNode:
     if len(text) > _MOST_BYTES:
-        raise ConfigError("the file is too large for a pipeline file file", bytes=len(text))
+        raise ConfigError("the file is too large for a pipeline file", bytes=len(text))
     try:
         # Nodes and not values, because nodes have the text of scalars and their lines.
         root = yaml.compose(text, yaml.SafeLoader)

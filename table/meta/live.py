@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from penstock.errors import TableCorrupt
 from penstock.table.errors import HistoryExpired, ManifestMissing
@@ -10,8 +10,6 @@ from penstock.table.meta.entries import Bucket, FileKind, IndexEntry, ManifestEn
 from penstock.table.meta.manifest import read_index_manifest, read_manifest, read_manifest_list
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-
-KeepManifest = Callable[[ManifestFile], bool]
 
 
 def _read(store: TableStore, name: str, snapshot: Snapshot, size: int | None = None) -> bytes:
@@ -82,14 +80,11 @@ def live_entries(
     *,
     partitions: Collection[bytes] | None = None,
     buckets: Collection[Bucket] | None = None,
-    keep_manifest: KeepManifest | None = None,
 ) -> list[ManifestEntry]:
     """Return the data files of the table at `snapshot`, limited to `partitions` or `buckets` if they are given."""
     manifests = all_manifests(store, snapshot)
-    # The ADD and the DELETE of a file may be in different manifests. A condition must therefore depend on what both
-    # have in common, such as the partition, or a deleted file would reappear.
-    if keep_manifest is not None:
-        manifests = [manifest for manifest in manifests if keep_manifest(manifest)]
+    # The ADD and the DELETE of a file may be in different manifests. Conditions must therefore depend on what both have
+    # in common, such as the partition, or a deleted file would reappear.
     if buckets is not None and not buckets:
         return []
     entries = (entry for manifest in manifests for entry in manifest_entries(store, manifest, snapshot))

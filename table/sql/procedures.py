@@ -125,6 +125,10 @@ def _ids(snapshots: Sequence[object]) -> list[str]:
     return [f"snapshot {snapshot.id}" for snapshot in snapshots]  # type: ignore[attr-defined]  # all kinds of snapshots
 
 
+def _fast_forward(catalog: Catalog, given: Arguments) -> None:
+    _table(catalog, given).fast_forward(given["branch"])
+
+
 def _create_tag(catalog: Catalog, given: Arguments) -> None:
     retained = given.get("time_retained")
     millis = None if retained is None else parse_duration(retained)
@@ -201,9 +205,7 @@ PROCEDURES: Mapping[str, Procedure] = {
     "delete_branch": Procedure(
         ("table", "branch"), 2, lambda catalog, given: _table(catalog, given).delete_branch(given["branch"])
     ),
-    "fast_forward": Procedure(
-        ("table", "branch"), 2, lambda catalog, given: _table(catalog, given).fast_forward(given["branch"]) and None
-    ),
+    "fast_forward": Procedure(("table", "branch"), 2, _fast_forward),
     "rollback": Procedure(("table", "version"), 2, _rollback),
     "expire_snapshots": Procedure(
         ("table", "retain_max", "retain_min", "older_than", "max_deletes"), 1, _expire_snapshots

@@ -32,12 +32,13 @@ format: env ## format the code, and fix what the linter can fix
 	$(VENV)/bin/ruff format -q .
 	$(VENV)/bin/ruff check -q .
 
-# The types are checked beside the tests, which wait for the disk at times.
+# Unit tests wait for the disk and for timeouts a fifth of the time: one worker more than cores, and the types beside them.
+CHECK_JOBS ?= 3
 check: env ## format, lint, types, unit tests: under two minutes
 	$(VENV)/bin/ruff format --check -q .
 	$(VENV)/bin/ruff check -q .
 	@$(VENV)/bin/mypy >.build/mypy.log 2>&1 & types=$$!; \
-	  $(PY) -m pytest -q -n $(JOBS) --check -m "not slow" tests/unit; tests=$$?; \
+	  $(PY) -m pytest -q -n $(CHECK_JOBS) --check -m "not slow" tests/unit; tests=$$?; \
 	  wait $$types; types=$$?; cat .build/mypy.log; exit $$((tests | types))
 
 coverage: env ## the unit tests, and which lines and branches they miss (details in .build/coverage-html)

@@ -90,7 +90,13 @@ def test_options_of_a_catalog_without_effect_are_logged_once(tmp_path: Path, cap
     ]
 
 
-@pytest.mark.parametrize("command", sorted(TABLE_COMMANDS.keys() - REFUSED.keys()))
+QUICK = {"compact", "delete"}  # the others take as long, and run in `make test`
+COMMANDS = sorted(TABLE_COMMANDS.keys() - REFUSED.keys())
+
+
+@pytest.mark.parametrize(
+    "command", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS]
+)
 def test_commands_have_the_same_results_with_other_catalogs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:

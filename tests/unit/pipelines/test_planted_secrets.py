@@ -129,6 +129,7 @@ def test_the_login_in_a_registry_url_is_used_and_not_shown(caplog: pytest.LogCap
     assert HUSH not in repr(client) + str(refused.value) + caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["http", "file", "ftp"])
 def test_redirects_of_a_registry_are_not_followed(scheme: str) -> None:
     with serving() as (other, stolen), serving(sends_to=f"{scheme}://{other}/steal") as (host, _):

@@ -141,6 +141,7 @@ def test_a_missing_reference_is_reported_at_the_first_call(endpoint: str) -> Non
         storage.exists(path)
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer_fails_as_an_os_error() -> None:
     storage, _ = open_storage("s3://lake", {**KEYS, "s3.secret-key": "x", "s3.endpoint": "http://127.0.0.1:9"})
     with pytest.raises(OSError, match="no answer from http"):

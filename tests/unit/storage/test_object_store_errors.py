@@ -86,6 +86,7 @@ def test_a_bucket_of_another_region(endpoint: str) -> None:
     assert error.message == "cannot read s3://lake/w/f: the bucket is in another region"
 
 
+@pytest.mark.slow
 def test_an_unreachable_store() -> None:
     error = failure(lake("http://127.0.0.1:1"), "read")
     assert error.message.startswith("cannot read s3://lake/w/f: no answer from http://127.0.0.1:1 in ")

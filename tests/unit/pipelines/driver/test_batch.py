@@ -126,6 +126,7 @@ def test_dynamic_buckets_keep_a_key_in_one_bucket_over_batches_and_writers(shop:
     assert len(shop.buckets("orders")) >= 8
 
 
+@pytest.mark.slow
 def test_keys_move_between_partitions_over_batches_tasks_and_writers(shop: Shop) -> None:
     """The rows of a key come from several files, hence tasks; where it lies, only the table knows."""
     sink = {

@@ -38,6 +38,7 @@ def run(form: str) -> list[str]:
     return done.stderr.splitlines()
 
 
+@pytest.mark.slow
 def test_lines_of_other_processes_are_json_if_configured() -> None:
     *lines, end = run("json")
     assert end == "the end"

@@ -36,6 +36,7 @@ def test_log_settings_are_part_of_the_package() -> None:
     assert LOG_SETTINGS.exists()
 
 
+@pytest.mark.slow
 def test_the_shipped_zip_imports_on_its_own(tmp_path: Path) -> None:
     archive = zip_code(tmp_path)
     code = "import penstock.ingest.kafka.source, penstock.pipelines.spark.session as s; print(s.__file__, s.__cached__)"

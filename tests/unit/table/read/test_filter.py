@@ -87,6 +87,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 def test_a_long_list_of_alternatives_becomes_one_lookup(table: Table) -> None:
     many = " or ".join(f"id = {number}" for number in range(-100, 4))
     texts = " OR ".join(f"`name` = 'x{number}'" for number in range(100))

@@ -161,6 +161,7 @@ def test_writers_of_several_tables_share_a_budget(tmp_path: Path, temporary: Pat
 SPILLING_OFF = pytest.param({"write-buffer-spillable": "false"}, marks=pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, SPILLING_OFF], ids=str)
 def test_many_partitions_with_one_row_fit_in_a_small_budget(tmp_path: Path, options: Mapping[str, str]) -> None:
     columns = [("id", "INT NOT NULL"), ("p", "INT NOT NULL")]

@@ -62,7 +62,7 @@ NIGHTLY ?=
 MUTANTS ?=
 MINUTES ?= 60
 
-mutants: env ## planted faults, each of which a story or a test must notice
+mutants: env ## planted faults: a story or a test must notice each
 	@$(PY) -m tests.mutants --jobs $(JOBS) $(MUTANTS)
 
 nightly: prepare ## 200,000 stories, 500 kills, an hour of fuzz, all mutants; continues where it was stopped

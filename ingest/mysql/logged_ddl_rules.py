@@ -70,7 +70,7 @@ def barriers_of(
         change = one.change
         if not is_captured(change.name):
             continue
-        if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  told apart for the type
+        if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  mypy narrows the type by `==`, not by `in`
             yield Barrier(change.kind, *change.name)
         elif change.renamed_columns:
             yield Barrier("rename-columns", *change.name, change.renamed_columns)
@@ -84,7 +84,7 @@ def not_followed(seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], b
         change = one.change
         if not is_captured(change.name):
             continue
-        if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  told apart for the type
+        if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  mypy narrows the type by `==`, not by `in`
             yield IgnoredChange(change.kind, *change.name)
         elif change.renamed_columns:
             yield IgnoredChange("rename-column", *change.name, change.renamed_columns)

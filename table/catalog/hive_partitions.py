@@ -44,7 +44,7 @@ class HivePartitions:
     metastore: HiveMetastore
 
     def follow(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> None:
-        """Tell the metastore of the partitions that a commit added or emptied.
+        """Add the partitions of a commit to the metastore, and drop those that it emptied.
 
         The commit is done, so a failure is only logged; the next commit compares all partitions.
         """

@@ -32,7 +32,7 @@ def table_path(name: str, branch: str | None = None) -> tuple[str, ...]:
 
 
 class RestSnapshots(SnapshotFiles):
-    """The snapshots of a table or branch, of which the server knows the newest. The others are read from their files.
+    """The snapshots of a table or branch: the newest as the server has it, the others from their files.
 
     The server may write the file of a snapshot later than it answers.
     """

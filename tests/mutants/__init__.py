@@ -1,4 +1,4 @@
-"""Mutants: planted faults, each of which a story or a test must notice.
+"""Mutants: planted faults. A story or a test must notice each of them.
 
     python -m tests.mutants                          # all of them: `make mutants`
     python -m tests.mutants --only "null overwrites" # those whose name contains the text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import CommitConflict, ConfigError, DecodeError, SchemaConflict, TableCorrupt
+from penstock.errors import CommitConflict, ConfigError, DecodeError, PenstockError, SchemaConflict, TableCorrupt
 
 
 class SnapshotMissing(ConfigError):
@@ -35,3 +35,10 @@ class TimestampOutOfRange(DecodeError):
 
 class NullRefused(SchemaConflict):
     """A null in a NOT NULL column."""
+
+
+class WorkerEnded(PenstockError):
+    """A process that worked for an action of a table was killed, for example because the machine ran out of memory."""
+
+    exit_code = 11
+    retryable = True

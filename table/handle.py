@@ -16,6 +16,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.operations.analyze import analyze
 from penstock.table.operations.compact import compact_table, sort_table
 from penstock.table.operations.delete import delete_rows
+from penstock.table.operations.executor import Executor
 from penstock.table.operations.overwrite import OverwriteWriter, drop_partitions
 from penstock.table.operations.rescale import rescale
 from penstock.table.operations.selection import Selection
@@ -137,14 +138,16 @@ class Table(TableMaintenance):
         *,
         only: Selection | None = None,
         options: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
     ) -> list[Snapshot]:
         """Compact all data files, or with `full=False` only those the compaction policy picks.
 
-        `only` selects more finely than by partitions. Then runs the maintenance that a writer runs after a commit, also
+        `only` selects more finely than by partitions. `executor` runs the buckets elsewhere than one after the other in
+        this process: `ProcessPool(8)`. Then runs the maintenance that a writer runs after a commit, also
         for tables whose writers leave it to compaction (`write-only`).
         """
         store, options = self._on_branch(options)
-        made = compact_table(store, full=full, partitions=partitions, only=only, options=options)
+        made = compact_table(store, full=full, partitions=partitions, only=only, options=options, executor=executor)
         return _looked_after(store, made)
 
     def sort(
@@ -154,10 +157,12 @@ class Table(TableMaintenance):
         *,
         only: Selection | None = None,
         options: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
     ) -> list[Snapshot]:
         """Rewrite the rows of an append table in sorted order: `order`, `zorder` or `hilbert`; see `sort_table`."""
         store, options = self._on_branch(options)
-        return _looked_after(store, sort_table(store, strategy, columns, only=only, options=options))
+        made = sort_table(store, strategy, columns, only=only, options=options, executor=executor)
+        return _looked_after(store, made)
 
     def truncate(self) -> None:
         """Delete all rows of the table, in one OVERWRITE snapshot."""

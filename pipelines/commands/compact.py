@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.execution import EXECUTION, executor_of
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import (
@@ -28,6 +29,7 @@ _SHARED = (
     Flag("compact-strategy", "full: compact everything; minor: only what is due (default: full)", metavar="full|minor"),
     Flag("partition-idle-time", "only partitions that got no rows for this time, for example 1 h", metavar="TIME"),
     Flag("table-conf", "option that overrides the table's option in this job; may be repeated", "pairs", "K=V"),
+    *EXECUTION,
 )
 _FLAGS = {
     "compact": (
@@ -58,8 +60,10 @@ def command(name: str, words: list[str]) -> int:
 def _compact(given: Given) -> int:
     if "order-strategy" in given or "order-by" in given:
         return _sort(given)
-    table = table_of(given)
-    made = [snapshot.id for snapshot in table.compact(_full(given), only=_selection(given), options=_options(given))]
+    table, full, only = table_of(given), _full(given), _selection(given)
+    with executor_of(given, "compact") as executor:
+        snapshots = table.compact(full, only=only, options=_options(given), executor=executor)
+    made = [snapshot.id for snapshot in snapshots]
     return answer(given, {"snapshots": made}, f"compacted as snapshot {made[-1]}" if made else "nothing to compact")
 
 
@@ -68,7 +72,9 @@ def _sort(given: Given) -> int:
         raise ConfigError("sort compaction does not support 'partition-idle-time' or a minor strategy")
     columns = [name.strip() for name in (text(given, "order-by") or "").split(",") if name.strip()]
     strategy = text(given, "order-strategy") or "order"
-    snapshots = table_of(given).sort(columns, strategy, only=_selection(given), options=_options(given))
+    table, only = table_of(given), _selection(given)
+    with executor_of(given, "compact") as executor:
+        snapshots = table.sort(columns, strategy, only=only, options=_options(given), executor=executor)
     made = [snapshot.id for snapshot in snapshots]
     return answer(given, {"snapshots": made}, f"sorted as snapshot {made[-1]}" if made else "nothing to sort")
 
@@ -100,9 +106,11 @@ def _compact_database(given: Given) -> int:
     done = {}
     databases = chosen(given, catalog.databases(), "including-databases")
     names = [f"{database}.{table}" for database in databases for table in catalog.tables(database)]
-    for name in chosen(given, names, "including-tables", "excluding-tables"):
-        snapshots = catalog.table(name).compact(_full(given), only=_selection(given), options=_options(given))
-        done[name] = [snapshot.id for snapshot in snapshots]
+    full, only, options = _full(given), _selection(given), _options(given)
+    with executor_of(given, "compact-database") as executor:
+        for name in chosen(given, names, "including-tables", "excluding-tables"):
+            snapshots = catalog.table(name).compact(full, only=only, options=options, executor=executor)
+            done[name] = [snapshot.id for snapshot in snapshots]
     said = "\n".join(f"{name}  {f'snapshot {made[-1]}' if made else 'nothing to do'}" for name, made in done.items())
     return answer(given, {"tables": done}, said or "no table matches the selection")
 

@@ -1,28 +1,111 @@
-"""Compaction as a separate job: the buckets of a table, or of some partitions, committed as one COMPACT snapshot."""
+"""Compaction as a separate job: the buckets of a table, or of some partitions, committed as one COMPACT snapshot.
+
+The buckets are units of work that an executor may run in other processes; this process plans them and commits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError, PenstockError, TableCorrupt
 from penstock.table.buckets.bucket_files import BucketFiles
-from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.committer import Committer
+from penstock.table.compaction.append_policy import AppendPolicy
 from penstock.table.compaction.bucket_compactor import BucketCompactor
-from penstock.table.compaction.compaction_result import CompactionResult
 from penstock.table.compaction.row_order import RowOrder
+from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.assign_postponed import distribute, postponed
+from penstock.table.operations.executor import Executor, OwnProcess
 from penstock.table.operations.selection import Selection
+from penstock.table.schema.table_schema import TableSchema
 
 _TRIES = 3
+# Small files of a table without buckets are merged in groups. A group of this many full files is worth a task.
+_TARGETS_OF_A_UNIT = 4
 
-Compaction = Callable[[BucketCompactor], CompactionResult]
+
+@dataclass(frozen=True, slots=True)
+class BucketUnit:
+    """A bucket to compact, or a part of the files of a table without buckets, with its state at one snapshot."""
+
+    partition: bytes
+    bucket: int
+    state: BucketState
+
+    @property
+    def size(self) -> int:
+        """Return the number of bytes of its files."""
+        return sum(file.size for file in self.state.files)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketCompaction:
+    """The compaction of buckets of one table: in full or those that are due, or the sort of append buckets."""
+
+    store: TableStore
+    schema: TableSchema
+    full: bool = True
+    order: RowOrder | None = None
+
+    @classmethod
+    def of(
+        cls, store: TableStore, options: Mapping[str, str] | None, *, full: bool = True, order: RowOrder | None = None
+    ) -> BucketCompaction:
+        """Return the compaction under the newest schema of the table, whose options `options` override."""
+        schema = store.schema()
+        return cls(store, replace(schema, options={**schema.options, **(options or {})}), full, order)
+
+    def __call__(self, unit: BucketUnit) -> CommitMessage | None:
+        """Compact a bucket; None if there is nothing to do. A process that dies half way leaves orphan files."""
+        compactor = self._compactor(unit)
+        result = compactor.compact(full=self.full) if self.order is None else compactor.ordered(self.order)
+        return None if result.is_empty else compactor.message(result)
+
+    def units(self, snapshot: Snapshot, only: Selection) -> list[BucketUnit]:
+        """Return the selected buckets at a snapshot, without those of tables with keys that are not due."""
+        entries = [entry for entry in live_entries(self.store, snapshot) if entry.bucket >= 0]
+        state = TableState(self.store, snapshot)
+        places = only.buckets_of(self.store, entries)
+        state.load({partition for partition, _ in places})
+        whole = [BucketUnit(*place, state.bucket(*place)) for place in places]
+        if self.order is not None:
+            return whole
+        layout = self.layout
+        if layout.mode is BucketMode.UNAWARE:
+            return [part for unit in whole for part in _parts(unit, AppendPolicy.of(layout.schema.typed).target_size)]
+        # What is due is known from metadata. A task that finds nothing to do would cost more than this does.
+        return [unit for unit in whole if self.full or not layout.has_keys or self._compactor(unit).is_due()]
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout of the table with the options of this compaction."""
+        return Layout.of(self.schema)
+
+    def _compactor(self, unit: BucketUnit) -> BucketCompactor:
+        return BucketCompactor(BucketFiles(self.store, self.layout, unit.partition, unit.bucket), unit.state)
+
+
+def _parts(unit: BucketUnit, target: int) -> list[BucketUnit]:
+    """Divide the files of a partition without buckets, whose groups are rewritten independently of each other."""
+    if unit.state.vector_files:
+        return [unit]  # the deletion vectors of all files are in one index file, which has one writer
+    parts: list[list[DataFile]] = [[]]
+    size = 0
+    for file in sorted(unit.state.files, key=lambda file: file.min_sequence):
+        if size >= _TARGETS_OF_A_UNIT * target:
+            parts.append([])
+            size = 0
+        parts[-1].append(file)
+        # Files that are large already are not read.
+        size += file.size if file.size < target // 10 * 7 else 0
+    return [replace(unit, state=replace(unit.state, files=tuple(files))) for files in parts]
 
 
 def compact_table(
@@ -33,16 +116,18 @@ def compact_table(
     user: str | None = None,
     only: Selection | None = None,
     options: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
 ) -> list[Snapshot]:
     """Compact the buckets that need it, or with `full` all of them.
 
     This also works for tables whose writers do not compact (write-only). Postponed rows are assigned to buckets first,
     in a separate snapshot. `options` override the table's. A compaction that conflicts with another one is repeated on
     the new state; after three attempts CommitConflict is raised. After a crash half way, the files written so far are
-    orphans. Keeps the runs of one bucket at a time in memory.
+    orphans. `executor` decides where buckets are compacted (default: one after the other in this process); memory holds
+    the runs of as many buckets as it compacts at a time.
     """
     chosen = only or Selection(partitions)
-    return _committed(store, chosen, options or {}, user, lambda bucket: bucket.compact(full=full))
+    return _committed(store, lambda: BucketCompaction.of(store, options, full=full), chosen, user, executor)
 
 
 def sort_table(
@@ -53,6 +138,7 @@ def sort_table(
     user: str | None = None,
     only: Selection | None = None,
     options: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
 ) -> list[Snapshot]:
     """Rewrite the rows of partitions in sorted order.
 
@@ -61,7 +147,8 @@ def sort_table(
 
     Only for append tables without buckets. Commits one COMPACT snapshot: rows committed in the meantime are kept beside
     the sorted ones. A concurrent rewrite or delete wins over this one, which is then repeated, at most three times in
-    all. Memory is bounded by `write-buffer-size`, the rest is sorted on local disk.
+    all. Each partition is sorted by one process, with `write-buffer-size` of memory and the rest on local disk.
+    `executor` decides how many partitions are sorted at a time, and where.
     """
     layout = Layout.of(store.schema())
     if layout.mode is not BucketMode.UNAWARE:
@@ -73,17 +160,22 @@ def sort_table(
             hint="tables with a primary key are sorted by it, and tables with buckets keep the order of arrival",
         )
     order = RowOrder.of(layout.schema, strategy, columns)
-    return _committed(store, only or Selection(), options or {}, user, lambda bucket: bucket.ordered(order))
+    chosen = only or Selection()
+    return _committed(store, lambda: BucketCompaction.of(store, options, order=order), chosen, user, executor)
 
 
 def _committed(
-    store: TableStore, only: Selection, options: Mapping[str, str], user: str | None, compaction: Compaction
+    store: TableStore,
+    planned: Callable[[], BucketCompaction],
+    only: Selection,
+    user: str | None,
+    executor: Executor | None,
 ) -> list[Snapshot]:
-    committer = Committer(store, user or store.new_commit_user())
+    committer, runs = Committer(store, user or store.new_commit_user()), executor or OwnProcess()
     made = []
     if Layout.of(store.schema()).mode is BucketMode.POSTPONE:
-        made += _committed_in_rounds(committer, lambda: _distributed(store, only, options, committer.user))
-    return made + _committed_in_rounds(committer, lambda: _messages(store, only, options, compaction))
+        made += _committed_in_rounds(committer, lambda: _distributed(planned(), only, committer.user))
+    return made + _committed_in_rounds(committer, lambda: _messages(planned(), only, runs))
 
 
 def _committed_in_rounds(committer: Committer, work: Callable[[], Iterable[CommitMessage]]) -> list[Snapshot]:
@@ -99,6 +191,9 @@ def _committed_in_rounds(committer: Committer, work: Callable[[], Iterable[Commi
             if base is None or store.snapshots.exists(base.id):
                 raise
             lost = reason  # the snapshot expired, and its files were deleted, while they were read
+        except PenstockError:
+            _discard(store, messages)
+            raise
         else:
             if not messages:
                 return []
@@ -106,38 +201,32 @@ def _committed_in_rounds(committer: Committer, work: Callable[[], Iterable[Commi
             lost = done.lost_compaction
             if lost is None:
                 return list(done.snapshots)
-        layout = Layout.of(store.schema())
-        for message in messages:
-            BucketFiles(store, layout, message.partition, message.bucket).delete(message)
+        _discard(store, messages)
     assert lost is not None
     raise lost
 
 
-def _distributed(store: TableStore, only: Selection, options: Mapping[str, str], user: str) -> Iterable[CommitMessage]:
+def _discard(store: TableStore, messages: Iterable[CommitMessage]) -> None:
+    layout = Layout.of(store.schema())
+    for message in messages:
+        BucketFiles(store, layout, message.partition, message.bucket).delete(message)
+
+
+def _distributed(compaction: BucketCompaction, only: Selection, user: str) -> Iterable[CommitMessage]:
+    store = compaction.store
     snapshot = store.snapshots.latest()
     if snapshot is None:
         return ()
-    schema = store.schema()
-    layout = Layout.of(replace(schema, options={**schema.options, **options}))
+    layout = compaction.layout
     entries = live_entries(store, snapshot)
     chosen = only.partitions_of(store, entries)
     parts = [part for part in postponed(layout, entries) if part.partition in chosen]
     return distribute(store, layout, parts, user, snapshot.id)
 
 
-def _messages(
-    store: TableStore, only: Selection, options: Mapping[str, str], compaction: Compaction
-) -> Iterator[CommitMessage]:
-    schema = store.schema()
-    layout = Layout.of(replace(schema, options={**schema.options, **options}))
-    snapshot = store.snapshots.latest()
+def _messages(compaction: BucketCompaction, only: Selection, executor: Executor) -> Iterator[CommitMessage]:
+    snapshot = compaction.store.snapshots.latest()
     if snapshot is None:
         return
-    state = TableState(store, snapshot)
-    entries = [entry for entry in live_entries(store, snapshot) if entry.bucket >= 0]
-    for partition, bucket in only.buckets_of(store, entries):
-        files = BucketFiles(store, layout, partition, bucket)
-        compactor = BucketCompactor(files, state.bucket(partition, bucket))
-        result = compaction(compactor)
-        if not result.is_empty:
-            yield compactor.message(result)
+    units = compaction.units(snapshot, only)
+    yield from (message for message in executor.run(compaction, units) if message is not None)

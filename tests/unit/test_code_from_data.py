@@ -32,6 +32,8 @@ MODULES_THAT_UNPICKLE = {
     # Results of our own tasks, in a column of their own: a report is never mistaken for rows of a table.
     "pipelines/tasks/batch_result.py",
     "pipelines/driver/first_sample.py",
+    # Results of units of an action, in the only column of the job that ran them.
+    "pipelines/spark/units.py",
 }
 ALLOWED = Counter(
     {

@@ -1,0 +1,71 @@
+"""The executor of a command: processes of this machine, or a Spark master."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.ingest.sync_actions import Flag, pairs
+from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.commands.target import number, text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.table.operations.executor import Executor
+
+EXECUTION = (
+    Flag(
+        "parallelism",
+        "how much runs at a time: tasks of Spark (default: all slots), or processes of this machine (default: one per "
+        "core, if there is enough to do)",
+        metavar="N",
+    ),
+    Flag("master", "Spark master to run on (default: processes of this machine)", metavar="URL"),
+    Flag("spark-conf", "setting of the Spark session; may be repeated", "pairs", "K=V"),
+)
+
+
+@contextmanager
+def executor_of(given: Given, name: str) -> Iterator[Executor]:
+    """Yield the executor that the flags choose: Spark with --master, in spark-submit and beside a running session.
+
+    Ends the session that it started.
+    """
+    parallelism = number(given, "parallelism")
+    if parallelism is not None and parallelism < 1:
+        raise ConfigError(f"--parallelism cannot be {parallelism}", hint="1 or more")
+    settings, master = pairs(given.get("spark-conf", ())), text(given, "master")
+    running = _running_session()
+    if running is None and master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        if settings:
+            raise ConfigError("--spark-conf needs Spark", hint="add --master URL")
+        from penstock.table.operations.executor import ProcessPool
+
+        yield ProcessPool(parallelism)
+        return
+    from py4j.protocol import Py4JError
+
+    from penstock.pipelines.spark.session import open_session
+    from penstock.pipelines.spark.units import SparkUnits
+
+    session = running or open_session(f"penstock {name}", master=master, settings=settings)
+    try:
+        yield SparkUnits(session, parallelism)
+    finally:
+        if running is None:
+            with suppress(Py4JError, OSError):  # the JVM may have ended already
+                session.stop()
+
+
+def _running_session() -> SparkSession | None:
+    # Importing pyspark takes long, and who has a session has imported it.
+    if "pyspark" not in sys.modules:
+        return None
+    from penstock.pipelines.spark.session import active_session
+
+    return active_session()

@@ -1,0 +1,76 @@
+"""Actions whose units run in Spark: the same results as in processes of this machine, for random tables."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.spark.units import SparkUnits
+from penstock.table.handle import Table
+from tests.invariants import check_invariants
+from tests.unit.table.operations.test_compact_units import KINDS, made, shape
+from tests.unit.table.tables import content
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@dataclass(frozen=True)
+class Number:
+    value: int
+    size: int = 1
+
+
+def refused(unit: Number) -> int:
+    raise ConfigError(f"unit {unit.value} is refused", table="shop.orders", hint="mend it")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_spark_makes_the_same_tables_as_this_process(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    kind = random.Random(seed).choice(sorted(KINDS))
+    here, there = (made(tmp_path / place, kind, seed=seed) for place in ("here", "there"))
+    for full in (False, True):
+        here.compact(full=full)
+        there.compact(full=full, executor=SparkUnits(spark, 2))
+        assert content(here) == content(there)
+        assert shape(here) == shape(there)
+    check_invariants(there)
+
+
+def test_an_error_of_a_unit_comes_back_as_it_was_raised(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="unit 3 is refused") as raised:
+        list(SparkUnits(spark).run(refused, [Number(3)]))
+    assert raised.value.facts == {"table": "shop.orders"}
+    assert raised.value.hint == "mend it"
+    assert list(SparkUnits(spark).run(refused, [])) == []
+
+
+def test_parallelism_is_the_number_of_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(tmp_path, "keys")
+    tracker = spark.sparkContext.statusTracker()
+    for parallelism, tasks in ((1, 1), (3, 3), (50, 6)):  # six buckets
+        with_options = {"compaction.force-rewrite-all-files": "true"}
+        spark.sparkContext.setJobGroup(f"units-{parallelism}", "compaction")
+        assert len(table.compact(options=with_options, executor=SparkUnits(spark, parallelism))) == 1
+        (job,) = tracker.getJobIdsForGroup(f"units-{parallelism}")
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getJobInfo(job).stageIds]
+        assert [stage.numTasks for stage in stages] == [tasks]
+
+
+def test_a_command_beside_a_session_uses_it(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table: Table = made(tmp_path, "keys")
+    before = content(table)
+    spark.sparkContext.setJobGroup("command", "compaction")
+    words = ["--warehouse", str(tmp_path), "--database", "shop", "--table", "orders", "--parallelism", "2", "--json"]
+    assert main(["compact", *words]) == 0
+    assert json.loads(capsys.readouterr().out) == {"snapshots": [7]}
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("command")) == 1
+    assert content(table) == before

@@ -58,6 +58,7 @@ FLOORS = {
         {"buckets"},
         {"compaction"},
         {"read"},
+        {"lookup"},
         {"write", "dynamic_buckets"},
         {"commit"},
         {"operations"},

@@ -1,0 +1,219 @@
+"""A table whose rows are looked up by key: the dimension of a lookup join.
+
+A `Dimension` is at one snapshot until it is refreshed, so that the rows of a batch come from one state of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.compaction.lookup_store import LookupStore, lookup_folder
+from penstock.table.lookup.by_columns import ColumnIndex
+from penstock.table.lookup.by_key import KeyIndex
+from penstock.table.lookup.matches import DimensionIndex, Matches
+from penstock.table.merge.engines.registry import merge_spec
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.buffers import Ints
+from penstock.table.values.names import no_column
+from penstock.table.values.sort_keys import sort_keys
+from penstock.table.values.types import AtomicType, DataType, Field, type_json
+
+_FLOATS = ("FLOAT", "DOUBLE")
+_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_TEXTS = ("CHAR", "VARCHAR")
+_BYTES = ("BINARY", "VARBINARY")
+
+
+class Dimension:
+    """The lookup of rows of one table by the columns `by`.
+
+    With the whole primary key, the table's sorted files are searched; otherwise its rows are sorted by the columns
+    first. Both are kept in local files, which all processes of a machine share.
+    """
+
+    def __init__(self, store: TableStore, columns: tuple[str, ...], by: tuple[str, ...], index: DimensionIndex) -> None:
+        self._store, self.columns, self.by, self._index = store, columns, by, index
+        self.snapshot: int | None = None
+
+    @classmethod
+    def open(
+        cls,
+        store: TableStore,
+        *,
+        by: Sequence[str],
+        columns: Sequence[str] | None = None,
+        snapshot: int | None = None,
+        folder: Path | None = None,
+        max_bytes: int | None = None,
+    ) -> Dimension:
+        """Open the table at `snapshot`, or at its newest one.
+
+        `columns` are those to return (None: all). Local files are kept in `folder`, up to `max_bytes`. ConfigError for
+        columns that the table lacks or that cannot be compared.
+        """
+        schema = store.schema()
+        wanted = tuple(schema.names if columns is None else columns)
+        key = tuple(by)
+        _check(schema, wanted, key, store.name)
+        local = LookupStore(folder or lookup_folder(), max_bytes)
+        by_key = bool(schema.primary_keys) and set(key) == set(schema.primary_keys)
+        index = KeyIndex(store, wanted, local) if by_key else ColumnIndex(store, wanted, key, local)
+        dimension = cls(store, wanted, key, index)
+        dimension.move_to(store.snapshots.latest_id() if snapshot is None else snapshot)
+        return dimension
+
+    @property
+    def name(self) -> str:
+        """Return the name of the table."""
+        return self._store.name
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Return the columns that are returned."""
+        return self._schema.select(self.columns)
+
+    @property
+    def is_unique(self) -> bool:
+        """Return whether a key has at most one row."""
+        return bool(self._schema.primary_keys) and set(self._schema.primary_keys) <= set(self.by)
+
+    def refresh(self) -> bool:
+        """Move to the newest snapshot of the table. Return whether it is another one."""
+        latest = self._store.snapshots.latest_id()
+        if latest == self.snapshot:
+            return False
+        self.move_to(latest)
+        return True
+
+    def move_to(self, snapshot: int | None) -> None:
+        """Move to a snapshot; None is a table without snapshots. SnapshotMissing if it has expired."""
+        schema = self._store.schema()
+        _check(schema, self.columns, self.by, self.name)
+        # Read by its columns of today: that of the snapshot may be older.
+        self._index.load(schema, self._store.snapshots.get(snapshot) if snapshot else None)
+        self._schema, self.snapshot = schema, snapshot
+
+    def rows(self, keys: Sequence[pa.Array]) -> Matches:
+        """Return the rows of these keys: one array for each column of `by`, all of one length.
+
+        A key with a null, or with a value that the column cannot store, has no row.
+        """
+        named = dict(zip(self.by, keys, strict=True))
+        types = {field.name: field.type for field in self._schema.select(self.by)}
+        columns = [_in_type(named[name], types[name], name, self.name) for name in self._index.key_columns]
+        distinct, codes = _distinct(columns, [types[name] for name in self._index.key_columns])
+        which, rows = self._index.find(distinct) if len(distinct[0]) else (np.zeros(0, np.int64), self._empty())
+        numbers, places = _spread(codes, which, len(distinct[0]))
+        return Matches(numbers, rows.combine_chunks().take(pa.array(places)), len(codes))
+
+    def _empty(self) -> pa.Table:
+        return pa.schema([pa.field(field.name, to_arrow(field.type)) for field in self.fields]).empty_table()
+
+
+def _check(schema: TableSchema, columns: tuple[str, ...], by: tuple[str, ...], table: str) -> None:
+    unknown = [name for name in (*columns, *by) if name not in schema.names]
+    if unknown:
+        raise no_column(unknown, schema.names, table)
+    if not by:
+        raise ConfigError("a lookup needs at least one column to compare", table=table)
+    for field in schema.select(by):
+        if not isinstance(field.type, AtomicType) or field.type.root in {*_FLOATS, "VARIANT", "BLOB"}:
+            raise ConfigError(
+                f"rows cannot be looked up by {field.name}, which is {type_json(field.type)}",
+                table=table,
+                hint="use columns of integers, decimals, texts, bytes, dates or times",
+            )
+    if schema.primary_keys:
+        merge_spec(schema)  # raises ConfigError if the table's merge options are not supported
+
+
+def _in_type(values: pa.Array, type_: DataType, column: str, table: str) -> pa.Array:
+    """Return the values in the type of a column; null where the column cannot have such a value."""
+    arrow = to_arrow(type_)
+    if values.type == arrow:
+        return values
+    if pa.types.is_null(values.type):
+        return pa.nulls(len(values), arrow)
+    if not _comparable(values.type, type_):
+        raise ConfigError(
+            f"{values.type} cannot be compared with {column}, which is {type_json(type_)}",
+            table=table,
+            hint="cast the value in the projection",
+        )
+    if pa.types.is_integer(values.type) and pa.types.is_integer(arrow):
+        # Unsafe, so that values beyond the range do not fail the batch. They come back as others.
+        cast = pc.cast(values, arrow, safe=False)
+        return pc.if_else(pc.equal(pc.cast(cast, values.type, safe=False), values), cast, pa.scalar(None, arrow))
+    try:
+        return pc.cast(values, arrow)
+    except pa.ArrowInvalid as reason:
+        raise ConfigError(
+            f"a value of {values.type} does not fit {column}, which is {type_json(type_)}",
+            table=table,
+            reason=reason,
+            hint="cast the value in the projection",
+        ) from reason
+
+
+def _comparable(given: pa.DataType, type_: DataType) -> bool:
+    root = type_.root if isinstance(type_, AtomicType) else ""
+    if root in _TEXTS:
+        return bool(pa.types.is_string(given) or pa.types.is_large_string(given))
+    if root in _BYTES:
+        return bool(pa.types.is_binary(given) or pa.types.is_large_binary(given))
+    if root in _INTEGERS:
+        return bool(pa.types.is_integer(given))
+    if root == "DECIMAL":
+        return bool(pa.types.is_integer(given) or pa.types.is_decimal(given))
+    if root.startswith("TIMESTAMP"):
+        return bool(pa.types.is_timestamp(given))
+    return False
+
+
+def _distinct(columns: Sequence[pa.Array], types: Sequence[DataType]) -> tuple[list[pa.Array], Ints]:
+    """Return the distinct keys in key order, and the number of each row's key among them; -1 for a key with a null."""
+    if len(columns) == 1:
+        return _distinct_values(columns[0])
+    valid = np.ones(len(columns[0]), np.bool_)
+    for column in columns:
+        if column.null_count:
+            valid &= column.is_valid().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(valid)
+    chosen = [column.take(pa.array(rows)) for column in columns] if len(rows) < len(valid) else list(columns)
+    _, first, inverse = np.unique(sort_keys(chosen, types), return_index=True, return_inverse=True)
+    codes = np.full(len(valid), -1, np.int64)
+    codes[rows] = inverse
+    return [column.take(pa.array(first)) for column in chosen], codes
+
+
+def _distinct_values(column: pa.Array) -> tuple[list[pa.Array], Ints]:
+    encoded = pc.dictionary_encode(column)
+    order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
+    rank = np.empty(len(order) + 1, np.int64)
+    rank[order] = np.arange(len(order))
+    rank[-1] = -1  # the place that nulls point to
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return [encoded.dictionary.take(pa.array(order))], rank[codes]
+
+
+def _spread(codes: Ints, which: Ints, distinct: int) -> tuple[Ints, Ints]:
+    """Return the number of the key and the place of the row, for each row that each key has."""
+    counts = np.bincount(which, minlength=distinct) if distinct else np.zeros(0, np.int64)
+    known = np.flatnonzero(codes >= 0)
+    of_key = counts[codes[known]]
+    numbers = np.repeat(known, of_key)
+    if len(counts) == 0 or counts.max() <= 1:
+        places = np.full(distinct, -1, np.int64)
+        places[which] = np.arange(len(which))
+        return numbers, places[codes[numbers]]
+    starts = (np.cumsum(counts) - counts)[codes[known]]
+    before = np.cumsum(of_key) - of_key
+    return numbers, np.repeat(starts - before, of_key) + np.arange(len(numbers))

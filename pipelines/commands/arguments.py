@@ -18,6 +18,7 @@ from penstock.pipelines.config.flags import sync_action
 Given = dict[str, list[str]]
 
 _SYNONYMS = {"execution.checkpointing.interval": "trigger"}  # of -Dkey=value
+_STREAMING = "execution.runtime-mode"  # in Paimon's commands this makes a compaction keep watching
 _GONE = {"path": "use --warehouse, --database and --table instead"}
 
 
@@ -89,7 +90,9 @@ def _parsed(
         else:
             parser.add_argument(f"--{flag.name}", action="append", metavar=flag.metavar or "TEXT", help=shown)
     parse_args = parser.parse_known_intermixed_args if intermixed else parser.parse_known_args
-    known, rest = parse_args(_switched(_normal(words), {f"--{f.name}" for f in flags if f.kind == "bool"}))
+    watches = any(flag.name == "watch" for flag in flags)
+    normal = _normal(words, watches=watches)
+    known, rest = parse_args(_switched(normal, {f"--{f.name}" for f in flags if f.kind == "bool"}))
     if rest:
         raise _unknown(rest[0], flags, parser.prog)
     # argparse has replaced the hyphens of the names by underscores.
@@ -100,13 +103,15 @@ def _parsed(
     return given
 
 
-def _normal(words: Sequence[str]) -> list[str]:
+def _normal(words: Sequence[str], *, watches: bool) -> list[str]:
     normal = []
     for word in words:
         # Command lines of Paimon's jobs contain settings of Flink. Those without a counterpart here are dropped.
         if definition := re.fullmatch(r"-D([^=]+)=(.*)", word):
             if definition[1] in _SYNONYMS:
                 normal.append(f"--{_SYNONYMS[definition[1]]}={definition[2]}")
+            elif definition[1] == _STREAMING and watches and definition[2].lower() == "streaming":
+                normal.append("--watch=true")
         elif word.startswith("--"):
             name, equals, value = word.partition("=")
             normal.append(name.lower().replace("_", "-") + equals + value)
@@ -155,7 +160,7 @@ EXAMPLES = {
     "show": "penstock show ods.orders --warehouse /lake",
     "sql": 'penstock sql "select * from ods.orders for version as of 3" --warehouse /lake',
     "compact": f"penstock compact {_TABLE} --compact-strategy full",
-    "compact-database": "penstock compact-database --warehouse /lake --including-databases ods",
+    "compact-database": "penstock compact-database --warehouse /lake --including-databases ods --mode combined --watch",
     "compact-manifest": f"penstock compact-manifest {_TABLE} --dry-run",
     "rescale": f"penstock rescale {_TABLE} --bucket-num 8 --partition dt=2026-01-31",
     "clone": "penstock clone --warehouse /lake --database ods --target-warehouse s3://lake --target-database copy",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.errors import ConfigError
+from penstock.errors import CommitConflict, ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.execution import EXECUTION, executor_of
@@ -14,21 +14,34 @@ from penstock.pipelines.commands.target import (
     ON_TABLE,
     PARTITION,
     WAREHOUSE,
+    catalog_of,
     chosen,
     millis,
+    needed,
     partitions,
     table_of,
     text,
     warehouse_of,
+    yes,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.table.catalog.catalog import Catalog
+    from penstock.table.operations.executor import Executor
     from penstock.table.operations.selection import Selection
 
 _SHARED = (
-    Flag("compact-strategy", "full: compact everything; minor: only what is due (default: full)", metavar="full|minor"),
+    Flag(
+        "compact-strategy",
+        "full: compact everything; minor: only what is due (default: full, with --watch minor)",
+        metavar="full|minor",
+    ),
     Flag("partition-idle-time", "only partitions that got no rows for this time, for example 1 h", metavar="TIME"),
     Flag("table-conf", "option that overrides the table's option in this job; may be repeated", "pairs", "K=V"),
+    Flag("watch", "keep watching: compact what other jobs write, until stopped (default: false)", "bool"),
+    Flag("interval", "with --watch, how long to wait when nothing is due (default: 10 s)", metavar="TIME"),
     *EXECUTION,
 )
 _FLAGS = {
@@ -46,20 +59,44 @@ _FLAGS = {
         Flag("including-databases", "databases, as a regular expression (default: .*)", metavar="REGEX"),
         Flag("including-tables", "tables as db.table, as a regular expression (default: .*)", metavar="REGEX"),
         Flag("excluding-tables", "tables to exclude; wins over the included ones", metavar="REGEX"),
-        Flag("mode", "divided or combined; both have the same effect", metavar="MODE"),
+        Flag(
+            "mode",
+            "divided: one table after the other, those found at the start; combined: all tables in one job, and with "
+            "--watch also new ones (default: divided)",
+            metavar="MODE",
+        ),
         *_SHARED,
     ),
 }
+_INTERVAL_MILLIS = 10_000
+# What a compaction that keeps watching cannot do, as in Paimon.
+_BATCH_ONLY = ("order-strategy", "order-by", "partition-idle-time")
 
 
 def command(name: str, words: list[str]) -> int:
     given = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
+    _check_watch(given)
     return _compact(given) if name == "compact" else _compact_database(given)
+
+
+def _check_watch(given: Given) -> None:
+    if not yes(given, "watch"):
+        if "interval" in given:
+            raise ConfigError("--interval needs --watch", hint="add --watch, or remove --interval")
+        return
+    refused = [name for name in _BATCH_ONLY if name in given]
+    if "compact-strategy" in given and _full(given):
+        refused.append("compact-strategy full")
+    if refused:
+        raise ConfigError(f"--{refused[0]} cannot be used with --watch", hint="run it as a job that ends")
 
 
 def _compact(given: Given) -> int:
     if "order-strategy" in given or "order-by" in given:
         return _sort(given)
+    if yes(given, "watch"):
+        name = table_of(given).store.catalog_name or f"{needed(given, 'database')}.{needed(given, 'table')}"
+        return _watch(given, catalog_of(given), lambda: [name], together=False, strict=True)
     table, full, only = table_of(given), _full(given), _selection(given)
     with executor_of(given, "compact") as executor:
         snapshots = table.compact(full, only=only, options=_options(given), executor=executor)
@@ -98,21 +135,80 @@ def _options(given: Given) -> dict[str, str]:
 
 
 def _compact_database(given: Given) -> int:
-    """Compact one table after the other. Each commits by itself, so those before one that fails stay compacted."""
-    catalog = warehouse_of(given)
+    catalog, combined = warehouse_of(given), _combined(given)
+    if yes(given, "watch"):
+        found = _tables(given, catalog)
+        names = (lambda: _tables(given, catalog)) if combined else (lambda: found)
+        return _watch(given, catalog, names, together=combined, strict=False)
+    with executor_of(given, "compact-database") as executor:
+        done = (_all_together if combined else _one_by_one)(given, catalog, executor)
+    said = "\n".join(f"{name}  {f'snapshot {made[-1]}' if made else 'nothing to do'}" for name, made in done.items())
+    return answer(given, {"tables": done}, said or "no table matches the selection")
+
+
+def _combined(given: Given) -> bool:
     mode = (text(given, "mode") or "divided").strip().lower()
     if mode not in {"divided", "combined"}:
         raise ConfigError(f"--mode cannot be {mode!r}", hint="divided or combined")
-    done = {}
+    return mode == "combined"
+
+
+def _tables(given: Given, catalog: Catalog) -> list[str]:
     databases = chosen(given, catalog.databases(), "including-databases")
     names = [f"{database}.{table}" for database in databases for table in catalog.tables(database)]
+    return chosen(given, names, "including-tables", "excluding-tables")
+
+
+def _one_by_one(given: Given, catalog: Catalog, executor: Executor) -> dict[str, list[int]]:
+    """Compact one table after the other. Each commits by itself, so those before one that fails stay compacted."""
     full, only, options = _full(given), _selection(given), _options(given)
-    with executor_of(given, "compact-database") as executor:
-        for name in chosen(given, names, "including-tables", "excluding-tables"):
-            snapshots = catalog.table(name).compact(full, only=only, options=options, executor=executor)
-            done[name] = [snapshot.id for snapshot in snapshots]
-    said = "\n".join(f"{name}  {f'snapshot {made[-1]}' if made else 'nothing to do'}" for name, made in done.items())
-    return answer(given, {"tables": done}, said or "no table matches the selection")
+    return {
+        name: [one.id for one in catalog.table(name).compact(full, only=only, options=options, executor=executor)]
+        for name in _tables(given, catalog)
+    }
+
+
+def _all_together(given: Given, catalog: Catalog, executor: Executor) -> dict[str, list[int]]:
+    """Compact all tables in one job. An error of a table is raised once the others are compacted."""
+    from penstock.table.maintenance.upkeep import keep_up
+    from penstock.table.operations.compaction_round import compact_round
+
+    full, only, options = _full(given), _selection(given), _options(given)
+    stores = {name: catalog.store(name) for name in _tables(given, catalog)}
+    outcomes = compact_round(stores, executor, full=full, only=only, options=options)
+    done: dict[str, list[int]] = {}
+    failures = []
+    for name, store in stores.items():
+        outcome = outcomes.get(name)
+        snapshots = outcome.snapshots if outcome else ()
+        if outcome is not None and isinstance(outcome.error, CommitConflict):
+            # Another job was faster. Alone the table is tried again.
+            snapshots += tuple(catalog.table(name).compact(full, only=only, options=options, executor=executor))
+        elif outcome is not None and outcome.error is not None:
+            failures.append(outcome.error)
+        if snapshots:
+            keep_up(store, write_only=False)
+        done[name] = [snapshot.id for snapshot in snapshots]
+    if failures:
+        raise failures[0]
+    return done
+
+
+def _watch(given: Given, catalog: Catalog, names: Callable[[], Sequence[str]], *, together: bool, strict: bool) -> int:
+    """Compact until a signal asks to stop."""
+    from penstock.pipelines.driver.standing_compaction import StandingCompaction, stopped_by_signals
+    from penstock.pipelines.monitor.logs import log_to_stderr
+
+    log_to_stderr()
+    wait, only, options = millis(given, "interval"), _selection(given), _options(given)
+    with executor_of(given, "compaction") as executor:
+        standing = StandingCompaction(catalog, names, executor, only, options, together=together, strict=strict)
+        with stopped_by_signals(standing):
+            standing.run((_INTERVAL_MILLIS if wait is None else wait) / 1000)
+    made = standing.made
+    return answer(
+        given, {"tables": made}, f"stopped after {sum(map(len, made.values()))} commits to {len(made)} tables"
+    )
 
 
 def _full(given: Given) -> bool:

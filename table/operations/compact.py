@@ -172,10 +172,15 @@ def _committed(
     executor: Executor | None,
 ) -> list[Snapshot]:
     committer, runs = Committer(store, user or store.new_commit_user()), executor or OwnProcess()
-    made = []
-    if Layout.of(store.schema()).mode is BucketMode.POSTPONE:
-        made += _committed_in_rounds(committer, lambda: _distributed(planned(), only, committer.user))
+    made = assign_rows(committer, planned, only)
     return made + _committed_in_rounds(committer, lambda: _messages(planned(), only, runs))
+
+
+def assign_rows(committer: Committer, planned: Callable[[], BucketCompaction], only: Selection) -> list[Snapshot]:
+    """Assign postponed rows to buckets, in a commit; do nothing for tables that postpone none."""
+    if Layout.of(committer.store.schema()).mode is not BucketMode.POSTPONE:
+        return []
+    return _committed_in_rounds(committer, lambda: _distributed(planned(), only, committer.user))
 
 
 def _committed_in_rounds(committer: Committer, work: Callable[[], Iterable[CommitMessage]]) -> list[Snapshot]:
@@ -192,7 +197,7 @@ def _committed_in_rounds(committer: Committer, work: Callable[[], Iterable[Commi
                 raise
             lost = reason  # the snapshot expired, and its files were deleted, while they were read
         except PenstockError:
-            _discard(store, messages)
+            discard_compactions(store, messages)
             raise
         else:
             if not messages:
@@ -201,12 +206,13 @@ def _committed_in_rounds(committer: Committer, work: Callable[[], Iterable[Commi
             lost = done.lost_compaction
             if lost is None:
                 return list(done.snapshots)
-        _discard(store, messages)
+        discard_compactions(store, messages)
     assert lost is not None
     raise lost
 
 
-def _discard(store: TableStore, messages: Iterable[CommitMessage]) -> None:
+def discard_compactions(store: TableStore, messages: Iterable[CommitMessage]) -> None:
+    """Delete the files of compactions that are not committed."""
     layout = Layout.of(store.schema())
     for message in messages:
         BucketFiles(store, layout, message.partition, message.bucket).delete(message)

@@ -64,10 +64,12 @@ class OwnProcess:
 class ProcessPool:
     """Runs units in at most `parallelism` processes of this machine, so memory holds as many units.
 
-    Without a number there is a process per core, but none that has less than BYTES_WORTH_A_PROCESS to read.
+    Without a number these are as many as there are cores. Fewer are started when a process would have less than
+    `least_bytes` to read.
     """
 
     parallelism: int | None = None
+    least_bytes: int = BYTES_WORTH_A_PROCESS
 
     def run(self, work: Work[OfUnit, Result], units: Sequence[OfUnit]) -> Iterator[Result]:
         """Yield the result of each unit as soon as it is there."""
@@ -95,10 +97,8 @@ class ProcessPool:
                 raise
 
     def _processes(self, units: Sequence[Unit]) -> int:
-        if self.parallelism is not None:
-            return self.parallelism
-        worth = -(-sum(unit.size for unit in units) // BYTES_WORTH_A_PROCESS)
-        return max(1, min(worth, os.cpu_count() or 1))
+        worth = sum(unit.size for unit in units) // self.least_bytes if self.least_bytes else len(units)
+        return max(1, min(worth, self.parallelism or os.cpu_count() or 1))
 
 
 def largest_first(units: Sequence[OfUnit]) -> list[OfUnit]:

@@ -201,6 +201,25 @@ def test_one_partition_or_a_whole_database_is_compacted(shop: Shop) -> None:
     check_invariants(shop.orders)
 
 
+def test_tables_are_compacted_in_one_job_and_watching_is_checked(shop: Shop) -> None:
+    shop.make("others")
+    words = ["compact-database", "--warehouse", shop.warehouse, "--mode", "Combined", "--json"]
+    assert json.loads(shop.words(*words)) == {"tables": {"shop.orders": [4], "shop.others": [4]}}
+    assert json.loads(shop.words(*words)) == {"tables": {"shop.orders": [], "shop.others": []}}
+    assert shop.values() == ["a1", "a2", "a3", "b1", "b2", "b3"]
+    assert "cannot be 'both'" in shop.words(*words[:3], "--mode", "both", expect=2)
+    for flags, refused in (
+        (["--watch", "--compact-strategy", "full"], "--compact-strategy full cannot be used with --watch"),
+        (["--watch", "--partition-idle-time", "1 h"], "--partition-idle-time cannot be used with --watch"),
+        (["--watch", "--order-strategy", "order"], "--order-strategy cannot be used with --watch"),
+        (["--interval", "1 s"], "--interval needs --watch"),
+        (["--parallelism", "0"], "--parallelism cannot be 0"),
+        (["--parallelism", "many"], "is not an integer"),
+        (["--spark-conf", "a=b"], "--spark-conf needs Spark"),
+    ):
+        assert refused in shop.run("compact", *flags, expect=2)
+
+
 def test_compaction_chooses_by_condition_bucket_and_idle_time(shop: Shop) -> None:
     assert shop.run("compact", "--where", "dt = 'z'") == "nothing to compact\n"
     assert shop.run("compact", "--buckets", "1-9") == "nothing to compact\n"

@@ -72,7 +72,7 @@ def test_processes_make_the_same_table_as_this_process(tmp_path: Path, kind: str
     here, apart = made(tmp_path / "here", kind), made(tmp_path / "apart", kind)
     before = content(here)
     first = here.compact(full=False)
-    assert len(apart.compact(full=False, executor=ProcessPool(2))) == len(first)
+    assert len(apart.compact(full=False, executor=ProcessPool(2, 0))) == len(first)
     here.compact()
     apart.compact()
     assert content(here) == content(apart)
@@ -86,7 +86,7 @@ def test_partitions_are_sorted_in_processes(tmp_path: Path) -> None:
     here, apart = made(tmp_path / "here", "append"), made(tmp_path / "apart", "append")
     before = content(here)
     here.sort(["id"])
-    apart.sort(["id"], executor=ProcessPool(2))
+    apart.sort(["id"], executor=ProcessPool(2, 0))
     assert content(here) == content(apart) == before
     assert shape(here) == shape(apart)
 

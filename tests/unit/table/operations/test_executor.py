@@ -61,8 +61,8 @@ def test_units_are_dealt_by_size_to_at_most_so_many_groups() -> None:
     assert dealt([], 3) == []
 
 
-def test_without_a_number_small_work_stays_in_this_process() -> None:
-    for executor in (OwnProcess(), ProcessPool(), ProcessPool(1)):
+def test_small_work_stays_in_this_process() -> None:
+    for executor in (OwnProcess(), ProcessPool(), ProcessPool(4), ProcessPool(1, 0)):
         found = list(executor.run(doubled_in, numbers(3)))
         assert values(found) == [0, 2, 4]
         assert {process for process, _ in found} == {os.getpid()}
@@ -70,7 +70,7 @@ def test_without_a_number_small_work_stays_in_this_process() -> None:
 
 @pytest.mark.slow
 def test_units_run_in_other_processes_that_end_afterwards() -> None:
-    for executor in (ProcessPool(2), ProcessPool()):
+    for executor in (ProcessPool(2, 0), ProcessPool()):
         found = list(executor.run(doubled_in, numbers(6, BYTES_WORTH_A_PROCESS)))
         processes = {process for process, _ in found}
         assert values(found) == [0, 2, 4, 6, 8, 10]
@@ -83,7 +83,7 @@ def test_units_run_in_other_processes_that_end_afterwards() -> None:
 def test_an_error_comes_with_its_facts_after_the_results_of_units_that_ended() -> None:
     came: list[int] = []
     with pytest.raises(ConfigError) as raised:
-        came.extend(ProcessPool(2).run(Fails(at=1), numbers(40)))
+        came.extend(ProcessPool(2, 0).run(Fails(at=1), numbers(40)))
     assert raised.value.facts == {"table": "shop.orders"}
     assert raised.value.hint == "mend it"
     assert 1 not in came
@@ -93,6 +93,6 @@ def test_an_error_comes_with_its_facts_after_the_results_of_units_that_ended() -
 @pytest.mark.slow
 def test_a_killed_process_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(WorkerEnded, match="was killed") as raised:
-        list(ProcessPool(2).run(dies, numbers(4)))
+        list(ProcessPool(2, 0).run(dies, numbers(4)))
     assert "--parallelism" in (raised.value.hint or "")
     assert multiprocessing.active_children() == []

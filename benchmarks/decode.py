@@ -1,7 +1,8 @@
 """Events decoded per CPU second, by format: `python benchmarks/decode.py [events]`.
 
 The event is a row of 14 columns of an order table, 60 % inserts and 40 % updates, as the formats write it. The last
-column compares with a mere scan of the same messages by msgspec, since machines differ and load changes.
+columns compare with the decoder of single records, and with a mere scan of the same messages by msgspec, since machines
+differ and load changes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -96,6 +98,12 @@ def debezium_schema(before: dict[str, Any] | None, after: dict[str, Any]) -> dic
     return {"schema": {"type": "struct", "fields": rows}, "payload": debezium(before, after)}
 
 
+def ogg(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, Any]:
+    images = {"before": before, "after": after} if before else {"after": after}
+    kind = "U" if before else "I"
+    return {"table": "shop.orders", "op_type": kind, "op_ts": "2024-05-01 10:00:00.000000", "pos": "154", **images}
+
+
 class Nothing(msgspec.Struct):
     """Read as this, a message is scanned and nothing is kept."""
 
@@ -106,6 +114,8 @@ CASES: dict[str, tuple[str, Write]] = {
     "maxwell-json": ("maxwell-json", maxwell),
     "debezium-json": ("debezium-json", debezium),
     "debezium-json, schema": ("debezium-json", debezium_schema),
+    "ogg-json": ("ogg-json", ogg),
+    "json": ("json", lambda _, after: after),
 }
 
 
@@ -121,18 +131,22 @@ def seconds(work: Callable[[], object]) -> float:
 def main() -> None:
     events = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     scan = msgspec.json.Decoder(Nothing).decode
-    print(f"{'format':24}{'images':14}{'bytes':>6}{'us/event':>10}{'events/CPU-s':>14}{'x scan':>8}")
+    print(f"{'format':24}{'images':14}{'bytes':>6}{'us/event':>10}{'by record':>10}{'ratio':>7}{'x scan':>8}")
     for title, (name, write) in CASES.items():
         changes = [(row(n, 0) if n % 5 < 2 else None, row(n, 1)) for n in range(events)]
         values = [json.dumps(write(*change), ensure_ascii=False, separators=(",", ":")).encode() for change in changes]
         messages = Messages(values, np.arange(events))
         floor = seconds(lambda values=values: [scan(value) for value in values])
         for images in ("key-changes", "all"):
-            options = DecodeOptions(before_images=images, watch_columns=frozenset({"id"}))
-            taken = seconds(lambda name=name, messages=messages, options=options: decode(name, messages, options))
+            by_layout = DecodeOptions(before_images=images, watch_columns=frozenset({"id"}))
+            by_record = replace(by_layout, bulk_rows=10 * events)
+            taken, records = (
+                seconds(lambda name=name, messages=messages, options=options: decode(name, messages, options))
+                for options in (by_layout, by_record)
+            )
             size = sum(map(len, values)) // events
-            per_event = taken / events * 1e6
-            print(f"{title:24}{images:14}{size:6}{per_event:10.2f}{events / taken:14,.0f}{taken / floor:8.1f}")
+            us, record_us = taken / events * 1e6, records / events * 1e6
+            print(f"{title:24}{images:14}{size:6}{us:10.2f}{record_us:10.2f}{records / taken:7.1f}{taken / floor:8.1f}")
 
 
 if __name__ == "__main__":

@@ -133,6 +133,13 @@ class Messages:
         timestamps = None if self.timestamps is None else self.timestamps[start:stop]
         return Messages(self.values[start:stop], self.offsets[start:stop], keys, timestamps)
 
+    def take(self, numbers: Int64s) -> Messages:
+        """Return the messages with these numbers."""
+        places = numbers.tolist()
+        keys = None if self.keys is None else [self.keys[place] for place in places]
+        timestamps = None if self.timestamps is None else self.timestamps[numbers]
+        return Messages([self.values[place] for place in places], self.offsets[numbers], keys, timestamps)
+
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from penstock.formats.change import DecodeOptions, DecodeResult, Messages
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages, SourceSchema
+from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact
+from penstock.formats.layouts.layout import Layout, are_texts
+from penstock.formats.layouts.member_values import LayoutRows
+from penstock.formats.layouts.message_groups import KnownLayouts
+from penstock.formats.layouts.row_images import (
+    RowMembers,
+    TableRows,
+    add_by_layout,
+    event_millis,
+    kinds_of,
+    read_text,
+    text_fields,
+)
 from penstock.formats.row_builder import TextTables
-from penstock.row_kinds import UPDATE_AFTER
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 
 NAME = "maxwell-json"
 ROW_OPERATIONS = frozenset({"insert", "bootstrap-insert", "update", "delete"})
@@ -35,11 +50,92 @@ class MaxwellEnvelope(msgspec.Struct, gc=False):
 
 
 _read_envelope = msgspec.json.Decoder(MaxwellEnvelope, float_hook=exact).decode
+_known = KnownLayouts()
+_KINDS = {"insert": INSERT, "bootstrap-insert": INSERT, "update": UPDATE_AFTER, "delete": DELETE}
 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode maxwell-json messages."""
     decoded = DecodeResult()
+    others = add_by_layout(messages, options, _known, lambda rows: _add_layout(rows, messages, options, decoded))
+    if len(others):
+        _decode_records(others, options, decoded)
+    return decoded
+
+
+@dataclass(frozen=True, slots=True)
+class MaxwellMembers:
+    """The members of a layout of maxwell-json; `keys` is None if the messages say nothing about primary keys."""
+
+    rows: RowMembers
+    database: int | None
+    table: int | None
+    type: int
+    ts: int | None
+    keys: tuple[str, ...] | None
+
+    @property
+    def texts(self) -> list[int]:
+        """Return the members that must be texts or null."""
+        return [member for member in (self.database, self.table, self.type) if member is not None]
+
+    @classmethod
+    def of(cls, layout: Layout) -> MaxwellMembers | None:
+        """Return the members of a layout, None if its messages need the record path."""
+        data, old = layout.row("data"), layout.row("old")
+        operation = layout.scalar("type")
+        envelope = [(name,) for name in ("database", "table", "ts") if (name,) in layout.number]
+        if data is None or operation is None or any(layout.scalar(*path) is None for path in envelope):
+            return None
+        # `old` without scalars in it may only be absent; a null is left to the record path as well.
+        if old is None and ("old",) in layout.number:
+            return None
+        keys = layout.constants.get(("primary_key_columns",))
+        if ("primary_key_columns",) in layout.number and not are_texts(keys):
+            return None
+        names, after = data
+        previous = dict(zip(*old, strict=True)) if old else {}
+        if not previous.keys() <= set(names):
+            return None
+        before = tuple(previous.get(name, member) for name, member in zip(names, after, strict=True)) if old else ()
+        rows = RowMembers(names, after, before, deleted=after)
+        place = (layout.scalar("database"), layout.scalar("table"), operation, layout.scalar("ts"))
+        return cls(rows, *place, None if keys is None else tuple(keys))
+
+
+def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Mask:
+    derived = rows.layout.derived
+    if NAME not in derived:
+        derived[NAME] = MaxwellMembers.of(rows.layout)
+    members: MaxwellMembers | None = derived[NAME]
+    accepted: Mask = np.zeros(len(rows), bool)
+    if members is None or not rows.are_texts_or_null(members.texts).all():
+        return accepted
+    wanted = {*members.texts, *members.rows.after, *members.rows.before}
+    columns = rows.columns([*wanted, *([] if members.ts is None else [members.ts])])
+    times = event_millis(columns, members.ts, 1000)
+    if times is None:
+        return accepted
+    kinds = kinds_of(columns, members.type, _KINDS)
+    for (database, table), places in columns.groups([members.database, members.table]):
+        chosen = slice(None) if places is None else places
+        fields = text_fields(members.rows.names)
+        keys = members.keys or ()
+        schema = SourceSchema("text", database, table, fields, keys, states_no_key=members.keys == ())
+        found = TableRows(
+            columns,
+            places,
+            members.rows,
+            kinds[chosen],
+            times[chosen],
+            schema,
+            read_text(columns),
+        )
+        accepted[chosen] = found.add(options.rule(database, table, keys), messages, decoded)
+    return accepted
+
+
+def _decode_records(messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> None:
     tables = TextTables(options)
 
     def handle(envelope: MaxwellEnvelope, number: int) -> None:
@@ -50,7 +146,6 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
 
     handle_envelopes(messages, _read_envelope, decoded, handle)
     tables.finish(messages, decoded)
-    return decoded
 
 
 def _add_rows(envelope: MaxwellEnvelope, number: int, tables: TextTables) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,10 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import DecodeError
-from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Messages, Truncation
+from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Messages, SourceSchema, Truncation
+from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import missing, read_envelopes, unknown_operation
 from penstock.formats.json_text import exact
+from penstock.formats.layouts.layout import Layout, ObjectMembers, are_texts
+from penstock.formats.layouts.member_values import LayoutRows
+from penstock.formats.layouts.message_groups import KnownLayouts
+from penstock.formats.layouts.row_images import (
+    RowMembers,
+    TableRows,
+    add_by_layout,
+    kinds_of,
+    read_text,
+    text_fields,
+)
 from penstock.formats.row_builder import TextTables, bad_record
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 
 NAME = "ogg-json"
 # GoldenGate adds a member of this ending for a column whose value it does not have.
@@ -33,14 +47,93 @@ class OggEnvelope(msgspec.Struct, gc=False):
 
 
 _read_envelope = msgspec.json.Decoder(OggEnvelope, float_hook=exact).decode
+_known = KnownLayouts()
 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode ogg-json messages."""
     decoded = DecodeResult()
+    others = add_by_layout(messages, options, _known, lambda rows: _add_layout(rows, messages, options, decoded))
+    if len(others):
+        _decode_records(others, options, decoded)
+    return decoded
+
+
+@dataclass(frozen=True, slots=True)
+class OggMembers:
+    """The members of a layout of ogg-json; `keys` is None if the messages say nothing about primary keys."""
+
+    rows: RowMembers
+    table: int | None
+    operation: int
+    time: int | None
+    keys: tuple[str, ...] | None
+
+    @property
+    def texts(self) -> list[int]:
+        """Return the members that must be texts or null."""
+        return [member for member in (self.table, self.operation, self.time) if member is not None]
+
+    @classmethod
+    def of(cls, layout: Layout) -> OggMembers | None:
+        """Return the members of a layout, None if its messages need the record path."""
+        before, after, operation = layout.row("before"), layout.row("after"), layout.scalar("op_type")
+        envelope = [(name,) for name in ("table", "op_ts") if (name,) in layout.number]
+        if operation is None or any(layout.scalar(*path) is None for path in envelope):
+            return None
+        # A row with nested values, and a row that is not an object.
+        if any(row is None and (name,) in layout.number for name, row in (("before", before), ("after", after))):
+            return None
+        keys = layout.constants.get(("primary_keys",))
+        if ("primary_keys",) in layout.number and not are_texts(keys):
+            return None
+        rows = _row_members(before, after)
+        if rows is None or any(name.endswith(_MISSING_MARK) for name in rows.names):
+            return None
+        time = layout.scalar("op_ts")
+        return cls(rows, layout.scalar("table"), operation, time, None if keys is None else tuple(keys))
+
+
+def _row_members(before: ObjectMembers | None, after: ObjectMembers | None) -> RowMembers | None:
+    if before and after:
+        # In compressed updates each image has the columns that the other one lacks.
+        return RowMembers(after[0], after[1], before[1]) if before[0] == after[0] else None
+    if after:
+        return RowMembers(*after)
+    return RowMembers(before[0], (), deleted=before[1]) if before else None
+
+
+def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Mask:
+    derived = rows.layout.derived
+    if NAME not in derived:
+        derived[NAME] = OggMembers.of(rows.layout)
+    members: OggMembers | None = derived[NAME]
+    accepted: Mask = np.zeros(len(rows), bool)
+    if members is None or not rows.are_texts_or_null(members.texts).all():
+        return accepted
+    row = members.rows
+    columns = rows.columns(list(dict.fromkeys([*members.texts, *row.after, *row.before, *row.deleted])))
+    times = np.full(len(rows), -1, np.int64)
+    if members.time is not None:
+        times = event_times(columns.text(members.time), options.zone)
+    # An insert has no row before and a delete no row after the change; the record path reads those that differ.
+    operations = {"U": UPDATE_AFTER} if row.before else {"I": INSERT} if row.after else {"D": DELETE}
+    kinds = kinds_of(columns, members.operation, operations)
+    for (name,), places in columns.groups([members.table]):
+        database, table = split_name(name, options.ogg_name_parts)
+        chosen = slice(None) if places is None else places
+        keys = members.keys or ()
+        schema = SourceSchema("text", database, table, text_fields(row.names), keys, states_no_key=members.keys == ())
+        found = TableRows(columns, places, row, kinds[chosen], times[chosen], schema, read_text(columns))
+        accepted[chosen] = found.add(options.rule(database, table, keys), messages, decoded)
+    return accepted
+
+
+def _decode_records(messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> None:
     tables = TextTables(options)
     envelopes = read_envelopes(messages, _read_envelope, decoded)
-    times = event_times([None if envelope is None else envelope.op_ts for envelope in envelopes], options.zone)
+    texts = pa.array([None if envelope is None else envelope.op_ts for envelope in envelopes], pa.string())
+    times = event_times(texts, options.zone)
     for number, envelope in enumerate(envelopes):
         if envelope is None:
             continue
@@ -54,7 +147,6 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
         except DecodeError as error:
             decoded.bad.append(bad_record(messages, number, error))
     tables.finish(messages, decoded)
-    return decoded
 
 
 def split_name(name: str | None, parts: int | None) -> tuple[str | None, str | None]:
@@ -67,17 +159,16 @@ def split_name(name: str | None, parts: int | None) -> tuple[str | None, str | N
     return first, rest
 
 
-def event_times(texts: list[str | None], zone: str) -> Int64s:
+def event_times(texts: pa.Array, zone: str) -> Int64s:
     """Return event times in milliseconds, -1 for a text that is not a local timestamp.
 
     A local time that clocks skip continues with the offset before the gap, as in Java.
     """
     place = ZoneInfo(zone)
-    column = pa.array(texts, pa.string())
     try:
-        local = column.cast(pa.timestamp("us"))
+        local = texts.cast(pa.timestamp("us"))
     except pa.ArrowInvalid:
-        local = pa.array([_local(text) for text in texts], pa.timestamp("us"))
+        local = pa.array([_local(text) for text in texts.to_pylist()], pa.timestamp("us"))
     moments = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
     # A local time that clocks skip is another one after a conversion to an instant and back.
     skipped = pc.fill_null(pc.not_equal(pc.local_timestamp(moments), local), fill_value=False)

@@ -5,22 +5,48 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from penstock.errors import DecodeError
-from penstock.formats.change import DecodeOptions, DecodeResult, Messages
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages, SourceSchema
+from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import read_envelopes
 from penstock.formats.json_text import exact
+from penstock.formats.layouts.member_values import LayoutRows
+from penstock.formats.layouts.message_groups import KnownLayouts
+from penstock.formats.layouts.row_images import RowMembers, TableRows, add_by_layout, read_text, text_fields
 from penstock.formats.row_builder import TextTables, bad_record, check_members
 from penstock.row_kinds import INSERT
 
 Row = dict[str, Any]
 
 _read_rows = msgspec.json.Decoder(Row | list[Row], float_hook=exact).decode
+_known = KnownLayouts()
 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode messages that are rows or arrays of rows, all of them as inserts."""
     decoded = DecodeResult()
+    others = add_by_layout(messages, options, _known, lambda rows: _add_rows(rows, messages, options, decoded))
+    if len(others):
+        _decode_records(others, options, decoded)
+    return decoded
+
+
+def _add_rows(rows: LayoutRows, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Mask:
+    layout = rows.layout
+    if len(layout.others) or not layout.paths:
+        return np.zeros(len(rows), bool)
+    members = tuple(range(len(layout.paths)))
+    columns = rows.columns(members)
+    names = tuple(name for (name,) in layout.paths)
+    kinds, times = np.full(len(rows), INSERT, np.int8), np.full(len(rows), -1, np.int64)
+    schema = SourceSchema("text", None, None, text_fields(names))
+    table = TableRows(columns, None, RowMembers(names, members), kinds, times, schema, read_text(columns))
+    return table.add(options.rule(None, None, ()), messages, decoded)
+
+
+def _decode_records(messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> None:
     tables = TextTables(options)
     rows = tables.of(None, None, None)
     for number, message in enumerate(read_envelopes(messages, _read_rows, decoded)):
@@ -35,4 +61,3 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
         for place, row in enumerate(found):
             rows.put(number, -1, INSERT, row, place)
     tables.finish(messages, decoded)
-    return decoded

@@ -13,14 +13,22 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.change import Int64s
-
-Bytes = npt.NDArray[np.uint8]
-Mask = npt.NDArray[np.bool_]
+from penstock.formats.json_bytes import (
+    COLON,
+    ESCAPE,
+    QUOTE,
+    SPACE,
+    Bytes,
+    Mask,
+    escape_positions,
+    is_utf8,
+    quotation_marks,
+    unescaped,
+)
 
 # The most cells of columns that no row has: they use memory that the documents did not.
 MOST_ABSENT = 1 << 20
@@ -30,14 +38,10 @@ MOST_BYTES = 16 << 20
 # The number of documents per piece, so that the index arrays of a piece stay in the CPU cache.
 PIECE = 1_000
 
-_QUOTE, _ESCAPE, _COLON, _BRACKET = b'"\\:['
-_SPACE = 0x20
+_BRACKET = ord("[")
 # The bytes between rows when documents are joined by commas.
 _AFTER_ROW, _AFTER_DOCUMENT = b"},{", b"}],[{"
 _FIRST_ROW = msgspec.json.Decoder(list[dict[str, str | None]]).decode
-# The character that an escape stands for, by the character after the backslash.
-_MEANT = np.zeros(256, np.uint8)
-_MEANT[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,41 +90,14 @@ def _piece(documents: Sequence[msgspec.Raw], members: Sequence[str]) -> tuple[In
     text = b",".join(documents)
     data = np.frombuffer(text, np.uint8)
     # Control characters are white space between members here, since JSON does not allow them in texts.
-    if data.min() < _SPACE or not _is_utf8(text):
+    if data.min() < SPACE or not is_utf8(text):
         return None
-    escapes = _escapes(data)
-    cells = _cells(text, data, _quotes(data, escapes), len(members))
+    escapes = escape_positions(data)
+    cells = _cells(text, data, np.flatnonzero(quotation_marks(data, escapes)), len(members))
     if cells is None or len(cells.first_rows) != len(documents):
         return None
     values = _values(text, cells, escaped=len(escapes) > 0)
     return None if values is None else (np.append(cells.first_rows, len(cells.starts)), values)
-
-
-def _is_utf8(text: bytes) -> bool:
-    whole = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, len(text)], np.int32)), pa.py_buffer(text))
-    try:
-        whole.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _escapes(data: Bytes) -> Int64s:
-    """Return the positions of backslashes that escape the next character: every second one in a run."""
-    places = np.flatnonzero(data == _ESCAPE)
-    if len(places) == 0 or not (np.diff(places) == 1).any():
-        return places
-    begins = np.append(True, np.diff(places) != 1)
-    number = np.arange(len(places))
-    in_its_run = number - np.maximum.accumulate(np.where(begins, number, 0))
-    first: Int64s = places[in_its_run % 2 == 0]
-    return first
-
-
-def _quotes(data: Bytes, escapes: Int64s) -> Int64s:
-    is_quote = data == _QUOTE
-    is_quote[escapes + 1] = False
-    return np.flatnonzero(is_quote)
 
 
 def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> CellPositions | None:
@@ -133,7 +110,7 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> CellPosition
     closing = quotes[1::2]
     if len(closing) < width or int(closing[-1]) + 2 > len(data):
         return None
-    keys = np.flatnonzero(data.take(closing + 1) == _COLON)
+    keys = np.flatnonzero(data.take(closing + 1) == COLON)
     if len(keys) == 0 or len(keys) % width:
         return None
     key_opens = quotes.take(2 * keys).reshape(-1, width)
@@ -150,10 +127,10 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> CellPosition
         return None
     if not _same_ends(data, key_opens[:, 0], begins_document):
         return None
-    nulls = data.take(starts) != _QUOTE
+    nulls = data.take(starts) != QUOTE
     # A value that begins with a quotation mark also ends with a quotation mark, and the text has no others.
     whole = len(keys) + nulls.size - int(np.count_nonzero(nulls)) == len(closing)
-    if not (whole and np.array_equal(data.take(ends - 1) != _QUOTE, nulls) and _are_nulls(data, starts, ends, nulls)):
+    if not (whole and np.array_equal(data.take(ends - 1) != QUOTE, nulls) and _are_nulls(data, starts, ends, nulls)):
         return None
     return CellPositions(starts + ~nulls, ends - ~nulls, nulls, np.flatnonzero(begins_document))
 
@@ -210,7 +187,7 @@ def _values(text: bytes, cells: CellPositions, *, escaped: bool) -> list[pa.Arra
     columns: list[pa.Array] = []
     for number in range(width):
         column = texts.slice(number * rows, rows)
-        if number in odd and (column := _unescaped(column)) is None:
+        if number in odd and (column := unescaped(column)) is None:
             return None
         if cells.nulls[:, number].any():
             column = pc.if_else(pa.array(cells.nulls[:, number]), pa.scalar(None, pa.string()), column)
@@ -222,25 +199,5 @@ def _escaped_columns(texts: pa.Array, rows: int, width: int) -> set[int]:
     """Return the numbers of the columns that contain backslashes; `texts` has all columns one after the other."""
     _, offsets, data = texts.buffers()
     edges = np.frombuffer(offsets, np.int32)[: rows * width + 1 : rows]
-    places = np.flatnonzero(np.frombuffer(data or b"", np.uint8) == _ESCAPE)
+    places = np.flatnonzero(np.frombuffer(data or b"", np.uint8) == ESCAPE)
     return set(np.flatnonzero(np.diff(np.searchsorted(places, edges))).tolist())
-
-
-def _unescaped(column: pa.Array) -> pa.Array | None:
-    """Return the texts of a column with escapes resolved; None if a character is escaped by its number (\\uXXXX)."""
-    bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
-    data = np.frombuffer(column.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
-    escapes = _escapes(data)
-    if len(escapes) == 0:
-        return column
-    meant = _MEANT[data[escapes + 1]]
-    if not meant.all():
-        return None
-    text = data.copy()
-    text[escapes + 1] = meant
-    kept = np.ones(len(data), bool)
-    kept[escapes] = False
-    bounds = bounds - bounds[0]
-    # Each bound moves forward by the number of backslashes removed before it.
-    offsets = (bounds - np.searchsorted(escapes, bounds)).astype(np.int32)
-    return pa.StringArray.from_buffers(len(column), pa.py_buffer(offsets), pa.py_buffer(text[kept]))

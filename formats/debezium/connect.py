@@ -11,7 +11,7 @@ It contains only parameters that affect the type. `ConnectType.parse` reads it b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from penstock.errors import DecodeError
-from penstock.formats.change import BAD_VALUE, SourceField
+from penstock.formats.change import BAD_VALUE, SourceField, SourceSchema, TableName
 
 SOURCE_TYPE = "__debezium.source.column.type"
 SOURCE_LENGTH = "__debezium.source.column.length"
@@ -92,3 +92,23 @@ def _field(column: Mapping[str, Any]) -> SourceField:
     # The doc of a geometry names its kind; any other doc is the comment of the column.
     doc = None if kind.carrier == "struct" else column.get("doc")
     return SourceField(str(column["field"]), str(kind), doc)
+
+
+def present_fields(declared: tuple[SourceField, ...] | None, names: Sequence[str]) -> tuple[SourceField, ...]:
+    """Return the declared columns that occur in any row, in declared order, then members that are not declared.
+
+    Without a schema (None) these are the members in their order.
+    """
+    if declared is None:
+        return tuple(SourceField(name) for name in names)
+    known, occurring = {field.name for field in declared}, set(names)
+    fields = [field for field in declared if field.name in occurring]
+    return (*fields, *(SourceField(name) for name in names if name not in known))
+
+
+def table_schema(
+    name: TableName, keys: tuple[str, ...] | None, declared: tuple[SourceField, ...] | None, names: Sequence[str]
+) -> SourceSchema:
+    """Return the schema of rows with these members; `keys` is None if the messages say nothing about them."""
+    dialect = "text" if declared is None else "debezium"
+    return SourceSchema(dialect, *name, present_fields(declared, names), keys or (), states_no_key=keys == ())

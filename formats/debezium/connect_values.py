@@ -90,6 +90,15 @@ def reader(column: str, declared: str | None) -> Read:
     return _carried(kind, what)
 
 
+def integer_type(declared: str) -> pa.DataType | None:
+    """Return the type of a column that `reader` makes of integers without a change of value, None for all others."""
+    kind = ConnectType.parse(declared)
+    if kind.name:
+        return _UNITS.get(kind.name)
+    plain = kind.carrier in _INTEGERS and not _is_unsigned_bigint(kind.source_type)
+    return pa.int64() if plain else None
+
+
 def _carried(kind: ConnectType, what: str) -> Read:
     """Return the function for types without a semantic name, whose values are what the carrier type holds."""
     if kind.carrier in _INTEGERS:

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from penstock.formats.change import DecodeOptions, DecodeResult, Messages, SourceField, SourceSchema, TableName
-from penstock.formats.debezium.connect import row_fields
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages, TableName
+from penstock.formats.debezium.connect import row_fields, table_schema
 from penstock.formats.debezium.connect_values import reader
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, add_operation, skip_without_rows, without_operation
+from penstock.formats.debezium.row_layouts import decode_by_layout
 from penstock.formats.json_envelope import NULL, UNREADABLE, handle_envelopes, missing
 from penstock.formats.json_text import exact
 from penstock.formats.row_builder import RowBuilder
@@ -66,6 +67,13 @@ class DebeziumGroup:
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode debezium-json messages."""
     decoded = DecodeResult()
+    others = decode_by_layout(messages, options, decoded)
+    if len(others):
+        _decode_records(others, options, decoded)
+    return decoded
+
+
+def _decode_records(messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> None:
     groups = DebeziumGroups(options)
     handle_envelopes(
         messages,
@@ -75,7 +83,6 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     )
     for group in groups.all():
         _finish(group, messages, decoded)
-    return decoded
 
 
 class DebeziumGroups:
@@ -172,20 +179,5 @@ def _key_row(key: Mapping[str, msgspec.Raw] | None) -> Row | None:
 def _finish(group: DebeziumGroup, messages: Messages, decoded: DecodeResult) -> None:
     declared = row_fields(bytes(group.schema or NULL))
     for part in group.rows.parts():
-        names = part.names()
-        fields = tuple(SourceField(name) for name in names) if declared is None else _present(declared, names)
-        schema = SourceSchema(
-            "text" if declared is None else "debezium",
-            *group.name,
-            fields,
-            group.keys or (),
-            states_no_key=group.keys == (),
-        )
-        part.batch(schema, [reader(field.name, field.type) for field in fields], messages, decoded)
-
-
-def _present(declared: tuple[SourceField, ...], names: list[str]) -> tuple[SourceField, ...]:
-    """Return the declared columns that occur in any row, in declared order, then members that are not declared."""
-    known = {field.name for field in declared}
-    fields = [field for field in declared if field.name in set(names)]
-    return (*fields, *(SourceField(name) for name in names if name not in known))
+        schema = table_schema(group.name, group.keys, declared, part.names())
+        part.batch(schema, [reader(field.name, field.type) for field in schema.fields], messages, decoded)

@@ -129,10 +129,10 @@ FLOORS = {
     ],
     "formats": [
         {"change", "json_text", "mysql_type"},
-        {"message_format"},
+        {"message_format", "json_bytes"},
         {"faults", "geometry"},
         {"row_builder"},
-        {"json_envelope"},
+        {"json_envelope", "layouts"},
         {"canal", "debezium", "maxwell", "ogg", "aliyun", "aws_dms", "plain_json"},
     ],
 }

@@ -1,0 +1,76 @@
+"""JSON texts as arrays of bytes: where quotation marks and escapes are, and texts with their escapes resolved."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.formats.change import Int64s
+
+Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+QUOTE, ESCAPE, COLON = b'"\\:'
+# Bytes below this one are control characters, which JSON does not allow in texts.
+SPACE = 0x20
+# The character that an escape stands for, by the character after the backslash; 0 if it is not a single character.
+_MEANT = np.zeros(256, np.uint8)
+_MEANT[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
+
+
+def is_utf8(text: bytes) -> bool:
+    """Return whether all bytes are valid UTF-8."""
+    whole = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, len(text)], np.int32)), pa.py_buffer(text))
+    try:
+        whole.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def escape_positions(data: Bytes) -> Int64s:
+    """Return the positions of backslashes that escape the next character: every second one in a run."""
+    places = np.flatnonzero(data == ESCAPE)
+    if len(places) == 0 or not (np.diff(places) == 1).any():
+        return places
+    begins = np.append(True, np.diff(places) != 1)
+    number = np.arange(len(places))
+    in_its_run = number - np.maximum.accumulate(np.where(begins, number, 0))
+    first: Int64s = places[in_its_run % 2 == 0]
+    return first
+
+
+def quotation_marks(data: Bytes, escapes: Int64s) -> Mask:
+    """Return which bytes are quotation marks that are not escaped."""
+    marks: Mask = data == QUOTE
+    # A backslash at the very end escapes nothing.
+    inner = escapes[:-1] if len(escapes) and escapes[-1] == len(data) - 1 else escapes
+    marks[inner + 1] = False
+    return marks
+
+
+def unresolvable(data: Bytes, escapes: Int64s) -> Mask:
+    """Return which of these escapes do not stand for a single character, as \\uXXXX and wrong ones."""
+    following = data[np.minimum(escapes + 1, len(data) - 1)]
+    wrong: Mask = _MEANT[following] == 0
+    return wrong
+
+
+def unescaped(column: pa.Array) -> pa.Array | None:
+    """Return the texts of a column with escapes resolved; None if a character is escaped by its number (\\uXXXX)."""
+    bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    data = np.frombuffer(column.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
+    escapes = escape_positions(data)
+    if len(escapes) == 0:
+        return column
+    if unresolvable(data, escapes).any():
+        return None
+    text = data.copy()
+    text[escapes + 1] = _MEANT[data[escapes + 1]]
+    kept = np.ones(len(data), bool)
+    kept[escapes] = False
+    bounds = bounds - bounds[0]
+    # Each bound moves forward by the number of backslashes removed before it.
+    offsets = (bounds - np.searchsorted(escapes, bounds)).astype(np.int32)
+    return pa.StringArray.from_buffers(len(column), pa.py_buffer(offsets), pa.py_buffer(text[kept]))

@@ -1,0 +1,198 @@
+"""The layout of a JSON object: its members in their order, and every byte that is not part of a scalar value.
+
+Producers write the messages of one table and operation with one layout, so that only the values differ. If all bytes
+of a layout are found in another message, that message is JSON with the same members, without having been parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from penstock.formats.change import Int64s
+from penstock.formats.json_bytes import ESCAPE, QUOTE
+
+MemberPath: TypeAlias = tuple[str, ...]
+# The names and the numbers of the members of an object.
+ObjectMembers: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
+Words = npt.NDArray[np.uint64]
+
+# More members are left to the decoder of single records, which knows the limits of tables.
+MOST_MEMBERS = 5_000
+# Of the blanks after a colon; producers write one or none.
+MOST_BLANKS = 8
+_WORD = 8
+_AFTER_SCALAR = b",} "
+
+
+@dataclass(frozen=True, slots=True)
+class FixedBytes:
+    """The bytes outside of scalar values as words of eight bytes to compare, as columns for broadcasting.
+
+    Gap `j` is in front of the value of member `j`; the last gap ends the object.
+    """
+
+    gap: Int64s
+    offset: Int64s
+    mask: Words
+    expected: Words
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """The members of an object and of the objects in it, in the order of the text.
+
+    A member is a scalar, an object with members, or constant: an array or an empty object that is equal in all messages
+    of this layout. `marks` is the number of quotation marks outside of scalar values. The distances are in bytes.
+    """
+
+    paths: tuple[MemberPath, ...]
+    constants: Mapping[MemberPath, Any]
+    scalars: Int64s
+    others: Int64s
+    gap_to_name_end: Int64s  # from the begin of the gap to the quotation mark that closes the name
+    name_end_to_value: Int64s
+    tail: int
+    fixed: FixedBytes
+    marks: int
+    number: Mapping[MemberPath, int]
+    scalar_number: Mapping[int, int]  # by the number of the member
+    # What formats derive from the members of this layout, by a key of theirs.
+    derived: dict[object, Any] = field(default_factory=dict)
+
+    def scalar(self, *path: str) -> int | None:
+        """Return the number of a scalar member, None if the layout has none of this path."""
+        number = self.number.get(path)
+        return number if number in self.scalar_number else None
+
+    def row(self, name: str) -> ObjectMembers | None:
+        """Return the names and numbers of the members of an object of scalars; None if it is anything else."""
+        members = [(path, number) for path, number in self.number.items() if path[0] == name and len(path) > 1]
+        if not members or any(len(path) > 2 or number not in self.scalar_number for path, number in members):
+            return None
+        return tuple(path[1] for path, _ in members), tuple(number for _, number in members)
+
+
+def are_texts(value: object) -> bool:
+    """Return whether a constant is an array of texts."""
+    return isinstance(value, list) and all(isinstance(element, str) for element in value)
+
+
+def layout_of(document: bytes, name_ends: list[int]) -> Layout | None:
+    """Return the layout of a message, given where the names of members end; None if it needs the general parser."""
+    try:
+        parsed = msgspec.json.decode(document)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if not isinstance(parsed, dict):
+        return None
+    members = list(_members(parsed, ()))
+    # They differ if a name occurs twice, or if an array contains objects.
+    if not 0 < len(members) <= MOST_MEMBERS or len(members) != len(name_ends):
+        return None
+    return _measured(document, members, name_ends)
+
+
+def _members(node: Mapping[str, Any], outer: MemberPath) -> Any:
+    for name, value in node.items():
+        path = (*outer, name)
+        yield path, value
+        if isinstance(value, dict):
+            yield from _members(value, path)
+
+
+def _measured(document: bytes, members: list[tuple[MemberPath, Any]], name_ends: list[int]) -> Layout | None:
+    gaps: list[bytes] = []
+    name_at: list[int] = []
+    value_at: list[int] = []
+    constants: dict[MemberPath, Any] = {}
+    end, marks = 0, 2 * len(members)
+    for number, ((path, value), name_end) in enumerate(zip(members, name_ends, strict=True)):
+        name = msgspec.json.encode(path[-1])
+        if document[name_end + 1 - len(name) : name_end + 1] != name:
+            return None  # a name with escapes
+        start = name_end + 2
+        while document[start : start + 1] == b" ":
+            start += 1
+        if start > name_end + 2 + MOST_BLANKS:
+            return None
+        gaps.append(document[end:start])
+        name_at.append(name_end - end)
+        value_at.append(start - name_end)
+        if isinstance(value, dict | list):
+            # Its bytes are part of the next gap.
+            end = start
+            if not value or isinstance(value, list):
+                stop = name_ends[number + 1] if number + 1 < len(members) else len(document)
+                constants[path] = value
+                inner = _constant_marks(document, start, stop, number + 1 < len(members))
+                if inner is None:
+                    return None
+                marks += inner
+        else:
+            end = _scalar_end(document, start)
+    gaps.append(document[end:])
+    return _layout(members, constants, gaps, name_at, value_at, marks)
+
+
+def _constant_marks(document: bytes, start: int, stop: int, named: bool) -> int | None:
+    """Return the number of quotation marks of an array up to the end of the next name, less those of that name."""
+    if ESCAPE in document[start:stop]:
+        return None
+    # The closing mark of the next name is at `stop`, its opening mark before it.
+    return document.count(b'"', start, stop) - (1 if named else 0)
+
+
+def _scalar_end(document: bytes, start: int) -> int:
+    end = start
+    if document[start] != QUOTE:
+        while document[end] not in _AFTER_SCALAR:
+            end += 1
+        return end
+    end += 1
+    while document[end] != QUOTE:
+        end += 2 if document[end] == ESCAPE else 1
+    return end + 1
+
+
+def _layout(
+    members: list[tuple[MemberPath, Any]],
+    constants: dict[MemberPath, Any],
+    gaps: list[bytes],
+    name_at: list[int],
+    value_at: list[int],
+    marks: int,
+) -> Layout:
+    paths = tuple(path for path, _ in members)
+    is_scalar = np.array([not isinstance(value, dict | list) for _, value in members])
+    scalars = np.flatnonzero(is_scalar)
+    return Layout(
+        paths,
+        constants,
+        scalars,
+        np.flatnonzero(~is_scalar),
+        np.array(name_at, np.int64)[:, None],
+        np.array(value_at, np.int64)[:, None],
+        len(gaps[-1]),
+        _fixed_bytes(gaps),
+        marks,
+        {path: number for number, path in enumerate(paths)},
+        {int(member): number for number, member in enumerate(scalars)},
+    )
+
+
+def _fixed_bytes(gaps: list[bytes]) -> FixedBytes:
+    words: list[tuple[int, int, bytes]] = []
+    for number, gap in enumerate(gaps):
+        words += [(number, offset, gap[offset : offset + _WORD]) for offset in range(0, len(gap), _WORD)]
+    return FixedBytes(
+        np.array([number for number, _, _ in words], np.int64),
+        np.array([offset for _, offset, _ in words], np.int64)[:, None],
+        np.array([(1 << 8 * len(word)) - 1 for *_, word in words], np.uint64)[:, None],
+        np.array([int.from_bytes(word, "little") for *_, word in words], np.uint64)[:, None],
+    )

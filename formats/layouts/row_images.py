@@ -1,0 +1,186 @@
+"""The rows of messages that have one layout, added as ChangeBatches without a Python object per row.
+
+What a message means must be the same as in the decoder of single records. Whatever is unusual is not accepted here, so
+that the record path decides: an update that moves its row, a value that a column cannot hold, an unknown operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Int64s, Messages, SourceField, SourceSchema
+from penstock.formats.faults import Faults
+from penstock.formats.json_bytes import Mask
+from penstock.formats.layouts.member_values import LayoutRows, MemberColumns
+from penstock.formats.layouts.message_groups import FEWEST_ROWS, KnownLayouts, group_messages
+from penstock.formats.row_builder import finish
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
+
+# The kind of a message that the record path has to decide.
+UNDECIDED = -1
+_BULK_ROWS = DecodeOptions().bulk_rows
+
+Kinds = npt.NDArray[np.int8]
+ReadMember: TypeAlias = Callable[[SourceField, int, Int64s | None, Faults], pa.Array]
+AddGroup: TypeAlias = Callable[[LayoutRows], Mask]
+
+
+@dataclass(frozen=True, slots=True)
+class RowMembers:
+    """The members of a layout that are the columns `names`: of the row after a change, before it, and of a deleted row.
+
+    Each is empty if the layout has no such row. `deleted` is the row after the change, or the layout has no such row.
+    """
+
+    names: tuple[str, ...]
+    after: tuple[int, ...]
+    before: tuple[int, ...] = ()
+    deleted: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Messages of one layout and one source table, with their row kinds and event times.
+
+    `places` are those of the messages in `columns`, None for all. `read` returns the column of a field from a member
+    for the messages at some places.
+    """
+
+    columns: MemberColumns
+    places: Int64s | None
+    members: RowMembers
+    kinds: Kinds
+    times: Int64s
+    schema: SourceSchema
+    read: ReadMember
+
+    def add(self, rule: ImageRule, messages: Messages, decoded: DecodeResult) -> Mask:
+        """Append the rows; return which of the messages were accepted."""
+        updates = self.kinds == UPDATE_AFTER
+        accepted: Mask = (self.kinds == DELETE) if self.members.deleted else np.zeros(len(self.kinds), bool)
+        if self.members.after:
+            accepted |= (self.kinds == INSERT) | updates
+        images = bool(self.members.before and self.members.after)
+        if images and updates.any():
+            accepted &= ~(updates & self._moved(rule))
+        if images and rule.before_images == "all":
+            both, single = accepted & updates, accepted & ~updates
+            accepted = self._added(both, messages, decoded, with_before=True)
+            return accepted | self._added(single, messages, decoded, with_before=False)
+        return self._added(accepted, messages, decoded, with_before=False)
+
+    def _moved(self, rule: ImageRule) -> Mask:
+        """Return for which messages the bytes of a watched column differ before and after the change."""
+        watch = {name.lower() for name in rule.watch}
+        moved: Mask = np.zeros(len(self.columns.rows), bool)
+        for name, after, before in zip(self.members.names, self.members.after, self.members.before, strict=True):
+            if after != before and name.lower() in watch:
+                moved |= self.columns.rows.differ(after, before)
+        return moved if self.places is None else moved[self.places]
+
+    def _added(self, chosen: Mask, messages: Messages, decoded: DecodeResult, *, with_before: bool) -> Mask:
+        nothing: Mask = np.zeros(len(chosen), bool)
+        if not chosen.any():
+            return nothing
+        places = np.arange(len(self.columns.rows)) if self.places is None else self.places
+        wanted = None if self.places is None and chosen.all() else places[chosen]
+        faults = Faults()
+        columns = self._read(self.members.after or self.members.deleted, wanted, faults)
+        kinds, times = self.kinds[chosen], self.times[chosen]
+        at = self.columns.rows.numbers if wanted is None else self.columns.rows.numbers[wanted]
+        subs = (kinds != DELETE).astype(np.int32)
+        if with_before:
+            columns = _interleaved(self._read(self.members.before, wanted, faults), columns)
+            at, times = np.repeat(at, 2), np.repeat(times, 2)
+            kinds = np.tile(np.array([UPDATE_BEFORE, UPDATE_AFTER], np.int8), len(kinds))
+            subs = np.tile(np.array([0, 1], np.int32), len(subs))
+        if faults:
+            return nothing
+        finish(self.schema, columns, at, kinds, subs, times, faults, messages, decoded)
+        return chosen
+
+    def _read(self, members: Sequence[int], wanted: Int64s | None, faults: Faults) -> list[pa.Array]:
+        by_name = dict(zip(self.members.names, members, strict=True))
+        return [self.read(field, by_name[field.name], wanted, faults) for field in self.schema.fields]
+
+
+def _interleaved(befores: list[pa.Array], afters: list[pa.Array]) -> list[pa.Array]:
+    """Return columns with each row's image before the change right in front of the one after it."""
+    count = len(afters[0])
+    order = pa.array(np.arange(2 * count).reshape(2, count).T.reshape(-1))
+    return [
+        pc.take(pa.concat_arrays([before, after]), order, boundscheck=False)
+        for before, after in zip(befores, afters, strict=True)
+    ]
+
+
+def kinds_of(columns: MemberColumns, member: int, kinds: Mapping[str, int]) -> RowKinds:
+    """Return the row kind of each message by the text of its operation, UNDECIDED if `kinds` does not have it."""
+    operation = columns.single(member)
+    if operation is not None:
+        return np.full(len(columns.rows), kinds.get(operation, UNDECIDED), np.int8)
+    encoded = columns.text(member).dictionary_encode(null_encoding="encode")
+    by_number = [kinds.get(text or "", UNDECIDED) for text in encoded.dictionary.to_pylist()]
+    found: RowKinds = np.array(by_number, np.int8)[np.asarray(encoded.indices)]
+    return found
+
+
+def event_millis(columns: MemberColumns, member: int | None, factor: int) -> Int64s | None:
+    """Return event times in milliseconds, -1 if the layout has none; None if any is not a usual one."""
+    if member is None:
+        return np.full(len(columns.rows), -1, np.int64)
+    integers = columns.integers(member)
+    if integers is None or integers.null_count:
+        return None
+    times = np.asarray(integers)
+    return None if (times < 0).any() or (times >= 1 << 53).any() else times * factor
+
+
+def text_fields(names: Sequence[str]) -> tuple[SourceField, ...]:
+    """Return the columns of a format that declares no types."""
+    return tuple(SourceField(name) for name in names)
+
+
+def read_text(columns: MemberColumns) -> ReadMember:
+    """Return the function that reads the members of formats that declare no types."""
+    return lambda _, member, places, __: columns.text(member, places)
+
+
+def fewest_rows(options: DecodeOptions) -> int:
+    """Return the fewest messages of one layout in a piece for which a layout is worth its cost."""
+    return max(1, FEWEST_ROWS * options.bulk_rows // _BULK_ROWS)
+
+
+def add_by_layout(
+    messages: Messages,
+    options: DecodeOptions,
+    known: KnownLayouts,
+    add: AddGroup,
+    documents: Sequence[bytes | None] | None = None,
+) -> Messages:
+    """Add the messages that have layouts, and return the others, for the record path.
+
+    `add` adds the messages of a layout and returns which of them it accepted. `documents` are the JSON texts if these
+    are not the values; messages without one are returned.
+    """
+    texts = messages.values if documents is None else documents
+    fewest = fewest_rows(options)
+    if len(texts) < fewest:
+        return messages
+    numbers = np.arange(len(texts))
+    # Usually no message is empty, and a list of the others costs as much as a column.
+    present = cast(Sequence[bytes], texts) if all(texts) else [text for text in texts if text]
+    if len(present) < len(texts):
+        numbers = np.flatnonzero([bool(text) for text in texts])
+    accepted: Mask = np.zeros(len(texts), bool)
+    for group in group_messages(present, known, fewest).groups:
+        rows = group.renumbered(numbers)
+        accepted[rows.numbers[add(rows)]] = True
+    return messages.take(np.flatnonzero(~accepted)) if accepted.any() else messages

@@ -55,7 +55,9 @@ class Capabilities:
     `describes_tables`: the source lists its tables with their columns, so that target tables exist before the first
     batch; otherwise messages are sampled. `rereads_tables`: single tables can be emptied and read again. `names_rows`:
     each row comes with its database, table and time. `resumes_from_tables`: the offsets in a table's snapshots suffice
-    to continue with a new checkpoint. `reads_flink_cdc`: files of Flink CDC may name this type. `lag_unit` is the
+    to continue with a new checkpoint. `keeps_state`: the source needs `SourceRequest.state` in the next run.
+    `reads_exactly`: the rows of a table can be read as of one position, so that no change in them comes again.
+    `reads_flink_cdc`: files of Flink CDC may name this type. `lag_unit` is the
     unit of `Source.lag`.
     """
 
@@ -64,6 +66,8 @@ class Capabilities:
     names_rows: bool = False
     reads_flink_cdc: bool = False
     resumes_from_tables: bool = True
+    keeps_state: bool = False
+    reads_exactly: bool = False
     lag_unit: LagUnit = RECORDS
 
 

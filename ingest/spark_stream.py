@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -27,7 +28,8 @@ class RangeStream(Protocol):
     `read` yields batches of exactly the source's columns.
     """
 
-    limit: Limit
+    @property
+    def limit(self) -> Limit: ...
 
     def initial_offsets(self) -> Offsets: ...
 
@@ -46,6 +48,12 @@ class RangeStream(Protocol):
     def read(self, task: Any) -> Iterator[pa.RecordBatch]: ...
 
     def close(self) -> None: ...
+
+
+class ErrorPassage(Protocol):
+    """Decides the form in which errors reach Spark."""
+
+    def carrying(self) -> AbstractContextManager[None]: ...
 
 
 class StreamPartition(InputPartition):
@@ -88,13 +96,13 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(
         self,
         stream: RangeStream,
-        mark: ErrorMark,
+        errors: ErrorPassage,
         interval: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._stream = stream
-        self._carrying = mark.carrying
+        self._carrying = errors.carrying
         self._until: Offsets | None = None
         self._interval, self._clock, self._sleep = interval, clock, sleep
         self._planned_at: float | None = None

@@ -1,9 +1,9 @@
 """The pages of the documentation as programs: what stands in their fenced blocks is run, in order, in an empty folder.
 
-The word after ```python or ```console says what a block needs: nothing, spark, kafka, or `session`, which is the
-variable `spark`; `not-run: reason` is told and left out. ```yaml file=NAME writes a file. A console block's output is
-compared where the page shows one; `...` stands for anything, and output that begins with `error:` means that the
-command fails.
+The word after ```python or ```console says what a block needs: nothing, spark, kafka, `session`, which is the
+variable `spark`, or `servers`, which are that variable and databases; `not-run: reason` is told and left out.
+```yaml file=NAME writes a file. A console block's output is compared where the page shows one; `...` stands for
+anything, and output that begins with `error:` means that the command fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from penstock.pipelines.commands.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-NEEDS = {"spark", "kafka", "mysql", "session"}
+HARDEST_FIRST = ("servers", "kafka", "mysql", "spark", "session")
+NEEDS = set(HARDEST_FIRST)
 _FENCE = re.compile(r"^```(\w*) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -54,11 +55,7 @@ def needs(page: Path) -> set[str]:
 
 def pages(kind: str | None) -> list[Path]:
     """The pages whose hardest need this is; a page is run as a whole."""
-    return [
-        page
-        for page in PAGES
-        if next((item for item in ("kafka", "mysql", "spark", "session") if item in needs(page)), None) == kind
-    ]
+    return [page for page in PAGES if next((item for item in HARDEST_FIRST if item in needs(page)), None) == kind]
 
 
 def run_page(page: Path, replaced: Mapping[str, str] | None = None, given: Mapping[str, Any] | None = None) -> None:

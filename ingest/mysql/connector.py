@@ -58,7 +58,13 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
     name = "mysql"
     config = MySqlConfig
     capabilities = Capabilities(
-        describes_tables=True, rereads_tables=True, names_rows=True, reads_flink_cdc=True, lag_unit=LOG_BYTES
+        describes_tables=True,
+        rereads_tables=True,
+        names_rows=True,
+        reads_flink_cdc=True,
+        keeps_state=True,
+        reads_exactly=True,
+        lag_unit=LOG_BYTES,
     )
     url_schemes = frozenset({"mysql", "mariadb"})
     url_form = "mysql://user@host:3306/database"

@@ -22,15 +22,19 @@ def register(
     warehouse: str | PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> None:
-    """Let `session` read and write tables with `format("penstock")`, with filter pushdown.
+    """Let `session` read and write tables with `format("penstock")`, with filter pushdown, and read source tables.
+
+    The latter are streams of changes: `format("mysql-cdc")`, `"postgres-cdc"`, `"kafka-cdc"`, one for each connector.
 
     With `catalog` and `warehouse`, the tables of the warehouse also have names in SQL, such as `lake.db.t`. `options`
     are those of the catalog (`metastore`, ...) and of its store; secrets must be references such as `${NAME}`. Called
     twice it changes nothing.
     """
     from penstock.pipelines.spark_catalog.source import CatalogDataSource
+    from penstock.pipelines.spark_cdc.source import register_sources
 
     session.dataSource.register(CatalogDataSource)
+    register_sources(session)
     session.conf.set(PUSH_DOWN, "true")
     if catalog is None:
         if warehouse is not None or options:

@@ -78,6 +78,7 @@ FLOORS = {
         {"driver", "spark"},
         {"job"},
         {"spark_source"},
+        {"spark_cdc"},
         {"spark_catalog"},
         {"monitor"},
         {"api"},

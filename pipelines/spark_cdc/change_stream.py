@@ -1,0 +1,177 @@
+"""The stream of changes of one source table: planned in Spark's planner process, read in its tasks."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DecodeError, SourceError
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch
+from penstock.ingest.connector import Preparation
+from penstock.ingest.decoded_source import ChangeSource, DecodedChunk
+from penstock.ingest.source import Limit, Offsets, Range, grouped
+from penstock.pipelines.ledger.batch_identity import NOW
+from penstock.pipelines.spark_cdc.query_columns import SEQUENCE, QueryColumns
+from penstock.pipelines.spark_source.table_read import shaped
+from penstock.row_kinds import kind_texts
+from penstock.schema_evolution.fit import Fit
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTask:
+    """One task's ranges of a batch. `batch` rises from batch to batch, and is the same when one is repeated."""
+
+    ranges: tuple[Range, ...]
+    batch: int
+
+
+@dataclass(slots=True)
+class ChangeStream:
+    """A `RangeStream` of the changes of one table, with the columns of its query."""
+
+    columns: QueryColumns
+    clock: Callable[[], float] = time.time
+    _source: ChangeSource | None = field(default=None, repr=False)
+
+    @property
+    def limit(self) -> Limit:
+        return self.columns.read.limit
+
+    @property
+    def source(self) -> ChangeSource:
+        if self._source is None:
+            self._source = self._prepared(is_new=False)
+        return self._source
+
+    def _prepared(self, *, is_new: bool) -> ChangeSource:
+        read = self.columns.read
+        exact = read.connector.capabilities.reads_exactly
+        return read.connector.prepare(read.config, read.request, Preparation(is_new, exact=exact))
+
+    def initial_offsets(self) -> Offsets:
+        # Spark asks for them if its checkpoint has none: a slot, for example, is created then.
+        self._source = self._prepared(is_new=True)
+        return self._source.initial_offsets()
+
+    def available(self) -> Offsets:
+        return self.source.available()
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
+        """Return the source's newest offsets, and the instant by which the rows of batches are ordered."""
+        end = self.source.latest_offsets(start, limit, until)
+        if end == start:
+            return start
+        # The clock of a machine may be set back; batches must not be.
+        return end | {NOW: max(int(self.clock() * 1000), int(start.get(NOW, 0)) + 1)}
+
+    def at_barrier(self) -> bool:
+        return self.source.at_barrier()
+
+    def inputs(self, start: Offsets, end: Offsets) -> list[ChangeTask]:
+        tasks = self.columns.read.tasks
+        groups = grouped(self.source.plan(start, end, tasks), tasks)
+        return [ChangeTask(tuple(group), int(end.get(NOW, 0))) for group in groups]
+
+    def mirror(self, offsets: Offsets) -> None:
+        """Let the source know that Spark has processed all before these offsets."""
+        self.source.mirror(offsets)
+
+    def read(self, task: ChangeTask) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)  # one task uses one core
+        options = DecodeOptions(zone=self.columns.read.request.zone)
+        for range_ in task.ranges:
+            found = _RangeRows(self.columns, range_, task.batch)
+            for chunk in self.source.chunks(range_, options):
+                yield from found.rows(chunk)
+            found.report()
+
+    def close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+
+
+@dataclass(slots=True)
+class _RangeRows:
+    """The rows of one range in the columns of the query."""
+
+    columns: QueryColumns
+    range_: Range
+    batch: int
+    _bad: int = 0
+    _first_bad: BadRecord | None = None
+    _truncations: int = 0
+
+    def rows(self, chunk: DecodedChunk) -> Iterator[pa.RecordBatch]:
+        read = self.columns.read
+        if chunk.barriers:
+            one = chunk.barriers[0]
+            raise SourceError(
+                f"{one.kind} changes a whole table, and no row can say so",
+                table=f"{one.database}.{one.table}",
+                hint="remove the options  ddl.*",
+            )
+        self._refuse(chunk.decoded.bad)
+        self._truncations += len(chunk.decoded.truncations)
+        for change in chunk.decoded.batches:
+            if len(change) and read.table in {None, (change.schema.database, change.schema.table)}:
+                yield self._fitted(change)
+
+    def _fitted(self, change: ChangeBatch) -> pa.RecordBatch:
+        columns, read = self.columns, self.columns.read
+        columns.check(change.schema)
+        times = pa.array(change.event_times, mask=change.event_times < 0).cast(pa.timestamp("ms", "UTC"))
+        extras = {f"{read.prefix}time": lambda _: times}
+        fitted = Fit(columns.table, columns.rules, extras, zone=read.request.zone).rows(change)
+        self._refuse(fitted.bad)
+        return shaped(self._with_metadata(fitted.batch, change), columns.target)
+
+    def _with_metadata(self, rows: RowBatch, change: ChangeBatch) -> pa.RecordBatch:
+        read, count = self.columns.read, len(rows)
+        positions = pa.array(rows.positions, pa.int64())
+        numbers = [
+            pa.array(np.full(count, self.batch, np.int64)),
+            pa.array(np.full(count, self.range_.number, np.int32)),
+            positions,
+            pa.array(rows.subs, pa.int32()),
+        ]
+        added = {
+            read.kinds: kind_texts(pa.array(rows.kinds)),
+            f"{read.prefix}database": pa.repeat(pa.scalar(change.schema.database, pa.string()), count),
+            f"{read.prefix}table": pa.repeat(pa.scalar(change.schema.table, pa.string()), count),
+            f"{read.prefix}place": pa.repeat(pa.scalar(self.range_.place, pa.string()), count),
+            f"{read.prefix}position": positions,
+            f"{read.prefix}sequence": pa.StructArray.from_arrays(numbers, fields=list(SEQUENCE)),
+        }
+        given = dict(zip(rows.rows.schema.names, rows.rows.columns, strict=True))
+        return pa.RecordBatch.from_pydict(given | added)
+
+    def _refuse(self, bad: list[BadRecord] | tuple[BadRecord, ...]) -> None:
+        """Raise DecodeError for the first bad record, unless they are skipped: then count them."""
+        if not bad:
+            return
+        if not self.columns.read.skips_bad:
+            raise DecodeError(
+                bad[0].message,
+                place=self.range_.place,
+                position=bad[0].pos,
+                hint="bad-records=skip leaves such records out, and logs how many; a pipeline can keep them in a table",
+            )
+        self._bad += len(bad)
+        self._first_bad = self._first_bad or bad[0]
+
+    def report(self) -> None:
+        """Log what the rows do not show."""
+        title, place = self.columns.read.title, self.range_.place
+        if self._first_bad is not None:
+            first = self._first_bad
+            text = "event=bad_records_skipped table=%s place=%s count=%d position=%d reason=%s"
+            log.warning(text, title, place, self._bad, first.pos, first.message)
+        if self._truncations:
+            log.warning("event=truncate_ignored table=%s place=%s count=%d", title, place, self._truncations)

@@ -1,0 +1,40 @@
+"""The stream reader of a source table: that of pipelines, with errors for people, and progress told to the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+from pyspark.sql.types import StructType
+
+from penstock.ingest.source import Offsets
+from penstock.ingest.spark_stream import ChangesStreamReader
+from penstock.pipelines.spark_cdc.change_stream import ChangeStream
+from penstock.pipelines.spark_cdc.query_columns import QueryColumns
+from penstock.pipelines.spark_cdc.read_options import CdcRead
+from penstock.pipelines.spark_source.table_place import plain_errors
+
+
+class PlainErrors:
+    """Lets errors pass without inner frames. A query of a user recovers none, unlike that of a pipeline."""
+
+    def carrying(self) -> AbstractContextManager[None]:
+        return plain_errors()
+
+
+class TableChangesReader(ChangesStreamReader):
+    """The reader, which also tells the source how far Spark has come."""
+
+    def __init__(self, stream: ChangeStream) -> None:
+        super().__init__(stream, PlainErrors())
+        self._changes = stream
+
+    def commit(self, end: Offsets) -> None:
+        # Called once the checkpoint has the batch, or never: only the source's log is kept longer then.
+        self._changes.mirror(end)
+
+
+def stream_reader(kind: str, options: Mapping[str, str], schema: StructType) -> TableChangesReader:
+    """Return the reader of a query with these columns."""
+    with plain_errors():
+        return TableChangesReader(ChangeStream(QueryColumns.of(CdcRead.of(kind, options), schema)))

@@ -101,6 +101,7 @@ def arrow_scalar(value: object, type_: AtomicType) -> pa.Scalar:
 
 
 _CANDIDATES = 64
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 def required_values(field: Field, schema: pa.Schema, where: pc.Expression) -> Sequence[object] | None:
@@ -135,7 +136,10 @@ def _literals(field: Field, text: str) -> Sequence[object]:
         return []
     match field.type.root:
         case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
-            return sorted({int(number) for number in re.findall(r"(?<![\w.])-?\d+(?![\w.])", text)})
+            numbers = {int(number) for number in re.findall(r"(?<![\w.])-?\d+(?![\w.])", text)}
+            # Numbers that other columns are compared with may be greater than this type allows.
+            most = 1 << (_BITS[field.type.root] - 1)
+            return sorted(number for number in numbers if -most <= number < most)
         case "CHAR" | "VARCHAR":
             return sorted({found for quoted in _QUOTED.findall(text) if (found := _unescaped(quoted)) is not None})
     return []

@@ -72,6 +72,17 @@ def test_conditions_on_values_skip_files_only_if_no_newer_row_is_missed(table: T
     assert files(table, F("note") == "z") == 0
 
 
+def test_a_number_beyond_the_type_of_the_key_is_compared_with_another_column(tmp_path: Path) -> None:
+    columns = [("id", "INT NOT NULL"), ("big", "BIGINT")]
+    table = new_table(tmp_path, columns, keys=("id",), options={"bucket": "4"})
+    with table.writer() as writer:
+        writer.write(rows(table, (1, 2**40), (2, 2**40)))
+        writer.commit()
+    where = (F("id") == 2) & (F("big") == 2**40)
+    assert files(table, where) == 1
+    assert table.scan(where=where).to_arrow().num_rows == 1
+
+
 def test_a_condition_on_an_old_value_does_not_return_a_replaced_row(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
     for name in ("old", "new"):

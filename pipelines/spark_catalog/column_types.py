@@ -32,6 +32,9 @@ from penstock.table.values.types import Field
 # Spark keeps the defaults of a column in its metadata: the first is for new rows, the second for rows that are
 # older than the column.
 CURRENT_DEFAULT, EXISTS_DEFAULT = "CURRENT_DEFAULT", "EXISTS_DEFAULT"
+# Marks a default that was read from a table. Spark copies the metadata of a column into the columns of a query, and so
+# into the table of CREATE TABLE AS, whose columns have no defaults.
+_OF_A_TABLE = "penstock.default-of-a-table"
 _PLAIN = {"tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date"}
 _LITERAL = re.compile(r"(?:date|timestamp|timestamp_ntz|timestamp_ltz)?\s*'((?:[^'\\]|'')*)'", re.IGNORECASE)
 # Spark writes the default of a column with a type as CAST('1' AS INT).
@@ -79,7 +82,7 @@ def _text(type_: DataType) -> str:
 def new_column(field: StructField) -> Field:
     """Return a column of CREATE TABLE."""
     metadata = field.metadata or {}
-    default = metadata.get(CURRENT_DEFAULT)
+    default = None if metadata.get(_OF_A_TABLE) else metadata.get(CURRENT_DEFAULT)
     return Field(
         NO_ID,
         field.name,
@@ -123,7 +126,7 @@ def _described(field: StructField, own: Field) -> StructField:
         text = f"'{escaped}'"
         if not isinstance(field.dataType, StringType):
             text = f"CAST({text} AS {field.dataType.simpleString()})"
-        metadata |= {CURRENT_DEFAULT: text, EXISTS_DEFAULT: text}
+        metadata |= {CURRENT_DEFAULT: text, EXISTS_DEFAULT: text, _OF_A_TABLE: True}
     return StructField(field.name, field.dataType, field.nullable, metadata)
 
 

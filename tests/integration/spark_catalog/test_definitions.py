@@ -68,8 +68,10 @@ def test_create_table_as_and_like(spark: SparkSession, catalog: Catalog) -> None
     fresh(spark, "origin", "(1, 'a', 1, 'x')", "(2, 'b', 2, 'y')")
     spark.sql("CREATE TABLE copied TBLPROPERTIES ('bucket' = '-1') AS SELECT id, status FROM origin")
     assert rows(spark, "SELECT * FROM copied") == [(1, "a"), (2, "b")]
+    spark.sql("INSERT INTO copied VALUES (3, null)")
+    assert rows(spark, "SELECT status FROM copied WHERE id = 3") == [(None,)]  # and not the default of the other table
     spark.sql("CREATE TABLE IF NOT EXISTS copied AS SELECT 1 other")
-    assert rows(spark, "SELECT count(*) FROM copied") == [(2,)]
+    assert rows(spark, "SELECT count(*) FROM copied") == [(3,)]
     spark.sql("CREATE TABLE alike LIKE origin")
     assert catalog.table("shop.alike").primary_keys == ["id", "dt"]
     assert catalog.table("shop.alike").options == catalog.table("shop.origin").options

@@ -1,4 +1,4 @@
-"""The run of a night: random stories, kills, fuzzing and mutants, in sizes that options set.
+"""The run of a night: random stories, statements of SQL, kills, fuzzing and mutants, in sizes that options set.
 
     python -m tests.nightly                                    # `make nightly`: hours
     python -m tests.nightly --stories 2000 --kills 3 --fuzz-minutes 2 --parts stories,fuzz
@@ -25,7 +25,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CHUNK = 500  # stories per process
 ROUNDS = 25  # random kills per process
+SCRIPTS, STEPS = 20, 100  # scripts of SQL per process, and statements per script
 _PLAYED = re.compile(r"^(\d+) stories, (\d+) failed", re.MULTILINE)
+_RAN = re.compile(r"^(\d+) statements, (\d+) scripts failed", re.MULTILINE)
+_FAILED_SCRIPT = re.compile(r"^seed (\d+),", re.MULTILINE)
 _FAILED_SEED = re.compile(r"^seed (\d+), step", re.MULTILINE)
 _ENDED = re.compile(r"(?:(\d+) failed)?(?:, )?(?:(\d+) passed)?[^\n]* in [\d.:]+s?.*")
 
@@ -171,15 +174,40 @@ def planted(seeds: int, minutes: float, jobs: int) -> Iterator[Piece]:
     yield Piece("mutants", f"{seeds}", run)
 
 
+def statements(first: int, engines: dict[str, int]) -> Iterator[Piece]:
+    """Yield the scripts of SQL, for each engine about this many statements."""
+
+    def play(engine: str, start: int, number: int) -> Result:
+        ran = python("-m", "tests.statements", str(start), str(number), "--engine", engine)
+        found = _RAN.search(ran.stdout)
+        if found is None:
+            return {"statements": 0, "failed": 1, "failures": [f"{engine} from {start} on: {ran.stdout[-2000:]}"]}
+        seeds = _FAILED_SCRIPT.findall(ran.stdout)
+        failures = [f"{engine} seed {seed}" for seed in seeds]
+        return {"statements": int(found[1]), "failed": int(found[2]), "failures": failures}
+
+    for engine, number in engines.items():
+        last = first + -(-number // STEPS)
+        for start in range(first, last, SCRIPTS):
+            count = min(SCRIPTS, last - start)
+            yield Piece(
+                "statements",
+                f"{engine} {start} {count}",
+                lambda engine=engine, start=start, count=count: play(engine, start, count),  # type: ignore[misc]
+            )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.nightly")
     parser.add_argument(
         "--folder", type=Path, default=ROOT / ".build/nightly", help="log and summary; what is in the log is done"
     )
-    parser.add_argument("--parts", default="stories,kills,fuzz,mutants")
+    parser.add_argument("--parts", default="stories,statements,kills,fuzz,mutants")
     parser.add_argument("--jobs", type=int, default=2, help="processes of stories and mutants")
     parser.add_argument("--first-seed", type=int, default=1_000_000)
     parser.add_argument("--stories", type=int, default=200_000)
+    parser.add_argument("--statements", type=int, default=10_000, help="statements of SQL without Spark")
+    parser.add_argument("--spark-statements", type=int, default=10_000, help="statements of Spark SQL")
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--fuzz-minutes", type=float, default=60)
     parser.add_argument("--mutant-seeds", type=int, default=5000)
@@ -188,6 +216,9 @@ def main() -> int:
     night = Night(given.folder, given.jobs)
     pieces: dict[str, Callable[[], Iterator[Piece]]] = {
         "stories": lambda: stories(given.first_seed, given.stories),
+        "statements": lambda: statements(
+            given.first_seed, {"duckdb": given.statements, "spark": given.spark_statements}
+        ),
         "kills": lambda: kills(given.kills),
         "fuzz": lambda: fuzz(given.folder, given.fuzz_minutes),
         "mutants": lambda: planted(given.mutant_seeds, given.mutant_minutes, given.jobs),

@@ -89,8 +89,9 @@ class SourceRequest:
     requests to read tables again. `extras` are the parts of a record that the
     pipeline needs. `rereads`: tables are to be emptied and read again now; `rereads_when_lost`: also when the position
     is gone. `single_table`: all rows go to one table; `merges_shards`: so do tables of the same name in several
-    databases; `defines_key`: the description, not the source, decides the key of that one table. The last three say
-    how values are represented: all as text, times as text, and zero dates as an error.
+    databases; `defines_key`: the description, not the source, decides the key of that one table. The next three say
+    how values are represented: all as text, times as text, and zero dates as an error. `sink_warehouse` and
+    `sink_options` open the catalog of the target tables, for a source of tables that does not name its own.
     """
 
     state: StateFolder
@@ -108,6 +109,8 @@ class SourceRequest:
     all_as_text: bool = False
     times_as_text: bool = False
     zero_dates_fail: bool = False
+    sink_warehouse: str = ""
+    sink_options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +154,15 @@ class Preparation:
     """The decisions of a pipeline before its first batch, made with the described tables.
 
     `left_out` are source tables that no target table can store, `reread` those to read again (all tables if the request
-    says so and there are none). `exact`: a target table would show a change that is applied twice.
+    says so and there are none). `exact`: a target table would show a change that is applied twice. `before_images` are
+    the source tables of whose updates the old row is needed too.
     """
 
     is_new: bool
     left_out: frozenset[TableName] = frozenset()
     reread: tuple[TableName, ...] = ()
     exact: bool = False
+    before_images: frozenset[TableName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ CONNECTORS: Extensions[Connector[Any]] = Extensions(
         "files": "penstock.ingest.files.connector:CONNECTOR",
         "mysql": "penstock.ingest.mysql.connector:CONNECTOR",
         "postgres": "penstock.ingest.postgres.connector:CONNECTOR",
+        # By its name only: it reads tables, which ingest/ does not know.
+        "table": "penstock.pipelines.table_source.connector:CONNECTOR",
     },
     check=_check_methods,
 )

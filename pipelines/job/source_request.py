@@ -21,6 +21,7 @@ from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import COPIES, lacking_rows, warn_of_adoption
 from penstock.pipelines.mapping.described_tables import create_described, name_of
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.catalog.settings import CatalogSettings
 
@@ -38,7 +39,7 @@ def open_source(spec: PipelineSpec) -> ChangeSource:
 def request_of(spec: PipelineSpec) -> SourceRequest:
     """Return what the pipeline asks of its source, whichever it is."""
     pipeline, selection, sink = spec.pipeline, spec.selection, spec.sink
-    mapping = TypeMapping.of(sink.type_mapping)
+    mapping, catalog = TypeMapping.of(sink.type_mapping), settings_of(sink.catalog)
     checkpoint = CheckpointFolder(spec.checkpoint, sink.catalog.store_options)
     return SourceRequest(
         state=checkpoint.source_state(spec.source.type),
@@ -61,6 +62,8 @@ def request_of(spec: PipelineSpec) -> SourceRequest:
         all_as_text=mapping.to_string,
         times_as_text=mapping.time_to_string,
         zero_dates_fail=mapping.zero_date_error,
+        sink_warehouse=catalog.warehouse,
+        sink_options=catalog.options,
     )
 
 
@@ -116,7 +119,8 @@ def prepare_tables(
     # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows
     # have to be read as of a position.
     exact = any(map(shows_replay, made.tables))
-    source = kind.prepare(spec.source, request, Preparation(filled.is_new, left_out, reread, exact))
+    preparation = Preparation(filled.is_new, left_out, reread, exact, made.before_images)
+    source = kind.prepare(spec.source, request, preparation)
     goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in names}
     # Sources of earlier runs that are not captured any more, and sources that no table can store: their rows are
     # skipped from now on, which has to be recorded.

@@ -35,11 +35,15 @@ _KEPT = frozenset({"sequence.field"})
 
 @dataclass(frozen=True, slots=True)
 class DescribedTables:
-    """The target tables that exist now, the sources to leave out, and why tables cannot be created."""
+    """The target tables that exist now, the sources to leave out, and why tables cannot be created.
+
+    `before_images` are the sources of whose updates a transform or a target table needs the old row.
+    """
 
     tables: list[TableSchema]
     left_out: frozenset[TableName]
     reasons: Mapping[str, str]
+    before_images: frozenset[TableName]
 
 
 def create_described(
@@ -87,8 +91,14 @@ def create_described(
         log.warning(_LEFT_OUT, target, source_names, reason.message, LEFT_OUT_HINT)
         reasons[target] = f"{reason.message} (source {source_names})"
         left_out.update(names)
-    targets = [_made_table(target, planned, sink, warehouse) for target, planned in plans.items()]
-    return DescribedTables(targets, frozenset(left_out), reasons)
+    targets = {target: _made_table(target, planned, sink, warehouse) for target, planned in plans.items()}
+    before = {
+        name_of(source)
+        for target, table in targets.items()
+        for source in sources[target]
+        if shape.needs_before_images(source, table)
+    }
+    return DescribedTables(list(targets.values()), frozenset(left_out), reasons, frozenset(before))
 
 
 def _planned_table(

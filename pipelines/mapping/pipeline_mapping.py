@@ -127,6 +127,17 @@ class PipelineMapping:
     def column(self, source: str) -> str:
         return self.rules.name(source)
 
+    def needs_before_images(self, source: SourceSchema, table: TableSchema) -> bool:
+        """Return whether updates of a source table are applied correctly only with their old rows.
+
+        An old row says which aggregate to undo, at which key and partition a row was, and whether it passed a filter.
+        """
+        transform = self.table_rules.transform(source.database, source.table)
+        filters = transform is not None and transform.filter is not None
+        places = {*table.primary_keys, *table.partition_keys} if table.primary_keys else set[str]()
+        keys = {self.column(name) for name in source.primary_keys}
+        return filters or not places <= keys or target_images.needs_before(table)
+
     def fit(
         self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None, now_millis: int
     ) -> FittedRows | None:

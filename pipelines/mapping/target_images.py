@@ -100,8 +100,9 @@ class TargetImages:
         keys = self.new_tables.sources_of({*schema.primary_keys, *schema.partition_keys})
         # A source may spell column names with other case than a catalog that folds case.
         watch = frozenset({*keys, *map(str.upper, keys), *primary_keys})
-        return ImageRule("all" if _needs_before(schema) else "key-changes", watch)
+        return ImageRule("all" if needs_before(schema) else "key-changes", watch)
 
 
-def _needs_before(schema: TableSchema) -> bool:
+def needs_before(schema: TableSchema) -> bool:
+    """Return whether the table needs the old rows of all updates."""
     return schema.typed[CHANGELOG_PRODUCER].copies_input or merge_engine(schema.typed).needs_before_images

@@ -152,8 +152,13 @@ def _behind(state: PipelineState) -> str:
 
 
 def place(position: Mapping[str, Any]) -> str:
-    """Return offsets for people: Kafka's by topic and partition, a server's by its log, others as JSON."""
-    offsets, at = position.get("offsets"), position.get("log")
+    """Return offsets for people: Kafka's by topic and partition, tables' by snapshot, a server's by its log.
+
+    Others are shown as JSON.
+    """
+    offsets, at, tables = position.get("offsets"), position.get("log"), position.get("tables")
+    if isinstance(tables, Mapping):
+        return ", ".join(f"{name} {_snapshot(one)}" for name, one in tables.items())
     if isinstance(offsets, Mapping):
         parts = [
             f"{topic}[{partition}]@{offset}" for topic, found in offsets.items() for partition, offset in found.items()
@@ -165,6 +170,13 @@ def place(position: Mapping[str, Any]) -> str:
         return text + (f", {to_copy} tables to copy" if to_copy else "")
     shown = json.dumps({name: value for name, value in position.items() if name != "now"})
     return shown if len(shown) <= 200 else f"{shown[:200]}..."
+
+
+def _snapshot(table: Mapping[str, int]) -> str:
+    """Return how far a source table was read."""
+    if table["done"] < table["splits"]:
+        return f"{table['done']} of {table['splits']} splits of snapshot {table['state']}"
+    return f"snapshot {table['next'] - 1}"
 
 
 def span(seconds: float) -> str:

@@ -7,7 +7,6 @@ crash in the very first batch Spark asks for the initial offset again, and by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
@@ -18,15 +17,14 @@ from pyspark.sql.types import StructType
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.table_place import AUDIT_LOG, BETWEEN, TablePlace, plain_errors
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, new_rows, shaped
-from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
-from penstock.table.options.scans import CONSUMER_ID, CONSUMER_IGNORE_PROGRESS
+from penstock.table.options.scans import CONSUMER_ID
 from penstock.table.options.spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
 from penstock.table.options.table_options import TableOptions
 from penstock.table.read.follow import next_snapshot, reads_overwrites, snapshot_splits
 from penstock.table.read.scan import Scan
-from penstock.table.read.time_travel import Travel, resolve
+from penstock.table.read.stream_start import consumer_files, starting
 
 Offset = dict[str, int]
 
@@ -154,61 +152,3 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with plain_errors():
                 for batch in self.table.batches(partition.value):
                     yield shaped(new_rows(batch, self.target), self.target)
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The start of a stream.
-
-    It reads the rows of snapshot `state` (0: no rows), then the changes of snapshot `first` and all later ones.
-    """
-
-    state: int
-    first: int
-
-
-def consumer_files(store: TableStore) -> ConsumerFiles:
-    return ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
-
-
-def starting(store: TableStore, options: Mapping[str, str]) -> Start:
-    """Return the start.
-
-    A consumer resumes at its position; otherwise scan.mode decides, or what the other scan options imply.
-    """
-    read = TableOptions(options)
-    consumer, ignores = read[CONSUMER_ID], read[CONSUMER_IGNORE_PROGRESS]
-    known = consumer_files(store).next_snapshot(consumer) if consumer and not ignores else None
-    if known is not None:
-        return Start(0, known)
-    travel = Travel.of({**store.schema().options, **options})
-    mode = _mode(travel)
-    latest = store.snapshots.latest_id() or 0
-    match mode:
-        case "latest":
-            return Start(0, latest + 1)
-        case "from-timestamp":
-            # The last snapshot before the time: its successor is the first at or after it.
-            before = store.snapshots.by_time((travel.millis or 0) - 1)
-            return Start(0, before.id + 1 if before is not None else store.snapshots.earliest_id() or 1)
-        case "from-snapshot" if travel.snapshot is not None:
-            return Start(0, travel.snapshot)
-        case "latest-full" | "full" | "compacted-full" | "from-snapshot-full":
-            snapshot = resolve(store, travel)
-            # An empty table: all its snapshots are still to come.
-            return Start(snapshot.id, snapshot.id + 1) if snapshot is not None else Start(0, 1)
-    raise ConfigError(
-        f"a stream cannot start with scan.mode {mode}",
-        table=store.name,
-        hint="use latest-full, latest, compacted-full, from-timestamp, from-snapshot or from-snapshot-full",
-    )
-
-
-def _mode(travel: Travel) -> str:
-    if travel.mode != "default":
-        return travel.mode
-    if travel.millis is not None:
-        return "from-timestamp"
-    if travel.snapshot is not None:
-        return "from-snapshot"
-    return "latest-full" if travel.tag is None else "from-snapshot-full"

@@ -73,7 +73,7 @@ FLOORS = {
     "pipelines": [
         {"config", "errors"},
         {"mapping"},
-        {"ledger"},
+        {"table_source", "ledger"},
         {"tasks"},
         {"driver", "spark"},
         {"job"},

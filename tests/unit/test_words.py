@@ -103,6 +103,7 @@ MESSAGE_BUDGET = {
     "pipelines/job": 0,
     "pipelines/ledger": 0,
     "pipelines/mapping": 0,
+    "pipelines/table_source": 0,
     "pipelines/monitor": 0,
     "pipelines/spark": 0,
     "pipelines/spark_catalog": 0,

@@ -1,0 +1,223 @@
+"""The changes of Paimon tables as a `ChangeSource`.
+
+Offsets have a `TableProgress` for each table. Positions are snapshot ids, and snapshots are never divided: the rows of
+a batch are those of whole snapshots, except for the state that a new reader begins with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import ConfigError, PositionLost
+from penstock.formats.change import DecodeOptions, DecodeResult
+from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.source import SMALLEST_PIECE, Limit, Offsets, Range
+from penstock.pipelines.table_source.progress import TableProgress
+from penstock.pipelines.table_source.upstream import Upstream
+from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.errors import SnapshotMissing
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableMissing
+from penstock.table.options.scans import CONSUMER_ID
+from penstock.table.read.follow import next_snapshot
+from penstock.table.read.stream_start import consumer_files, starting
+
+TABLES = "tables"
+_STATE, _CHANGES = "state", "changes"
+_RESTART = "start the pipeline with a new checkpoint: it then reads the rows that the table has now"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSourceSettings:
+    """The settings of a source of tables. `options` are those of Paimon's streaming reads."""
+
+    catalog: CatalogSettings
+    tables: tuple[str, ...]
+    consumer: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class TableSource:
+    """A `ChangeSource` over tables of one catalog."""
+
+    settings: TableSourceSettings
+    _opened: dict[str, Upstream] = field(default_factory=dict, repr=False, compare=False)
+    _kept: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[TableSource], tuple[TableSourceSettings]]:
+        return TableSource, (self.settings,)
+
+    def upstream(self, name: str) -> Upstream:
+        """Return one of the tables. ConfigError if it does not exist."""
+        if name not in self._opened:
+            try:
+                store = self.settings.catalog.opened(name)
+            except TableMissing as reason:
+                raise ConfigError(
+                    "the source table does not exist",
+                    table=name,
+                    warehouse=self.settings.catalog.warehouse,
+                    hint="create the table, or correct  source: {tables: ...}",
+                ) from reason
+            self._opened[name] = Upstream(name, store, dict(self.settings.options))
+        return self._opened[name]
+
+    def initial_offsets(self) -> Offsets:
+        # The start is determined together with the first end, which the checkpoint stores.
+        return {}
+
+    def available(self) -> Offsets:
+        newest = {name: self.upstream(name).store.snapshots.latest_id() or 0 for name in self.settings.tables}
+        return {TABLES: newest}
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
+        known = _progress_of(start)
+        share = None if limit.rows is None else max(1, limit.rows // len(self.settings.tables))
+        ends = {name: one for name, one in known.items() if name not in self.settings.tables}
+        for name in self.settings.tables:
+            last = None if until is None else int(until[TABLES].get(name, 0))
+            with _lost_positions(name):
+                ends[name] = self._end(self.upstream(name), known.get(name), share, last)
+        is_new = ends.keys() != known.keys()
+        if not is_new and all(ends[name].is_empty for name in self.settings.tables):
+            return start
+        return {TABLES: {name: one.to_json() for name, one in ends.items()}}
+
+    def _end(self, table: Upstream, before: TableProgress | None, most: int | None, last: int | None) -> TableProgress:
+        """Return the end of the next batch of one table, of about `most` rows, not beyond snapshot `last`."""
+        begin = self._begin(table) if before is None else before
+        rows, done = 0, begin.done
+        if begin.done < begin.splits:
+            for split in table.state_splits(table.snapshot(begin.state))[begin.done :]:
+                rows, done = rows + split.rows, done + 1
+                if most is not None and rows >= most:
+                    break
+        following, mark = begin.next, begin.mark
+        while done == begin.splits and (most is None or rows < most):
+            snapshot = next_snapshot(table.store, following)  # raises ConfigError after a rollback
+            if snapshot is None or (last is not None and following > last):
+                break
+            if following == begin.next:
+                _check_history(table, following - 1, begin.mark)
+            rows += table.rows_of(snapshot)
+            following, mark = following + 1, snapshot.time_millis
+        return TableProgress(begin.state, begin.splits, done, following, begin.done, begin.next, mark)
+
+    def _begin(self, table: Upstream) -> TableProgress:
+        """Return the start of a table without progress, and keep its snapshots from now on."""
+        consumer = {CONSUMER_ID.key: self.settings.consumer} if self.settings.consumer else {}
+        start = starting(table.store, {**table.options, **consumer})
+        self._keep(table, start.state or start.first)
+        splits, mark = 0, 0
+        if start.state:
+            snapshot = table.snapshot(start.state)
+            splits, mark = len(table.state_splits(snapshot)), snapshot.time_millis
+        return TableProgress(start.state, splits, 0, start.first, 0, start.first, mark)
+
+    def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        parts: list[tuple[str, list[Any], int]] = []
+        for name, progress in _progress_of(end).items():
+            # A table that is not read any more keeps its progress, but has no part in the batch.
+            if name in self.settings.tables and progress != _progress_of(start).get(name):
+                with _lost_positions(name):
+                    parts += self._parts(self.upstream(name), progress, tasks)
+        return [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
+
+    def _parts(self, table: Upstream, progress: TableProgress, tasks: int) -> Iterator[tuple[str, list[Any], int]]:
+        if progress.done > progress.done_before:
+            splits = table.state_splits(table.snapshot(progress.state))
+            for first, last, weight in _pieces([split.rows for split in splits], progress, tasks):
+                yield f"{table.name}/rows", [_STATE, table.name, progress.state, first, last], weight
+        for number in range(progress.next_before, progress.next):
+            snapshot = table.snapshot(number)
+            rows = table.rows_of(snapshot)
+            parts = table.parts(snapshot, max(1, min(tasks, rows // SMALLEST_PIECE)))
+            for part in range(parts):
+                weight = max(1, rows // parts)
+                yield f"{table.name}/snapshot-{number}", [_CHANGES, table.name, number, part, parts], weight
+
+    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
+        kind, name, number, first, last = range_.start
+        table = self.upstream(name)
+        with _lost_positions(name):
+            snapshot = table.snapshot(number)
+            batches = table.state(snapshot, first, last) if kind == _STATE else table.changes(snapshot, first, last)
+            for batch in batches:
+                yield DecodedChunk(DecodeResult([batch]), len(batch), batch.rows.nbytes)
+
+    def at_barrier(self) -> bool:
+        return False  # changes of a table are changes of rows
+
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        """Return about how many rows of each table follow these offsets."""
+        known, behind = _progress_of(offsets), {}
+        for name in self.settings.tables:
+            table, progress = self.upstream(name), known.get(name)
+            if progress is not None:
+                behind[name] = sum(table.rows_of(one) for one in _from(table, progress.next))
+        return behind
+
+    def mirror(self, offsets: Offsets) -> None:
+        """Move the consumers to the start of the batch that these offsets end: a restart may read it again."""
+        for name, progress in _progress_of(offsets).items():
+            if name in self.settings.tables:
+                self._keep(self.upstream(name), progress.keep)
+
+    def _keep(self, table: Upstream, snapshot: int) -> None:
+        if self.settings.consumer is not None and self._kept.get(table.name) != snapshot:
+            consumer_files(table.store).put(self.settings.consumer, snapshot)
+            self._kept[table.name] = snapshot
+
+    def close(self) -> None:
+        self._opened.clear()
+
+
+def _progress_of(offsets: Offsets) -> dict[str, TableProgress]:
+    return {name: TableProgress.from_json(one) for name, one in offsets.get(TABLES, {}).items()}
+
+
+def _from(table: Upstream, number: int) -> Iterator[Snapshot]:
+    while (snapshot := table.store.snapshots.find(number)) is not None:
+        yield snapshot
+        number += 1
+
+
+def _pieces(rows: Sequence[int], progress: TableProgress, tasks: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the splits of a batch as ranges of their numbers, with the rows of each range."""
+    chosen = range(progress.done_before, progress.done)
+    size = max(SMALLEST_PIECE, -(-sum(rows[number] for number in chosen) // max(1, tasks)))
+    first, weight = chosen.start, 0
+    for number in chosen:
+        weight += rows[number]
+        if weight >= size or number == chosen.stop - 1:
+            yield first, number + 1, max(1, weight)
+            first, weight = number + 1, 0
+
+
+@contextmanager
+def _lost_positions(table: str) -> Iterator[None]:
+    """Raise PositionLost for a snapshot that has expired before it was read."""
+    try:
+        yield
+    except SnapshotMissing as error:
+        raise PositionLost(
+            "the table no longer has the snapshot that is to be read next",
+            source_table=table,
+            reason=error.message,
+            hint=f"{_RESTART}. A  consumer-id  keeps the snapshots that a pipeline has not read",
+        ) from error
+
+
+def _check_history(table: Upstream, number: int, mark: int) -> None:
+    """Raise PositionLost if a snapshot that was read has been replaced by another. One that has expired passes."""
+    found = table.store.snapshots.find(number) if mark else None
+    if found is not None and found.time_millis != mark:
+        raise PositionLost(
+            f"snapshot {number} was replaced after it was read: the table was rolled back, or created again",
+            source_table=table.name,
+            hint=_RESTART,
+        )

@@ -1,0 +1,72 @@
+"""The start of a streaming read of a table: the snapshot whose rows it reads first, and the first changes after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError
+from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.meta.store import TableStore
+from penstock.table.options.scans import CONSUMER_ID, CONSUMER_IGNORE_PROGRESS
+from penstock.table.options.table_options import TableOptions
+from penstock.table.read.time_travel import Travel, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The start of a stream.
+
+    It reads the rows of snapshot `state` (0: no rows), then the changes of snapshot `first` and all later ones.
+    """
+
+    state: int
+    first: int
+
+
+def consumer_files(store: TableStore) -> ConsumerFiles:
+    """Return the consumers of the table, or of its branch."""
+    return ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
+
+
+def starting(store: TableStore, options: Mapping[str, str]) -> Start:
+    """Return the start.
+
+    A consumer resumes at its position; otherwise scan.mode decides, or what the other scan options imply.
+    """
+    read = TableOptions(options)
+    consumer, ignores = read[CONSUMER_ID], read[CONSUMER_IGNORE_PROGRESS]
+    known = consumer_files(store).next_snapshot(consumer) if consumer and not ignores else None
+    if known is not None:
+        return Start(0, known)
+    travel = Travel.of({**store.schema().options, **options})
+    mode = _mode(travel)
+    latest = store.snapshots.latest_id() or 0
+    match mode:
+        case "latest":
+            return Start(0, latest + 1)
+        case "from-timestamp":
+            # The last snapshot before the time: its successor is the first at or after it.
+            before = store.snapshots.by_time((travel.millis or 0) - 1)
+            return Start(0, before.id + 1 if before is not None else store.snapshots.earliest_id() or 1)
+        case "from-snapshot" if travel.snapshot is not None:
+            return Start(0, travel.snapshot)
+        case "latest-full" | "full" | "compacted-full" | "from-snapshot-full":
+            snapshot = resolve(store, travel)
+            # An empty table: all its snapshots are still to come.
+            return Start(snapshot.id, snapshot.id + 1) if snapshot is not None else Start(0, 1)
+    raise ConfigError(
+        f"a stream cannot start with scan.mode {mode}",
+        table=store.name,
+        hint="use latest-full, latest, compacted-full, from-timestamp, from-snapshot or from-snapshot-full",
+    )
+
+
+def _mode(travel: Travel) -> str:
+    if travel.mode != "default":
+        return travel.mode
+    if travel.millis is not None:
+        return "from-timestamp"
+    if travel.snapshot is not None:
+        return "from-snapshot"
+    return "latest-full" if travel.tag is None else "from-snapshot-full"

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import csv
 import re
-import sys
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import current_thread, main_thread
+from types import FrameType
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given, parse_with_word
-from penstock.pipelines.commands.output import answer, print_rows, shown, wants_json
-from penstock.pipelines.commands.target import READING, catalog_of, number, text
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from penstock.pipelines.commands.output import wants_json
+from penstock.pipelines.commands.sql_results import OUTPUTS, Results
+from penstock.pipelines.commands.target import READING, catalog_of, text, yes
 
 _CREATE_CATALOG = re.compile(r"\bcreate\s+catalog\b", re.IGNORECASE)
-_OUTPUTS = ("table", "json", "csv", "arrow")
 _FLAGS = (
     *READING,
     Flag("database", "database of table names without a database", metavar="NAME"),
     Flag("file", "run the statements of this file; -f is the same", metavar="FILE"),
-    Flag("output", f"{', '.join(_OUTPUTS)} (default: table; --json is the same as json)", metavar="FORMAT"),
+    Flag("output", f"{', '.join(OUTPUTS)} (default: table; --json is the same as json)", metavar="FORMAT"),
+    Flag("stream", "read tables as streams: INSERT INTO ... SELECT and SELECT run until Ctrl-C", "bool"),
+    Flag("until-caught-up", "end streams once they have processed what was there at their start", "bool"),
     Flag("limit", "maximum number of rows to print as a table (default: 100; 0 for all)", metavar="N"),
 )
 _DOES = (
@@ -40,23 +40,48 @@ def command(name: str, words: list[str]) -> int:
     script, given = parse_with_word(name, _FLAGS, words, _DOES, "QUERY", "SQL statements, separated by semicolons")
     script = _script(script, given)
     output = "json" if wants_json(given) else (text(given, "output") or "table").lower()
-    if output not in _OUTPUTS:
-        raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(_OUTPUTS)}")
-    from penstock.table.sql.interpreter import Interpreter
+    if output not in OUTPUTS:
+        raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(OUTPUTS)}")
+    from penstock.table.sql.interpreter import STREAMING, Interpreter
 
     named = {"warehouse", "catalog-conf", "pipeline"} & given.keys()
     # A script that creates its catalog needs no warehouse among the flags.
     opens = not named and _CREATE_CATALOG.search(script) is not None
-    with Interpreter(None if opens else catalog_of(given), text(given, "database")) as interpreter:
-        rows = None
-        for number_of_statement, rows in enumerate(interpreter.run(script)):
-            if output != "arrow":  # a stream contains one table: that of the last statement
-                _print(rows, output, given, blank_line=number_of_statement > 0)
-    if rows is None:
-        raise ConfigError("no statement is given", hint='penstock sql "select * from db.t" --warehouse PATH')
-    if output == "arrow":
-        _print_arrow(rows)
+    catalog, until_caught_up = None if opens else catalog_of(given), yes(given, "until-caught-up")
+    with (
+        _terminated_as_interrupted(),
+        Interpreter(catalog, text(given, "database"), until_caught_up=until_caught_up) as interpreter,
+    ):
+        results = Results(output, given)
+        if yes(given, "stream"):
+            list(interpreter.run(STREAMING))
+        with closing(interpreter.run(script)) as tables:
+            try:
+                for rows in tables:
+                    results.show(rows)
+            except KeyboardInterrupt:
+                # Ctrl-C is the way to end a stream. Between its snapshots the interpreter itself ends it.
+                if not interpreter.is_streaming:
+                    raise
+        results.end()
     return 0
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM end streams as Ctrl-C does, so that nothing of them is left half done."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _script(script: str | None, given: Given) -> str:
@@ -71,37 +96,3 @@ def _script(script: str | None, given: Given) -> str:
     if script is None or not script.strip():
         raise ConfigError("no query is given", hint='penstock sql "select * from db.t" --warehouse PATH')
     return script
-
-
-def _print(rows: pa.Table, output: str, given: Given, *, blank_line: bool) -> None:
-    if output == "json":
-        facts = {"columns": rows.column_names, "rows": [list(row) for row in _values(rows)]}
-        answer({**given, "json": ["true"]}, facts)
-    elif output == "csv":
-        lines = csv.writer(sys.stdout, lineterminator="\n")
-        lines.writerow(rows.column_names)
-        lines.writerows([shown(value) for value in row] for row in _values(rows))
-    else:
-        if blank_line:
-            print()
-        _print_table(rows, number(given, "limit"))
-
-
-def _print_table(rows: pa.Table, limit: int | None) -> None:
-    limit = 100 if limit is None else limit
-    first = rows.slice(0, limit) if limit else rows
-    print_rows(first.column_names, _values(first))
-    if first.num_rows < rows.num_rows:
-        print(f"... {rows.num_rows - first.num_rows} more rows; show all with --limit 0")
-
-
-def _values(rows: pa.Table) -> Sequence[Sequence[object]]:
-    # Not by dictionaries: a join may have two columns of one name.
-    return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-
-
-def _print_arrow(rows: pa.Table) -> None:
-    import pyarrow as pa
-
-    with pa.ipc.new_stream(sys.stdout.buffer, rows.schema) as stream:
-        stream.write_table(rows)

@@ -7,6 +7,7 @@ crash in the very first batch Spark asks for the initial offset again, and by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from penstock.table.options.spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
 from penstock.table.options.table_options import TableOptions
 from penstock.table.read.follow import next_snapshot, reads_overwrites, snapshot_splits
 from penstock.table.read.scan import Scan
-from penstock.table.read.stream_start import consumer_files, starting
+from penstock.table.read.stream_start import consumer_files, level_of_state, starting
 
 Offset = dict[str, int]
 
@@ -119,7 +120,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(piece) for piece in pieces]
 
     def _state(self, snapshot_id: int) -> list[Piece]:
-        plan = Scan.of(self.store, snapshot=snapshot_id, falls_back=False).plan()
+        scan = Scan.of(self.store, snapshot=snapshot_id, falls_back=False)
+        plan = replace(scan, keep_level=level_of_state(scan.table_schema())).plan()
         # Read with the table's current schema, which is the query's, whatever the snapshot's schema was.
         schema = self.store.schema()
         return [Piece(PieceRead.STATE, schema.id, split) for split in plan.splits]

@@ -59,7 +59,7 @@ def follow(
             continue
         # After a rollback ids are assigned again: the next id may belong to another history.
         # Checked after the next snapshot was read, so that a rollback between the two reads is noticed.
-        _check_follows(store, last)
+        check_follows(store, last)
         last = snapshot
         rows = _changes_of(store, snapshot)
         if rows.num_rows:
@@ -98,7 +98,7 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
     return snapshot_or_changelog(store, snapshot_id)
 
 
-def _check_follows(store: TableStore, last: Snapshot | None) -> None:
+def check_follows(store: TableStore, last: Snapshot | None) -> None:
     """Raise ConfigError when the snapshot read last has been replaced by another with the same id.
 
     A snapshot that has expired cannot be checked.

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.store import TableStore
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER
+from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
 from penstock.table.options.scans import CONSUMER_ID, CONSUMER_IGNORE_PROGRESS
 from penstock.table.options.table_options import TableOptions
+from penstock.table.read.plan import KeepLevel
 from penstock.table.read.time_travel import Travel, resolve
+from penstock.table.schema.table_schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,21 @@ def starting(store: TableStore, options: Mapping[str, str]) -> Start:
         table=store.name,
         hint="use latest-full, latest, compacted-full, from-timestamp, from-snapshot or from-snapshot-full",
     )
+
+
+def level_of_state(schema: TableSchema) -> KeepLevel | None:
+    """Return which levels a stream reads of the snapshot with whose rows it begins; None for all.
+
+    Where compactions write the changelog, rows that are not compacted yet come with the changelog of a later snapshot.
+    """
+    producer = schema.typed[CHANGELOG_PRODUCER]
+    if not schema.primary_keys or not producer.by_compaction:
+        return None
+    if producer.by_lookup:
+        return lambda level: level > 0
+    trigger = schema.typed[NUM_SORTED_RUN_COMPACTION_TRIGGER]
+    top = schema.typed.get(NUM_LEVELS, trigger + 1) - 1
+    return lambda level: level == top
 
 
 def _mode(travel: Travel) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from penstock.errors import did_you_mean
+from penstock.errors import PenstockError, did_you_mean
 from penstock.table.sql.alter_grammar import alter
 from penstock.table.sql.catalog_grammar import drop
 from penstock.table.sql.cursor import Cursor, TextPlace, places_of
@@ -18,6 +18,8 @@ from penstock.table.sql.statements import (
     SessionOption,
     SqlQuery,
     Statement,
+    StatementSet,
+    StatementSetEnd,
     TruncateTable,
     Use,
 )
@@ -36,8 +38,6 @@ _INSTEAD = {
     "msck": "nothing: partitions are found without it",
     "copy": "penstock sql ... --output csv, or INSERT INTO t SELECT * FROM read_csv('file')",
     "load": "INSERT INTO t SELECT * FROM read_csv('file')",
-    "execute": "the INSERT statements one after the other, each with a semicolon",
-    "begin": "the statements one after the other: each one is a transaction",
     "commit": "nothing: each statement is a transaction",
     "rollback": "CALL sys.rollback('db.t', '3')",
     "refresh": "nothing: each statement reads the newest snapshot",
@@ -51,6 +51,13 @@ class ScriptPart:
 
     text: str
     place: TextPlace
+
+    def locate(self, error: PenstockError) -> None:
+        """Add the place of the statement to the facts of an error that does not know its place."""
+        if "line" not in error.facts:
+            # The fact `column` may already be the name of a column of the table.
+            column = "column of the line" if "column" in error.facts else "column"
+            error.facts |= {"line": self.place.line, column: self.place.column}
 
 
 def script_parts(script: str) -> Iterator[ScriptPart]:
@@ -67,6 +74,11 @@ def script_parts(script: str) -> Iterator[ScriptPart]:
             begin = place
     if begin is not None:
         yield ScriptPart(script[begin.offset :].rstrip(), begin)
+
+
+def first_word(query: str) -> str:
+    """Return the first word of a query."""
+    return Cursor(query).word()
 
 
 def read_statement(text: str, line: int = 1, column: int = 1) -> Statement:
@@ -113,6 +125,29 @@ def _refuse_change(cursor: Cursor) -> None:
             f"{verb} behind WITH is not supported", hint="write WITH in the query: INSERT INTO t WITH ... SELECT"
         )
     cursor.back_to(mark)
+
+
+def _execute(cursor: Cursor) -> StatementSet:
+    if not cursor.skip("execute", "statement", "set", "begin"):
+        cursor.fail("EXECUTE is not a supported statement", hint="EXECUTE STATEMENT SET BEGIN INSERT ...; END")
+    if cursor.at_end:
+        return StatementSet()
+    begin = cursor.place
+    return StatementSet(cursor.rest(), begin)
+
+
+def _begin(cursor: Cursor) -> StatementSet:
+    if not cursor.skip("begin", "statement", "set"):
+        hint = "the statements one after the other: each one is a transaction; BEGIN STATEMENT SET"
+        cursor.fail("BEGIN is not a supported statement", hint=hint)
+    cursor.end()
+    return StatementSet()
+
+
+def _end(cursor: Cursor) -> StatementSetEnd:
+    cursor.expect("end")
+    cursor.end()
+    return StatementSetEnd()
 
 
 def _use(cursor: Cursor) -> Use:
@@ -199,6 +234,9 @@ def _analyze(cursor: Cursor) -> Analyze:
 _READERS: Mapping[str, Callable[[Cursor], Statement]] = {
     **dict.fromkeys(("select", "with", "values", "from", "table", "(", "pivot", "unpivot", "summarize"), _query),
     "explain": _query,
+    "execute": _execute,
+    "begin": _begin,
+    "end": _end,
     "create": create,
     "drop": drop,
     "alter": alter,

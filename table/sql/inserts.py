@@ -71,22 +71,30 @@ def _partition_values(context: SqlContext, table: Table, partition: Mapping[str,
 
 def _typed_query(context: SqlContext, table: Table, statement: Insert) -> str:
     """Return the query, prepared for DuckDB, with the names and types of the table's columns."""
+    given, _ = context.session.columns_of(statement.query)
+    columns = typed_columns(context, table, statement, given)
+    # A query may have two columns of the same name, so its columns are numbered and referred to by number.
+    aliases = ", ".join(f"c{number}" for number in range(len(given)))
+    return f"SELECT {', '.join(columns.values())} FROM ({context.session.prepared(statement.query)}) AS q({aliases})"
+
+
+def typed_columns(context: SqlContext, table: Table, statement: Insert, given: Sequence[str]) -> dict[str, str]:
+    """Return the SQL for each column that is written, by its name.
+
+    `given` are the names of the query's columns. The SQL refers to them as `q.c0`, `q.c1` and so on.
+    """
     fixed = {name: text for name, text in statement.partition.items() if text is not None}
     # Only for its checks; the values become columns of the query below.
     _partition_values(context, table, fixed)
-    given, _ = context.session.columns_of(statement.query)
-    names = _target_names(table, statement, given, fixed)
+    names = target_names(table, statement, given, fixed)
     sources = {name: f"q.c{number}" for number, name in enumerate(names)}
     sources |= {name: f"({text})" for name, text in fixed.items()}
     fields = [one for one in table.definition.fields if one.name in sources]
     types = context.session.types_of(arrow_schema(fields))
-    columns = [
-        f"{cast_text(sources[one.name], one, type_)} AS {quoted(one.name)}"
+    return {
+        one.name: f"{cast_text(sources[one.name], one, type_)} AS {quoted(one.name)}"
         for one, type_ in zip(fields, types, strict=True)
-    ]
-    # A query may have two columns of the same name, so its columns are numbered and referred to by number.
-    aliases = ", ".join(f"c{number}" for number in range(len(given)))
-    return f"SELECT {', '.join(columns)} FROM ({context.session.prepared(statement.query)}) AS q({aliases})"
+    }
 
 
 def cast_text(value: str, field: Field, type_: str) -> str:
@@ -101,7 +109,7 @@ def cast_text(value: str, field: Field, type_: str) -> str:
     return f"CAST({value} AS {type_})"
 
 
-def _target_names(table: Table, statement: Insert, given: Sequence[str], fixed: Mapping[str, str]) -> list[str]:
+def target_names(table: Table, statement: Insert, given: Sequence[str], fixed: Mapping[str, str]) -> list[str]:
     """Return the columns of the table that the columns of the query are written to."""
     names = [one.name for one in table.definition.fields]
     if statement.by_name:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from os import PathLike
+from threading import Event
 
 import pyarrow as pa
 
@@ -35,17 +36,25 @@ from penstock.table.sql.statements import (
     Show,
     SqlQuery,
     Statement,
+    StatementSet,
+    StatementSetEnd,
     TruncateTable,
     Use,
     View,
 )
+from penstock.table.sql.stream_inserts import PIPELINE_NAME
+from penstock.table.sql.stream_jobs import INTERVAL
+from penstock.table.sql.streams import MODE, Streams
 
 _FIRST = "default_catalog"
+STREAMING = f"SET '{MODE}' = 'streaming'"
 # Session options that SQL acts on, in small letters, with the values that are possible.
 _OPTIONS = {
     "spark.sql.sources.partitionoverwritemode": ("static", "dynamic"),
-    "execution.runtime-mode": ("batch",),
+    MODE: ("batch", "streaming"),
 }
+# Options with any value, which are kept as they are written.
+_TEXTS = (PIPELINE_NAME, INTERVAL)
 # Options that scripts for Flink and Spark set and that mean nothing here. They are accepted so that such scripts
 # run.
 _OTHER_ENGINES = ("execution.", "sql-client.", "pipeline.", "parallelism.", "table.", "state.", "rest.", "spark.sql.")
@@ -58,9 +67,20 @@ class Interpreter:
     tables at one snapshot, and writes in one commit.
     """
 
-    def __init__(self, catalog: Catalog | None = None, database: str | None = None) -> None:
-        """Begin on a catalog, or without one, for a script that opens it by CREATE CATALOG."""
+    def __init__(
+        self,
+        catalog: Catalog | None = None,
+        database: str | None = None,
+        *,
+        until_caught_up: bool = False,
+        stop: Event | None = None,
+    ) -> None:
+        """Begin on a catalog, or without one, for a script that opens it by CREATE CATALOG.
+
+        Streams run until they have processed what is there at their start, if `until_caught_up`; else until `stop`.
+        """
         self._context = SqlContext()
+        self._streams = Streams(self._context, until_caught_up, stop or Event())
         if catalog is not None:
             self._context.open(_FIRST, catalog, database)
             self._context.use_catalog(_FIRST)
@@ -71,28 +91,42 @@ class Interpreter:
     def __exit__(self, *_: object) -> None:
         self._context.close()
 
-    def run(self, script: str) -> Iterator[pa.Table]:
+    @property
+    def is_streaming(self) -> bool:
+        """Return whether streams are running."""
+        return self._streams.are_running
+
+    def run(self, script: str) -> Generator[pa.Table, None, None]:
         """Run the statements of a script, and yield the result of each one.
 
-        An error names the line and the column of its statement; what earlier statements did remains.
+        Streams run together behind the last statement. An error names the line and the column of its statement; what
+        earlier statements did remains.
         """
         for part in script_parts(script):
             try:
-                yield self._run(part)
+                yield from self._run(part)
             except PenstockError as error:
-                # The grammar knows the exact place; other errors get the place of their statement. The fact
-                # `column` may already be the name of a column of the table.
-                if "line" not in error.facts:
-                    column = "column of the line" if "column" in error.facts else "column"
-                    error.facts |= {"line": part.place.line, column: part.place.column}
+                # The grammar knows the exact place; other errors get the place of their statement.
+                part.locate(error)
                 raise
+        yield from self._streams.run()
 
-    def _run(self, part: ScriptPart) -> pa.Table:
+    def _run(self, part: ScriptPart) -> Iterator[pa.Table]:
         statement = read_statement(part.text, part.place.line, part.place.column)
         # A script without a warehouse has no catalog, and no DuckDB, before its CREATE CATALOG.
         if self._context.has_catalog:
             self._context.session.begin(part)
-        return self._result(statement)
+        if isinstance(statement, StatementSet):
+            self._streams.open_set(part)
+            if statement.place is not None:
+                yield from self._run(ScriptPart(statement.first, statement.place))
+        elif isinstance(statement, StatementSetEnd):
+            yield from self._streams.close_set()
+        elif self._streams.reads(statement):
+            yield from self._streams.add(part, statement)
+        else:
+            self._streams.check(part, statement)
+            yield self._result(statement)
 
     def _result(self, statement: Statement) -> pa.Table:
         context = self._context
@@ -188,6 +222,9 @@ class Interpreter:
         if option.value is None:
             self._context.options.pop(key, None)
             return done()
+        if key in _TEXTS:
+            self._context.options[key] = option.value
+            return done()
         possible = _OPTIONS.get(key)
         if possible is None and key.startswith(_OTHER_ENGINES):
             return pa.table({"result": [f"{option.key} has no effect here"]})
@@ -208,14 +245,17 @@ def sql(
     *,
     options: Mapping[str, str] | None = None,
     database: str | None = None,
+    until_caught_up: bool = False,
 ) -> pa.Table:
     """Run SQL statements on the tables of a warehouse, and return the rows of the last one.
 
     Without `warehouse`, a script opens one by CREATE CATALOG. `options` are those of the catalog; `database` is the
-    database of names without one. A statement that returns no rows returns a table with its result: the number of
-    changed rows and the snapshot, or OK.
+    database of names without one. Streams run until they are interrupted, or with `until_caught_up` until they have
+    processed what is there at their start. A statement that returns no rows returns a table with its result: the number
+    of changed rows and the snapshot, or OK.
     """
-    with Interpreter(None if warehouse is None else Catalog(warehouse, options), database) as interpreter:
+    catalog = None if warehouse is None else Catalog(warehouse, options)
+    with Interpreter(catalog, database, until_caught_up=until_caught_up) as interpreter:
         result = None
         for table in interpreter.run(script):
             result = table

@@ -87,7 +87,7 @@ class Session:
             self._connection.unregister(name)
         self._travelled.clear()
         for place in self._of_views:
-            if self._place(place) is not None:
+            if self.place(place) is not None:
                 self._know(place)
 
     def run_view(self, view: View) -> None:
@@ -153,7 +153,7 @@ class Session:
         done = 0
         common = common_names(tokens)
         for mention in mentions(tokens):
-            place = self._place(mention.names)
+            place = self.place(mention.names)
             short = mention.names[0].lower() if len(mention.names) == 1 and not mention.options else None
             if place is None or short in self._views:
                 continue
@@ -167,7 +167,7 @@ class Session:
             done = mention.end
         return "".join(parts) + duck_text(tokens[done:])
 
-    def _place(self, names: Sequence[str]) -> tuple[str, str] | None:
+    def place(self, names: Sequence[str]) -> tuple[str, str] | None:
         """Return (database, table) when such a table exists; the table's name includes its `$` parts."""
         if len(names) == 3 and names[0] == self._catalog_name:
             names = names[1:]
@@ -248,6 +248,6 @@ class Session:
         if isinstance(reason, self._duckdb.CatalogException):
             for mention in mentions(tokens_of(sql)):
                 name = ".".join(mention.names)
-                if self._place(mention.names) is None and name in str(reason):
+                if self.place(mention.names) is None and name in str(reason):
                     return missing_table(self._catalog, name, written)
         return engine_error(self._statement, sql, reason)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.table.schema.changes import SchemaChange
+from penstock.table.sql.cursor import TextPlace
 from penstock.table.sql.row_statements import Delete, Insert, Merge, Names, Update
 from penstock.table.values.types import DataType, Field
 
@@ -185,6 +186,19 @@ class SessionOption:
     value: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class StatementSet:
+    """The beginning of a statement set, perhaps with its first INSERT and the place of that in the script."""
+
+    first: str = ""
+    place: TextPlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementSetEnd:
+    """END of a statement set."""
+
+
 Statement: TypeAlias = (
     SqlQuery
     | View
@@ -208,4 +222,6 @@ Statement: TypeAlias = (
     | Describe
     | Use
     | SessionOption
+    | StatementSet
+    | StatementSetEnd
 )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.pipelines.commands.main import main
 
 SCRIPT = """
@@ -70,3 +74,46 @@ def test_wrong_arguments_are_refused(
 ) -> None:
     assert main(["sql", *words, "--warehouse", warehouse]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_stream_is_one_result_in_several_parts(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
+    inserts = "INSERT INTO d.t VALUES (3, 'c'); INSERT INTO d.t VALUES (4, 'd')"
+    assert main(["sql", inserts, "--warehouse", warehouse]) == 0
+    capsys.readouterr()
+    query = "SELECT id FROM d.t /*+ OPTIONS('scan.snapshot-id' = '2') */"
+    words = ["sql", query, "--warehouse", warehouse, "--stream", "--until-caught-up"]
+    assert main([*words, "--output", "csv"]) == 0
+    assert capsys.readouterr().out == "op,id\n+I,3\n+I,4\n"
+    assert main(words) == 0
+    assert capsys.readouterr().out == "op  id\n--  --\n+I   3\n\nop  id\n--  --\n+I   4\n"
+
+
+def test_the_rows_of_a_stream_are_one_arrow_stream(warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.TextIOWrapper(io.BytesIO())
+    main(["sql", "INSERT INTO d.t VALUES (3, 'c')", "--warehouse", warehouse])
+    query = "SELECT id FROM d.t /*+ OPTIONS('scan.snapshot-id' = '1') */"
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        assert main(["sql", query, "--warehouse", warehouse, "--stream", "--until-caught-up", "--output", "arrow"]) == 0
+    rows = pa.ipc.open_stream(out.buffer.getvalue()).read_all()  # type: ignore[attr-defined]  # BytesIO
+    assert rows.to_pydict() == {"op": ["+I"] * 3, "id": [1, 2, 3]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_stream_behind_a_commit(warehouse: str, number: signal.Signals) -> None:
+    main(["sql", "CREATE TABLE d.u LIKE d.t", "--warehouse", warehouse])
+    table = penstock.Catalog(warehouse).table("d.u")
+    script = "INSERT INTO d.u SELECT * FROM d.t"
+    words = ["sql", script, "--warehouse", warehouse, "--stream", "--output", "csv"]
+    program = "import sys; from penstock.pipelines.commands.main import main; sys.exit(main())"
+    with subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE, text=True) as process:
+        for _ in range(600):
+            if table.latest_snapshot is not None:
+                break
+            time.sleep(0.1)
+        process.send_signal(number)
+        shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert shown == "job\nsql:d.t->d.u\njob,read_to,written,snapshot\nsql:d.t->d.u,1,2,1\n"
+    assert table.scan().count() == 2

@@ -1,0 +1,83 @@
+"""Results of SQL statements on standard output: as tables, JSON, CSV or an Arrow stream."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.commands.output import answer, print_rows, shown
+from penstock.pipelines.commands.target import number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OUTPUTS = ("table", "json", "csv", "arrow")
+_KIND = "op"  # the first column of the rows of a stream
+
+
+class Results:
+    """The results of the statements of a script.
+
+    The rows of a stream come in several tables, which make up one result.
+    """
+
+    def __init__(self, output: str, given: Given) -> None:
+        self._output, self._given = output, given
+        self._last: pa.Table | None = None
+        self._streamed: pa.ipc.RecordBatchStreamWriter | None = None
+
+    def show(self, rows: pa.Table) -> None:
+        """Show the rows of a statement, or further rows of a stream."""
+        last, self._last = self._last, rows
+        is_stream = rows.column_names[:1] == [_KIND]
+        continues = is_stream and last is not None and last.schema.equals(rows.schema)
+        if self._output == "json":
+            facts = {"columns": rows.column_names, "rows": [list(row) for row in _values(rows)]}
+            answer({**self._given, "json": ["true"]}, facts)
+        elif self._output == "csv":
+            lines = csv.writer(sys.stdout, lineterminator="\n")
+            if not continues:
+                lines.writerow(rows.column_names)
+            lines.writerows([shown(value) for value in row] for row in _values(rows))
+        elif self._output == "table":
+            if last is not None:
+                print()
+            self._print_table(rows, 0 if is_stream else number(self._given, "limit"))
+        elif is_stream:
+            self._write_arrow(rows)
+        if is_stream:
+            sys.stdout.flush()
+
+    def end(self) -> None:
+        """End the output. ConfigError if there was no result."""
+        if self._last is None:
+            raise ConfigError("no statement is given", hint='penstock sql "select * from db.t" --warehouse PATH')
+        if self._output == "arrow":
+            # An Arrow stream contains one table: that of a stream, or of the last statement.
+            if self._streamed is None:
+                self._write_arrow(self._last)
+            if self._streamed is not None:
+                self._streamed.close()
+
+    def _print_table(self, rows: pa.Table, limit: int | None) -> None:
+        limit = 100 if limit is None else limit
+        first = rows.slice(0, limit) if limit else rows
+        print_rows(first.column_names, _values(first))
+        if first.num_rows < rows.num_rows:
+            print(f"... {rows.num_rows - first.num_rows} more rows; show all with --limit 0")
+
+    def _write_arrow(self, rows: pa.Table) -> None:
+        import pyarrow as pa
+
+        if self._streamed is None:
+            self._streamed = pa.ipc.new_stream(sys.stdout.buffer, rows.schema)
+        self._streamed.write_table(rows)
+
+
+def _values(rows: pa.Table) -> Sequence[Sequence[object]]:
+    # Not by dictionaries: a join may have two columns of one name.
+    return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))

@@ -1,0 +1,140 @@
+"""A table's changes as a stream of snapshots that a job processes one by one, and whose place it keeps itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.row_kinds import INSERT, KIND_TEXTS, ROWKIND
+from penstock.table.buckets.layout import Layout
+from penstock.table.merge.engines.registry import merge_engine
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.options.scans import CONSUMER_ID
+from penstock.table.options.table_options import TableOptions
+from penstock.table.read.changes import writes_changelog
+from penstock.table.read.follow import check_follows, next_snapshot, reads_overwrites, snapshot_splits
+from penstock.table.read.plan import plan_state
+from penstock.table.read.snapshot_diff import overwritten
+from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.stream_start import Start, consumer_files, level_of_state, starting
+from penstock.table.schema.table_schema import TableSchema
+
+# The words with which Paimon names these merge engines in its refusal.
+_ENGINES = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotBatches:
+    """The changes of one snapshot: batches with the row kind in the leading column."""
+
+    snapshot: Snapshot
+    batches: Iterator[pa.RecordBatch]
+
+
+class ChangeStream:
+    """The changes of a table from a start on.
+
+    `poll` returns the next snapshot again until `advance` is called, so that a snapshot whose processing failed can be
+    processed again. The columns are those that the table has at the start.
+    """
+
+    def __init__(self, store: TableStore, options: Mapping[str, str], position: int | None = None) -> None:
+        """Open the stream behind the snapshot `position`, or where `options` and a consumer let it start."""
+        self.store, self.options = store, options
+        schema = store.schema()
+        check_streamable(schema, store.name)
+        self.reader = SplitReader(store, Layout.of(schema), schema.fields, kinds=True)
+        self.consumer = TableOptions(options)[CONSUMER_ID]
+        start = starting(store, options) if position is None else Start(0, position + 1)
+        self._state, self._next = start.state, start.first
+        self._last: Snapshot | None = None
+        if not self._state:
+            next_snapshot(store, self._next)  # refuses a position behind the newest snapshot: a rollback
+        # Before the first read, so that the snapshots with which the stream begins do not expire.
+        self._keep_place(self._state or self._next)
+
+    @property
+    def schema(self) -> TableSchema:
+        """Return the schema of the rows."""
+        return self.reader.layout.schema
+
+    @property
+    def position(self) -> int | None:
+        """Return the last snapshot that is processed, or None if the stream begins with the rows of a snapshot."""
+        return None if self._state else self._next - 1
+
+    @property
+    def has_old_rows(self) -> bool:
+        """Return whether updates and deletes come with the rows that they replace."""
+        return writes_changelog(self.reader.layout)
+
+    def poll(self) -> SnapshotBatches | None:
+        """Return the changes of the next snapshot; None when it is not committed yet."""
+        if self._state:
+            snapshot = self.store.snapshots.get(self._state)
+            return SnapshotBatches(snapshot, self._state_rows(snapshot))
+        following = next_snapshot(self.store, self._next)
+        if following is None:
+            return None
+        # As in `follow`: ids are used again after a rollback.
+        check_follows(self.store, self._last)
+        self._check_columns(following)
+        return SnapshotBatches(following, self._changes(following))
+
+    def advance(self, snapshot: Snapshot) -> None:
+        """Continue behind the snapshot, which is processed."""
+        self._state, self._next, self._last = 0, snapshot.id + 1, snapshot
+        self._keep_place(self._next)
+
+    def _keep_place(self, next_id: int) -> None:
+        if self.consumer:
+            consumer_files(self.store).put(self.consumer, next_id)
+
+    def _state_rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+        reader = SplitReader(self.store, self.reader.layout, self.reader.wanted)
+        plan = plan_state(self.store, self.reader.layout, snapshot, keep_level=level_of_state(self.schema))
+        for split in plan.splits:
+            for batch in reader.read(split):
+                # Whatever their kind in the files: for a stream that begins here, each row is new.
+                kinds = pa.array([KIND_TEXTS[INSERT]]).take(pa.array([0] * batch.num_rows, pa.int32()))
+                yield pa.RecordBatch.from_arrays([kinds, *batch.columns], names=[ROWKIND, *batch.schema.names])
+
+    def _changes(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+        if snapshot.commit_kind is CommitKind.OVERWRITE:
+            if reads_overwrites(self.store.schema(), self.options):
+                yield from overwritten(self.store, self.reader, snapshot)
+            return
+        for split in snapshot_splits(self.store, snapshot):
+            yield from self.reader.read_files(split)
+
+    def _check_columns(self, snapshot: Snapshot) -> None:
+        """Raise ConfigError when a column that the stream reads was dropped, renamed or given another type."""
+        if snapshot.schema_id == self.schema.id:
+            return
+        fields = {one.id: one for one in self.store.schemas.get(snapshot.schema_id).fields}
+        for field in self.schema.fields:
+            now = fields.get(field.id)
+            if now is None or (now.name, now.type) != (field.name, field.type):
+                raise ConfigError(
+                    f"the column {field.name!r} of the source was changed while its changes are read",
+                    table=self.store.name,
+                    snapshot=snapshot.id,
+                    hint="start the statement again: it continues here, with the new columns",
+                )
+
+
+def check_streamable(schema: TableSchema, table: str) -> None:
+    """Raise ConfigError if the table's files contain parts of rows and not its changes: the rule of Paimon."""
+    if not schema.primary_keys or writes_changelog(Layout.of(schema)):
+        return
+    engine = merge_engine(schema.typed).name
+    if engine in _ENGINES:
+        raise ConfigError(
+            f"{_ENGINES[engine]} streaming reading is not supported: the table has no changelog",
+            table=table,
+            hint="ALTER TABLE t SET ('changelog-producer' = 'lookup'), or 'full-compaction', then CALL sys.compact",
+        )

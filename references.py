@@ -18,7 +18,7 @@ _REFERENCE = re.compile(r"\$\{(?:(file):)?([^}]*?)(?::-([^}]*))?\}")
 # of other names, such as `pass`, count only as a whole name or at its end.
 _SECRET = re.compile(
     r"key|secret|token|passw|passphrase|\.pass$|\.pw$|^pass$|^pw$|^sig$|sas|credential|authorization|jaas|user\.?-?info|webhook"
-    r"|connection\.?-?string",
+    r"|connection\.?-?string|authparam",
     re.IGNORECASE,
 )
 

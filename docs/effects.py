@@ -43,6 +43,21 @@ EFFECTS: dict[str, dict[str, str]] = {
         "specific-offsets": "`partition:0,offset:42;partition:1,offset:300`",
         "timestamp-millis": "the first record of that time or later",
     },
+    "source of type pulsar": {
+        "type": "kind of the source",
+        "topic": "topics, as a list or separated by `;`",
+        "topic-pattern": "a regular expression of topics instead; new topics are found while the pipeline runs",
+        "value.format": "message format: `canal-json`, `debezium-json`, ...",
+        "schema-registry": "`url` and credentials, for `debezium-avro`",
+        "properties": "options by their names in Flink's connector: `pulsar.client.serviceUrl`, ...",
+        "startup": "start position of a new checkpoint",
+    },
+    "source of type pulsar: startup": {
+        "mode": "start position of a new checkpoint; an existing checkpoint resumes at its own position",
+        "message-id": "`ledger,entry,partition`; other partitions begin with their first message",
+        "inclusive": "whether the message with this id is read too",
+        "publish-time": "milliseconds since 1970: the first message that was published then or later",
+    },
     "source of type mysql": {
         "type": "kind of the source",
         "hostname": "the server",

@@ -18,6 +18,7 @@ from penstock.ingest.files.connector import FilesConfig
 from penstock.ingest.kafka.config import Debezium, KafkaConfig, KafkaStartup
 from penstock.ingest.mysql import config as mysql_config
 from penstock.ingest.postgres import config as postgres_config
+from penstock.ingest.pulsar.config import PulsarConfig, PulsarStartup
 from penstock.pipelines.config import model, rules, sink
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
 from penstock.schema_evolution.masks import FORMS
@@ -97,6 +98,8 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("source of type kafka", KafkaConfig),
     ("source of type kafka: startup", KafkaStartup),
     ("source of type kafka: debezium", Debezium),
+    ("source of type pulsar", PulsarConfig),
+    ("source of type pulsar: startup", PulsarStartup),
     ("source of type mysql", mysql_config.MySqlConfig),
     ("source of type mysql: startup", mysql_config.MySqlStartup),
     ("source of type mysql: snapshot", mysql_config.MySqlSnapshot),

@@ -145,13 +145,19 @@ class Messages:
 class BadRecord:
     """A message from which no row was accepted. `reason_class` is one of the constants above.
 
-    `raw` is empty until the record reaches code that has the message.
+    `raw` is empty until the record reaches code that has the message. So is `id`, the position in the words of a source
+    whose messages have no numbers.
     """
 
     pos: int
     reason_class: str
     message: str
     raw: bytes = b""
+    id: str | None = None
+
+    @property
+    def position(self) -> int | str:
+        return self.pos if self.id is None else self.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,13 @@ Keyless: TypeAlias = Literal["leave-out", "append", "fail"]
 # As the messages state: left out if they say that the table has no key, appended if they say nothing about keys.
 KeylessRule: TypeAlias = Literal["leave-out", "append", "fail", "as-stated"]
 StartPlace: TypeAlias = Literal["earliest", "latest"] | int  # or milliseconds since 1970
-LagUnit: TypeAlias = Literal["bytes of the binlog", "bytes of the WAL", "bytes", "records"]
+LagUnit: TypeAlias = Literal["bytes of the binlog", "bytes of the WAL", "bytes", "records", "entries"]
 
 LOG_BYTES: LagUnit = "bytes of the binlog"
 WAL_BYTES: LagUnit = "bytes of the WAL"
 BYTES: LagUnit = "bytes"
 RECORDS: LagUnit = "records"
+ENTRIES: LagUnit = "entries"  # of a log whose entries may contain several messages
 LOOK_SECONDS = 10.0
 
 
@@ -58,7 +59,7 @@ class Capabilities:
     to continue with a new checkpoint. `keeps_state`: the source needs `SourceRequest.state` in the next run.
     `reads_exactly`: the rows of a table can be read as of one position, so that no change in them comes again.
     `reads_flink_cdc`: files of Flink CDC may name this type. `lag_unit` is the
-    unit of `Source.lag`.
+    unit of `Source.lag`. `numbers_messages`: messages have a number in their partition, the metadata column `offset`.
     """
 
     describes_tables: bool = False
@@ -68,6 +69,7 @@ class Capabilities:
     resumes_from_tables: bool = True
     keeps_state: bool = False
     reads_exactly: bool = False
+    numbers_messages: bool = True
     lag_unit: LagUnit = RECORDS
 
 

@@ -30,6 +30,7 @@ CONNECTORS: Extensions[Connector[Any]] = Extensions(
         "files": "penstock.ingest.files.connector:CONNECTOR",
         "mysql": "penstock.ingest.mysql.connector:CONNECTOR",
         "postgres": "penstock.ingest.postgres.connector:CONNECTOR",
+        "pulsar": "penstock.ingest.pulsar.connector:CONNECTOR",
         # By its name only: it reads tables, which ingest/ does not know.
         "table": "penstock.pipelines.table_source.connector:CONNECTOR",
     },

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -15,6 +17,14 @@ from penstock.ingest.source import Barrier, Limit, Offsets, Range, Source
 
 # parts of a record that are fetched only if requested, because they cost time
 Extra: TypeAlias = Literal["key", "timestamp", "headers"]
+
+
+class MessageIds(Protocol):
+    """The ids of messages by their number in a chunk."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,22 @@ class FetchedMessages:
     size: int  # bytes of all values
     headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None = None
     timestamp_types: Sequence[int] | None = None
+    ids: MessageIds | None = None  # how the source names the messages, if not by their offsets
     format: str | None = None  # the name of the messages' format, once they are decoded
+
+
+class _ChainedIds:
+    """The ids of several chunks as one sequence, which asks each chunk only for the ids that are needed."""
+
+    def __init__(self, parts: Sequence[MessageIds]) -> None:
+        self._parts, self._ends = parts, list(accumulate(map(len, parts)))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __getitem__(self, number: int, /) -> str:
+        part = bisect_right(self._ends, number)
+        return self._parts[part][number - (self._ends[part - 1] if part else 0)]
 
 
 def joined(parts: Sequence[FetchedMessages]) -> FetchedMessages:
@@ -54,6 +79,7 @@ def joined(parts: Sequence[FetchedMessages]) -> FetchedMessages:
         timestamp_types=None
         if first.timestamp_types is None
         else [one for part in parts for one in part.timestamp_types or ()],
+        ids=None if first.ids is None else _ChainedIds([part.ids for part in parts if part.ids is not None]),
     )
 
 

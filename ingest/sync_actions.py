@@ -89,6 +89,7 @@ SYNC_ACTIONS: Extensions[SyncActions] = Extensions(
         "mysql": "penstock.ingest.mysql.actions:ACTIONS",
         "postgres": "penstock.ingest.postgres.actions:ACTIONS",
         "kafka": "penstock.ingest.kafka.actions:ACTIONS",
+        "pulsar": "penstock.ingest.pulsar.actions:ACTIONS",
     },
 )
 

@@ -26,6 +26,7 @@ settings.register_profile("night", max_examples=10_000, deadline=None, database=
 TOOLS = {
     "java": ("java", "javac", "mvn"),
     "kafka": ("java", "mvn"),
+    "pulsar": ("java", "mvn"),
     "hdfs": ("java", "mvn"),
     "hive": ("java",),
     "postgres": ("apt-get",),

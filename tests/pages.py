@@ -1,7 +1,7 @@
 """The pages of the documentation as programs: what stands in their fenced blocks is run, in order, in an empty folder.
 
-The word after ```python or ```console says what a block needs: nothing, spark, kafka, `session`, which is the
-variable `spark`, or `servers`, which are that variable and databases; `not-run: reason` is told and left out.
+The word after ```python or ```console says what a block needs: nothing, spark, kafka, pulsar, `session`, which is
+the variable `spark`, or `servers`, which are that variable and databases; `not-run: reason` is told and left out.
 ```yaml file=NAME writes a file. A console block's output is compared where the page shows one; `...` stands for
 anything, and output that begins with `error:` means that the command fails.
 """
@@ -25,7 +25,7 @@ from penstock.pipelines.commands.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-HARDEST_FIRST = ("servers", "kafka", "mysql", "spark", "session")
+HARDEST_FIRST = ("servers", "kafka", "pulsar", "mysql", "spark", "session")
 NEEDS = set(HARDEST_FIRST)
 _FENCE = re.compile(r"^```(\w*) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

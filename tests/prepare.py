@@ -32,6 +32,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "MariaDB 10.11": server("mariadb"),
     "MariaDB 11.8": server("mariadb", MARIADB_SERIES="11.8"),
     "PostgreSQL": server("postgres"),
+    "Pulsar": server("pulsar"),
     "HDFS and YARN": server("hdfs"),
     "Chromium": server("chromium"),
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError
+from penstock.ingest.messages.actions import REGISTRY, common_keys, sink_keys, under
 from penstock.ingest.sync_actions import (
     INCLUDE_KEYLESS,
     Flag,
@@ -15,13 +15,11 @@ from penstock.ingest.sync_actions import (
     SyncActions,
     TranslatedSource,
     pairs,
-    renamed,
 )
 
 log = logging.getLogger(__name__)
 
 _STARTUP = "scan.startup."
-_REGISTRY = "schema.registry."
 _PROPERTIES = "properties."
 _BOUNDED, _UNBOUNDED, _LATEST = "scan.bounded.mode", "unbounded", "latest-offset"
 _READ = {"topic", "topic-pattern", "value.format", _BOUNDED}
@@ -39,27 +37,15 @@ def conf_section(conf: Mapping[str, str]) -> dict[str, Any]:
 
     Options that Paimon's connector knows but that have no effect here are logged.
     """
-    if "value.format" not in conf:
-        raise ConfigError("kafka_conf [value.format] must be specified.")
-    # Paimon separates topics by semicolons; commas are accepted too.
-    named = (topic.strip() for topic in re.split("[;,]", conf.get("topic", "")))
-    topics = tuple(dict.fromkeys(topic for topic in named if topic))
     for key in conf:
-        if key not in _READ and not key.startswith((_STARTUP, _REGISTRY, _PROPERTIES)) and key not in _DONE_OTHERWISE:
+        if key not in _READ and not key.startswith((_STARTUP, REGISTRY, _PROPERTIES)) and key not in _DONE_OTHERWISE:
             log.warning("event=kafka_conf_without_effect key=%s", key)
     return {
         "type": "kafka",
-        "topic": topics,
-        "topic-pattern": conf.get("topic-pattern"),
-        "value.format": conf["value.format"],
-        "properties": _under(conf, _PROPERTIES),
-        "schema-registry": _under(conf, _REGISTRY),
-        "startup": _startup(_under(conf, _STARTUP)),
+        **common_keys(conf, "kafka_conf"),
+        "properties": under(conf, _PROPERTIES),
+        "startup": _startup(under(conf, _STARTUP)),
     }
-
-
-def _under(conf: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {key.removeprefix(prefix): value for key, value in conf.items() if key.startswith(prefix)}
 
 
 def _startup(found: Mapping[str, str]) -> dict[str, str]:
@@ -83,11 +69,7 @@ def _bounded(conf: Mapping[str, str]) -> bool:
 def _translate(given: FlagValues) -> TranslatedSource:
     conf = pairs(given.get("kafka-conf", ()))
     pipeline = {"until": "caught-up"} if _bounded(conf) else {}
-    sink = renamed(given, {"include-keyless": "no-primary-key"})
-    # The flag says "leave-out" where the key of a file says "skip".
-    if sink.get("no-primary-key") == "leave-out":
-        sink["no-primary-key"] = "skip"
-    return TranslatedSource(conf_section(conf), pipeline, sink)
+    return TranslatedSource(conf_section(conf), pipeline, sink_keys(given))
 
 
 ACTIONS = SyncActions(

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.kafka.properties import client_properties
+from penstock.ingest.messages.client_log import Seldom
 from penstock.references import masked, resolve
 
 if TYPE_CHECKING:
@@ -46,25 +47,6 @@ _READING = {
 }
 # A connection that has fallen silent is given up when its first request times out.
 _ASKING = {"socket.timeout.ms": f"{REQUEST_SECONDS * 1000:.0f}", "socket.keepalive.enable": "true"}
-
-
-class Seldom(logging.Filter):
-    """Pass the same message only twice a minute: a client that looks for its broker logs many times per second."""
-
-    def __init__(self, seconds: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._seconds, self._clock = seconds, clock
-        self.error_text: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        words, now = re.sub(r"\d+(?=ms\b)|(?<=producer-)\d+|(?<=consumer-)\d+", "", record.getMessage()), self._clock()
-        if now - self.error_text.get(words, -self._seconds) < self._seconds:
-            return False
-        # Texts contain names of hosts and topics, so their number is not bounded by itself.
-        if len(self.error_text) > 1000:
-            self.error_text.clear()
-        self.error_text[words] = now
-        return True
 
 
 # `FAIL [rdkafka#producer-1] [thrd:kafka:9092/bootstrap]: kafka:9092/bootstrap: what happened (after 0ms in state ...)`

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from penstock.errors import ConfigError
-from penstock.ingest.connector import SourceConfig
+from penstock.ingest.messages.config import MessagesConfig
 from penstock.settings import Strict, Text
 
 SPECIFIC = "partition:0,offset:42;partition:1,offset:300"
@@ -37,11 +36,6 @@ class KafkaStartup(Strict):
         return self
 
 
-def _parts(given: object) -> object:
-    """Split one string into several names, separated by commas or semicolons."""
-    return tuple(part.strip() for part in re.split("[;,]", given) if part.strip()) if isinstance(given, str) else given
-
-
 class Debezium(Strict):
     """How Debezium messages are read. The values are fixed, whatever the connector's settings; the keys exist to
     document this in a pipeline file.
@@ -54,13 +48,9 @@ class Debezium(Strict):
     )
 
 
-class KafkaConfig(SourceConfig):
+class KafkaConfig(MessagesConfig):
     type: Literal["kafka"]
     properties: Text
-    topic: Annotated[tuple[str, ...], BeforeValidator(_parts)] = ()
-    topic_pattern: str | None = None
-    value_format: str = Field(alias="value.format")
-    schema_registry: Text = Field(default_factory=dict)
     startup: KafkaStartup = KafkaStartup()
     debezium: Debezium = Debezium()
     tombstones: Literal["ignore"] = Field(
@@ -69,15 +59,10 @@ class KafkaConfig(SourceConfig):
 
     @model_validator(mode="after")
     def _names_its_topics_one_way(self) -> KafkaConfig:
-        if bool(self.topic) == bool(self.topic_pattern):
-            # The texts of these two errors are those of Paimon's action, which users search for.
-            raise ValueError("kafka_conf must and can only set one of the following options: topic,topic-pattern.")
+        self.check_topics("kafka_conf")
         if not self.properties.get("bootstrap.servers"):
+            # The text of this error is that of Paimon's action, which users search for.
             raise ValueError("kafka_conf [properties.bootstrap.servers] must be specified.")
-        try:
-            re.compile(self.topic_pattern or "")
-        except re.error as reason:
-            raise ValueError(f"topic-pattern {self.topic_pattern!r} is not a regular expression: {reason}") from reason
         return self
 
 

@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
     Capabilities,
-    Connector,
-    KeylessRule,
     Preparation,
     Sampler,
     SourceCheck,
@@ -18,9 +16,10 @@ from penstock.ingest.connector import (
     StartPlace,
 )
 from penstock.ingest.kafka.config import KafkaConfig, KafkaStartup, specific_offsets
+from penstock.ingest.messages.connector import MessageConnector
 
 if TYPE_CHECKING:
-    from penstock.ingest.decoded_source import DecodedSource, Extra
+    from penstock.ingest.decoded_source import DecodedSource
     from penstock.ingest.kafka.settings import KafkaSettings
     from penstock.ingest.kafka.source import KafkaSource
     from penstock.ingest.source_draft import DraftOptions, SourceDraft
@@ -39,7 +38,7 @@ source:
 """
 
 
-class KafkaConnector(Connector[KafkaConfig]):
+class KafkaConnector(MessageConnector[KafkaConfig]):
     """Topics of messages in one of the registered formats."""
 
     name = "kafka"
@@ -48,18 +47,12 @@ class KafkaConnector(Connector[KafkaConfig]):
     references = frozenset({"properties", "schema-registry"})
     url_schemes = frozenset({"kafka"})
     url_form = "kafka://host:9092/topic"
+    conf_flag = "kafka-conf"
 
-    def open(self, config: KafkaConfig, request: SourceRequest) -> DecodedSource:
-        from penstock.formats import format_named
-        from penstock.ingest.decoded_source import DecodedSource
-        from penstock.ingest.kafka.settings import RegistrySettings
+    def messages(self, config: KafkaConfig, request: SourceRequest) -> KafkaSource:
+        from penstock.ingest.kafka.source import KafkaSource
 
-        value_format, registry = format_named(config.value_format), RegistrySettings.of(config.schema_registry)
-        if value_format.needs_registry and registry is None:
-            raise ConfigError(
-                f"{value_format.name} needs a schema registry", hint="--kafka-conf schema.registry.url=http://host:8081"
-            )
-        return DecodedSource(kafka_source(config, request), value_format.name, registry)
+        return KafkaSource(self._settings(config, request))
 
     def check(self, config: KafkaConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
         source = self.open(config, request)
@@ -84,15 +77,7 @@ class KafkaConnector(Connector[KafkaConfig]):
         return self.open(config, request)
 
     def sampler(self, config: KafkaConfig, request: SourceRequest) -> Sampler:
-        return Sampler(kafka_source(config, request).sample, config.topic_pattern or ", ".join(config.topic))
-
-    def keyless(self, config: KafkaConfig) -> KeylessRule:
-        return "as-stated"
-
-    def message_format(self, config: KafkaConfig) -> str:
-        from penstock.formats import format_named
-
-        return format_named(config.value_format).name
+        return Sampler(self.messages(config, request).sample, config.topic_pattern or ", ".join(config.topic))
 
     def starting_at(self, config: KafkaConfig, place: StartPlace) -> KafkaConfig:
         changes: dict[str, object] = (
@@ -113,6 +98,25 @@ class KafkaConnector(Connector[KafkaConfig]):
         )
         return SourceDraft(_DRAFT.format(servers=url.netloc, topic=topic, format=name), found, topic)
 
+    def _settings(self, config: KafkaConfig, request: SourceRequest) -> KafkaSettings:
+        from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
+
+        first_topic = config.topic[0] if config.topic else ""
+        startup = StartOffsets(
+            mode=config.startup.mode,
+            offsets=specific_offsets(config.startup.specific_offsets or "", first_topic),
+            millis=config.startup.timestamp_millis or 0,
+            reset=_reset(config.properties.get("auto.offset.reset", "none")),
+        )
+        return KafkaSettings(
+            config.properties,
+            config.topic,
+            config.topic_pattern,
+            startup,
+            self.extras(config, request),
+            request.accept_gap,
+        )
+
 
 def _first_messages(servers: str, topic: str) -> list[bytes]:
     from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
@@ -128,30 +132,6 @@ def _first_messages(servers: str, topic: str) -> list[bytes]:
         end = source.latest_offsets({}, Limit(rows=EXAMINED))
         ranges = source.plan({}, end, 1)
         return [v for one in ranges for fetched in source.read(one) for v in fetched.messages.values if v]
-
-
-def kafka_source(config: KafkaConfig, request: SourceRequest) -> KafkaSource:
-    """Return the source of undecoded messages."""
-    from penstock.ingest.kafka.source import KafkaSource
-
-    return KafkaSource(_settings(config, request))
-
-
-def _settings(config: KafkaConfig, request: SourceRequest) -> KafkaSettings:
-    from penstock.formats import format_named
-    from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
-
-    first_topic = config.topic[0] if config.topic else ""
-    startup = StartOffsets(
-        mode=config.startup.mode,
-        offsets=specific_offsets(config.startup.specific_offsets or "", first_topic),
-        millis=config.startup.timestamp_millis or 0,
-        reset=_reset(config.properties.get("auto.offset.reset", "none")),
-    )
-    keys: frozenset[Extra] = frozenset({"key"} if format_named(config.value_format).needs_key else ())
-    return KafkaSettings(
-        config.properties, config.topic, config.topic_pattern, startup, request.extras | keys, request.accept_gap
-    )
 
 
 def _reset(text: str) -> Literal["earliest", "latest", "none"]:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
-
-from penstock.errors import ConfigError
+from penstock.ingest.messages.trust import certificate_file, needs_pkcs12, trusted
 from penstock.references import resolve
 
 log = logging.getLogger(__name__)
@@ -73,24 +70,6 @@ def _login(jaas: str) -> dict[str, str]:
     return made | ({"sasl.oauthbearer.method": "oidc"} if "OAuthBearerLoginModule" in jaas else {})
 
 
-def trusted(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the certificates in a Java trust store as `ssl.ca.pem` or `ssl.ca.location`."""
-    if certificates := given.get("ssl.truststore.certificates"):
-        return {"ssl.ca.pem": certificates}
-    location = given.get("ssl.truststore.location")
-    if location is None:
-        return {}
-    raw = _file(location)
-    if given.get("ssl.truststore.type", "").upper() == "PEM" or b"-----BEGIN" in raw:
-        return {"ssl.ca.location": location}
-    try:
-        store = pkcs12.load_pkcs12(raw, given.get("ssl.truststore.password", "").encode() or None)
-    except ValueError as error:
-        raise _needs_pkcs12("truststore", location) from error
-    # librdkafka reads trusted certificates only as PEM, so those of a PKCS12 store are converted.
-    return {"ssl.ca.pem": "".join(c.certificate.public_bytes(Encoding.PEM).decode() for c in store.additional_certs)}
-
-
 def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
     location = given.get("ssl.keystore.location")
     is_pem = given.get("ssl.keystore.type", "").upper() == "PEM"
@@ -99,25 +78,10 @@ def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
         return {"ssl.certificate.location": location, "ssl.key.location": location}
     if location is not None:
         # The older key stores of Java, which OpenSSL cannot read. PKCS12 is passed on as it is.
-        if _file(location).startswith(_JKS):
-            raise _needs_pkcs12("keystore", location)
+        if certificate_file(location).startswith(_JKS):
+            raise needs_pkcs12("keystore", location)
         return {"ssl.keystore.location": location}
     if not is_pem:
         return {}
     names = {"ssl.keystore.certificate.chain": "ssl.certificate.pem", "ssl.keystore.key": "ssl.key.pem"}
     return {names[name]: given[name] for name in names if name in given}
-
-
-def _file(location: str) -> bytes:
-    try:
-        return Path(location).read_bytes()
-    except OSError as error:
-        raise ConfigError("a certificate file cannot be read", file=location) from error
-
-
-def _needs_pkcs12(kind: str, location: str) -> ConfigError:
-    return ConfigError(
-        f"the {kind} is neither PEM nor a PKCS12 file that its password can open",
-        file=location,
-        hint=f"keytool -importkeystore -srckeystore {location} -destkeystore {kind}.p12 -deststoretype PKCS12",
-    )

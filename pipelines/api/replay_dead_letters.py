@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,10 +33,10 @@ SUFFIX = ".dlq"  # of the commit user's name: replays have their own numbering
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A row of the dead-letter table. (place, offset) is the source position of its message."""
+    """A row of the dead-letter table. (place, id) is the source position of its message; the id may be a number."""
 
     place: str
-    offset: int
+    id: str
     topic: str | None
     partition: int | None
     value: bytes | None
@@ -46,7 +47,12 @@ class Letter:
 
     @property
     def position(self) -> str:
-        return f"{self.place}@{self.offset}"
+        return f"{self.place}@{self.id}"
+
+    @property
+    def order(self) -> tuple[str, list[int]]:
+        """The place and the numbers of the id, which rise in the order of the source."""
+        return self.place, [int(number) for number in re.findall(r"-?\d+", self.id)]
 
 
 @dataclass(slots=True)
@@ -70,16 +76,16 @@ def letters_of(rows: pa.Table) -> list[Letter]:
         letter = _letter(row, time)
         if letter.position not in found or found[letter.position].attempt <= letter.attempt:
             found[letter.position] = letter
-    return sorted(found.values(), key=lambda one: (one.place, one.offset))
+    return sorted(found.values(), key=lambda one: one.order)
 
 
 def _letter(row: dict[str, Any], millis: int | None) -> Letter:
-    place, _, offset = row["source_position"].rpartition("@")
+    place, _, id_ = row["source_position"].rpartition("@")
     headers = row["headers"]
     pairs = headers.items() if isinstance(headers, dict) else headers or ()
     return Letter(
         place,
-        int(offset),
+        id_,
         row["topic"],
         row["partition"],
         row["raw_value"],
@@ -123,9 +129,11 @@ class LetterSource:
     def read(self, range_: Range) -> Iterator[FetchedMessages]:
         letters = self._letters[range_.start : range_.end]
         times = [letter.millis for letter in letters]
+        numbered = all(re.fullmatch(r"-?\d+", letter.id) for letter in letters)
+        offsets = [int(letter.id) for letter in letters] if numbered else list(range(range_.start, range_.end))
         messages = Messages(
             [letter.value for letter in letters],
-            np.array([letter.offset for letter in letters], np.int64),
+            np.array(offsets, np.int64),
             [letter.key for letter in letters],
             # The times of messages are one array without nulls: if one letter has none, all are left out.
             None if None in times else np.array(times, np.int64),
@@ -133,7 +141,14 @@ class LetterSource:
         first = letters[0]
         size = sum(len(letter.value or b"") for letter in letters)
         headers = [list(letter.headers) for letter in letters]
-        yield FetchedMessages(first.topic or first.place, first.partition or 0, messages, size, headers)
+        yield FetchedMessages(
+            first.topic or first.place,
+            first.partition or 0,
+            messages,
+            size,
+            headers,
+            ids=None if numbered else [letter.id for letter in letters],
+        )
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         return {}
@@ -165,7 +180,7 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
         done.rows |= report.rows  # a replay is a single batch
         for place, _, records in report.bad:
             for record in records.shown:
-                done.bad[f"{place}@{record.pos}"] = (record.reason_class, record.message)
+                done.bad[f"{place}@{record.position}"] = (record.reason_class, record.message)
 
     again = replace(
         job,

@@ -61,16 +61,10 @@ _MONGODB = (
     "publish the changes to Kafka with Debezium, and read the topics with  penstock kafka-sync-table "
     "--kafka-conf value.format=debezium-bson",
 )
-_PULSAR = (
-    "Penstock cannot read Pulsar topics",
-    "enable Pulsar's Kafka protocol handler (KoP) and use  penstock kafka-sync-table ; or copy the topics to Kafka",
-)
 # Paimon's actions that have no counterpart here: the reason, and what to use instead.
 REFUSED = {
     "mongodb-sync-table": _MONGODB,
     "mongodb-sync-database": _MONGODB,
-    "pulsar-sync-table": _PULSAR,
-    "pulsar-sync-database": _PULSAR,
     "repair": (
         "it adds the folders of a warehouse to a metastore, which Penstock does not support: create the tables there",
         None,

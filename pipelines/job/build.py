@@ -200,7 +200,7 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
         spec.pipeline.schema_change_behavior, sink.include_schema_changes, sink.exclude_schema_changes
     )
     sensitive, capabilities = sink.catalog.case_sensitive, connector(spec).capabilities
-    check_names(tuple(sink.metadata_columns))
+    check_names(tuple(sink.metadata_columns), numbered=capabilities.numbers_messages)
     names = [f"{sink.metadata_column_prefix}{name}" for name in sink.metadata_columns.values()]
     computed = tuple(in_order([ComputedColumn.of(text, sensitive) for text in sink.computed_columns]))
     metadata = tuple(zip(names if sensitive else map(str.lower, names), sink.metadata_columns, strict=True))

@@ -17,6 +17,7 @@ from penstock.table.values.types import DataType, with_nullability
 
 Values = Callable[[ChangeBatch, FetchedMessages | None], pa.Array]
 
+OFFSET = "offset"
 _OF_DATABASES = frozenset({"database_name", "table_name", "op_ts"})
 # By the number of the row kind: the old and the new row of an update are both UPDATE.
 _KINDS = ("INSERT", "UPDATE", "UPDATE", "DELETE")
@@ -54,6 +55,13 @@ def _topic(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
 
 def _partition(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
     return pa.repeat(pa.scalar(fetched.partition if fetched else None, pa.int32()), len(change))
+
+
+def _offset(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
+    # A dead letter is replayed through the same columns, whatever source it came from.
+    if fetched is not None and fetched.ids is not None:
+        return pa.nulls(len(change), pa.int64())
+    return pa.array(change.positions)
 
 
 def _timestamp(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
@@ -99,7 +107,7 @@ def _op_type(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
 COLUMNS = {
     "topic": Metadata("STRING", _topic),
     "partition": Metadata("INT", _partition),
-    "offset": Metadata("BIGINT", lambda change, _: pa.array(change.positions)),
+    OFFSET: Metadata("BIGINT", _offset),
     "timestamp": Metadata("TIMESTAMP(3) WITH LOCAL TIME ZONE", _timestamp),
     "timestamp_type": Metadata("STRING", _timestamp_type),
     "database_name": Metadata("STRING", lambda change, _: _same(change.schema.database, change)),
@@ -111,8 +119,14 @@ COLUMNS = {
 }
 
 
-def check_names(names: Sequence[str]) -> None:
+def check_names(names: Sequence[str], *, numbered: bool = True) -> None:
+    """Raise ConfigError for an unknown column, and without `numbered` for one with the numbers of messages."""
     for name in names:
+        if name == OFFSET and not numbered:
+            raise ConfigError(
+                f"the source has no metadata column {OFFSET!r}: its messages have no numbers",
+                hint=f"there are {', '.join(one for one in COLUMNS if one != OFFSET)}",
+            )
         if name not in COLUMNS:
             raise ConfigError(f"there is no metadata column {name!r}", hint=f"there are {', '.join(COLUMNS)}")
 

@@ -209,7 +209,7 @@ def lag_text(lag: Mapping[str, int], unit: str) -> str:
     places = sum(1 for count in lag.values() if count)
     if unit == BYTES:
         return f"{size_text(sum(lag.values()))} behind in {places} files"
-    return f"{sum(lag.values()):,} records behind in {places} partitions"
+    return f"{sum(lag.values()):,} {unit} behind in {places} partitions"
 
 
 def size_text(count: int) -> str:

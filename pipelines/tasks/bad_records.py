@@ -56,7 +56,7 @@ class OnBad:
         return DecodeError(
             record.message,
             place=place,
-            offset=record.pos,
+            offset=record.position,
             table=table,
             record=repr(record.raw[:200]) if self.shows_records else None,
             hint="--on-bad-record skip  leaves such records out,  dead-letter  keeps them in a table",
@@ -111,7 +111,7 @@ class BadRecordLimit:
             f"{bad} of {all_} records are bad, {rule}; nothing of the batch was committed",
             first=first.message,
             place=place,
-            offset=first.pos,
+            offset=first.position,
             table=table,
             record=repr(first.raw[:200]) if self.on_bad.shows_records else None,
             hint="correct value.format, or the producer;  --max-bad-records N  and  --max-bad-share 5%  allow more",
@@ -125,7 +125,7 @@ COLUMNS = (
     ("source_position", "STRING"),  # place@offset: topic/partition, file, binlog
     ("topic", "STRING"),
     ("partition", "INT"),
-    ("offset", "BIGINT"),
+    ("offset", "BIGINT"),  # null if the source does not number its messages
     ("record_time", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
     ("raw_key", "BYTES"),
     ("raw_value", "BYTES"),
@@ -178,8 +178,8 @@ def _row(
 ) -> dict[str, object]:
     return {
         "pipeline": pipeline,
-        "source_position": f"{place}@{record.pos}",
-        "offset": record.pos,
+        "source_position": f"{place}@{record.position}",
+        "offset": record.pos if record.id is None else None,
         "error_class": record.reason_class,
         "error": record.message,
         "target_table": table,

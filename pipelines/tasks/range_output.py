@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -111,6 +111,9 @@ class BadRecordCollector:
         """Record messages that cannot be read, or with `table`, that do not fit this table."""
         if not records:
             return
+        if fetched is not None and fetched.ids is not None:
+            numbers = np.searchsorted(fetched.messages.offsets, [record.pos for record in records]).tolist()
+            records = [replace(record, id=fetched.ids[n]) for record, n in zip(records, numbers, strict=True)]
         on_bad = self.context.errors.on_bad
         if on_bad.action == "fail":
             raise on_bad.error(records[0], self.range.place, table)

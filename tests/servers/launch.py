@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Kind = Literal["kafka", "mysql", "mariadb", "mariadb-11.8", "postgres", "hdfs", "yarn", "hive"]
+Kind = Literal["kafka", "mysql", "mariadb", "mariadb-11.8", "postgres", "pulsar", "hdfs", "yarn", "hive"]
 HERE = Path(__file__).resolve().parent
 
 
@@ -55,16 +55,16 @@ def _script(kind: Kind, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def free_port() -> int:
-    """A port whose successor is free too: Kafka's controller listens there.
+    """A port whose successors are free too: Kafka's controller and Pulsar's admin interface and bookie listen there.
 
     Below those that the system gives to outgoing connections: one stopped and started finds its port again.
     """
     while True:
-        port = random.randrange(20_000, 32_000, 2)
-        with socket.socket() as first, socket.socket() as second:
+        port = random.randrange(20_000, 32_000, 4)
+        with socket.socket() as first, socket.socket() as second, socket.socket() as third:
             try:
-                first.bind(("127.0.0.1", port))
-                second.bind(("127.0.0.1", port + 1))
+                for number, one in enumerate((first, second, third)):
+                    one.bind(("127.0.0.1", port + number))
             except OSError:
                 continue
             return port

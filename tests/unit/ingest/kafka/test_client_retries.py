@@ -10,8 +10,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import SourceError
 from penstock.ingest.kafka.broker_errors import patiently
-from penstock.ingest.kafka.client import EventLine, Seldom
+from penstock.ingest.kafka.client import EventLine
 from penstock.ingest.kafka.cluster import KafkaCluster
+from penstock.ingest.messages.client_log import Seldom
 from penstock.ingest.source import patience
 
 

@@ -50,7 +50,7 @@ def test_each_command_can_answer_in_json(name: str, capsys: pytest.CaptureFixtur
     assert "--json" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("action", ["mongodb-sync-table", "mongodb_sync_database", "pulsar-sync-table"])
+@pytest.mark.parametrize("action", ["mongodb-sync-table", "mongodb_sync_database"])
 def test_an_unsupported_action_names_an_alternative(action: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([action, "--warehouse", "/x", "--database", "d"]) == 2
     stderr = capsys.readouterr().err

@@ -1,0 +1,122 @@
+"""Pulsar's admin interface over HTTP: names of topics, and conditions that only it knows."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import ssl
+from collections.abc import Mapping
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.pulsar.config import ADMIN_URL
+from penstock.ingest.pulsar.properties import CERTIFICATE, CHECKS_HOST, INSECURE, KEY, TRUSTED, credentials, token
+from penstock.ingest.pulsar.topics import Place, namespace_of, partition_name, place_of
+from penstock.references import resolve
+
+_TIMEOUT = 10.0
+
+
+class PulsarAdmin:
+    """Read-only requests to the admin interface."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._given = {name: resolve(value) for name, value in properties.items()}
+        self._url = self._given[ADMIN_URL].rstrip("/")
+
+    def topics_matching(self, pattern: str) -> list[str]:
+        """Return the full names that the pattern matches as a whole; a topic with partitions counts as one."""
+        namespace, whole = namespace_of(pattern)
+        matches = re.compile(whole).fullmatch
+        found = {place_of(name)[0] for name in self._get(f"persistent/{namespace}") or ()}
+        found |= set(self._get(f"persistent/{namespace}/partitioned") or ())
+        internal = re.compile(r".*/__[^/]*")
+        return sorted(name for name in found if matches(name) and not internal.fullmatch(name))
+
+    def exists(self, place: Place) -> bool:
+        return self.stats(place) is not None
+
+    def stats(self, place: Place) -> dict[str, Any] | None:
+        """Return the statistics of a partition, None if it does not exist."""
+        found = self._get(f"{_path(partition_name(place))}/stats")
+        return None if found is None else dict(found)
+
+    def ledgers(self, place: Place) -> list[tuple[int, int]]:
+        """Return the ledgers of a partition with the number of their entries."""
+        stats = self._get(f"{_path(partition_name(place))}/internalStats") or {}
+        ledgers = [(int(one["ledgerId"]), int(one["entries"])) for one in stats.get("ledgers", ())]
+        # The newest ledger is still written: its entries are counted separately.
+        if ledgers:
+            ledgers[-1] = (ledgers[-1][0], max(ledgers[-1][1], int(stats.get("currentLedgerEntries", 0))))
+        return ledgers
+
+    def message_ttl(self, topic: str) -> int | None:
+        """Return the seconds after which the namespace acknowledges messages by itself, None if it does not."""
+        tenant, namespace, _ = topic.partition("://")[2].split("/", 2)
+        found = self._get(f"namespaces/{tenant}/{namespace}/messageTTL")
+        return int(found) if found else None
+
+    def _get(self, path: str) -> Any:
+        """Return the answer, None if what the path names does not exist."""
+        request = Request(f"{self._url}/admin/v2/{path}", headers=self._headers())  # noqa: S310  the user's own URL
+        try:
+            with urlopen(request, timeout=_TIMEOUT, context=self._tls()) as answer:  # noqa: S310
+                return json.loads(answer.read() or b"null")
+        except HTTPError as error:
+            if error.code == 404:
+                return None
+            refused = error.code in {401, 403}
+            raise SourceError(
+                f"Pulsar's admin interface answers {error.code} {error.reason}",
+                url=f"{self._url}/admin/v2/{path}",
+                retryable=error.code >= 500,
+                hint="check pulsar.client.authParams, and the role's permissions in the namespace" if refused else None,
+            ) from error
+        except (URLError, TimeoutError, OSError) as error:
+            raise SourceError(
+                "Pulsar's admin interface does not answer",
+                url=self._url,
+                reason=getattr(error, "reason", None) or error,
+                retryable=True,
+                hint="check pulsar.admin.adminUrl",
+            ) from error
+
+    def _headers(self) -> dict[str, str]:
+        found = credentials(self._given)
+        if found is None:
+            return {}
+        kind, parameters = found
+        if kind == "token":
+            return {"Authorization": f"Bearer {token(parameters)}"}
+        if kind == "basic":
+            login = f"{parameters.get('userId')}:{parameters.get('password')}".encode()
+            return {"Authorization": f"Basic {base64.b64encode(login).decode()}"}
+        return {}
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if not self._url.startswith("https:"):
+            return None
+        given = self._given
+        try:
+            context = ssl.create_default_context(cafile=given.get(TRUSTED))
+            kind, parameters = credentials(given) or ("", {})
+            certificate = parameters.get("tlsCertFile") if kind == "tls" else given.get(CERTIFICATE)
+            if certificate:
+                context.load_cert_chain(certificate, parameters.get("tlsKeyFile") or given.get(KEY))
+        except OSError as error:
+            raise ConfigError("a certificate file cannot be read", files=given.get(TRUSTED), reason=error) from error
+        if given.get(CHECKS_HOST, "false").lower() != "true":
+            context.check_hostname = False  # as the client of the service URL, unless it is told to
+        if given.get(INSECURE, "false").lower() == "true":
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+def _path(name: str) -> str:
+    domain, _, rest = name.partition("://")
+    return f"{domain}/{quote(rest)}"

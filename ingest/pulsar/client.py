@@ -1,0 +1,122 @@
+"""The Pulsar client of a process, its log, and readers that begin at a position."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.messages.client_log import Seldom
+from penstock.ingest.pulsar.config import SERVICE_URL
+from penstock.ingest.pulsar.position import Position
+from penstock.ingest.pulsar.properties import client_arguments, queue_size
+from penstock.ingest.pulsar.topics import Place, partition_name
+from penstock.references import resolve
+
+if TYPE_CHECKING:
+    from _pulsar import Reader
+
+REACH_SECONDS = 8.0
+QUEUE = 10_000
+# The client's own log lines. INFO has one for each step of each connection.
+client_log = logging.getLogger("penstock.pulsar")
+client_log.setLevel(logging.WARNING)
+
+# One client per process and settings, with its connections. The process is part of the key because threads of the
+# client do not survive a fork.
+_clients: dict[tuple[int, tuple[tuple[str, str], ...]], pulsar.Client] = {}
+
+
+class EventLine(logging.Filter):
+    """Rewrite a log line of the client as `event=pulsar_client ...`, the form of all log lines of Penstock."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = f"event=pulsar_client reason={record.getMessage()}", ()
+        # The client keeps trying. An error that ends a run is raised separately.
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
+client_log.addFilter(Seldom())
+client_log.addFilter(EventLine())
+
+
+def client(properties: Mapping[str, str]) -> pulsar.Client:
+    """Return the client for these options; ConfigError if it rejects them."""
+    key = os.getpid(), tuple(sorted(properties.items()))
+    if key not in _clients:
+        _clients[key] = _made(resolve(properties[SERVICE_URL]), client_arguments(properties))
+    return _clients[key]
+
+
+def drop_client(properties: Mapping[str, str]) -> None:
+    """Close the client for these options, so that the next one connects again."""
+    found = _clients.pop((os.getpid(), tuple(sorted(properties.items()))), None)
+    if found is not None:
+        found.shutdown()
+
+
+def _made(service_url: str, arguments: Mapping[str, Any]) -> pulsar.Client:
+    try:
+        return pulsar.Client(service_url, logger=client_log, **arguments)
+    except (pulsar.PulsarException, ValueError) as error:
+        raise ConfigError(
+            f"the Pulsar client rejects its options: {error}",
+            service_url=service_url,
+            hint="write pulsar.client.serviceUrl as pulsar://host:6650 or pulsar+ssl://host:6651",
+        ) from error
+
+
+def reader(properties: Mapping[str, str], place: Place, start: Position, queue: int | None = None) -> Reader:
+    """Return a reader of the partition that begins after the position.
+
+    If the position is a message, the reader receives this message first. Without that, nothing would show whether the
+    broker has deleted messages.
+    """
+    opened = client(properties).create_reader(
+        partition_name(place),
+        start.start_id(place[1]),
+        receiver_queue_size=queue or queue_size(properties, QUEUE),
+        start_message_id_inclusive=True,
+    )
+    # The class of the package adds a call in Python to each message.
+    return opened._reader
+
+
+def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SECONDS) -> None:
+    """Raise a SourceError if no broker of the service URL accepts a TCP connection.
+
+    The client itself retries for half a minute, which is right for a broker that restarts. A new pipeline has never
+    connected to its broker, so a wrong address is the likelier reason.
+    """
+    url = resolve(properties[SERVICE_URL])
+    found = re.fullmatch(r"(pulsar|pulsar\+ssl|http|https)://([^/]+)/?", url.strip())
+    if not found:
+        raise ConfigError(
+            f"pulsar.client.serviceUrl {url!r} is not a URL of Pulsar",
+            hint="write pulsar://host:6650 or pulsar+ssl://host:6651",
+        )
+    usual = {"pulsar": 6650, "pulsar+ssl": 6651, "http": 8080, "https": 8443}[found[1]]
+    failures: list[str] = []
+    addresses = [one.strip() for one in found[2].split(",") if one.strip()]
+    for address in addresses:
+        host, _, port = address.rpartition(":") if re.search(r":\d+$", address) else (address, "", "")
+        try:
+            socket.create_connection((host.strip("[]"), int(port or usual)), timeout=seconds / len(addresses)).close()
+        except (OSError, UnicodeError, OverflowError) as error:
+            failures.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+        else:
+            return
+    raise SourceError(
+        "no Pulsar broker can be reached",
+        service_url=url,
+        reason="; ".join(failures),
+        hint="correct pulsar.client.serviceUrl, start the broker, or open the firewall between this machine and it",
+        retryable=True,
+    )

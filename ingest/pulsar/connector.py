@@ -1,0 +1,151 @@
+"""The connector of Pulsar topics."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penstock.errors import SourceError
+from penstock.ingest.connector import (
+    ENTRIES,
+    Capabilities,
+    Preparation,
+    Sampler,
+    SourceCheck,
+    SourceFinding,
+    SourceRequest,
+    StartPlace,
+)
+from penstock.ingest.messages.connector import MessageConnector
+from penstock.ingest.pulsar.config import SERVICE_URL, PulsarConfig, PulsarStartup
+
+if TYPE_CHECKING:
+    from penstock.ingest.decoded_source import DecodedSource
+    from penstock.ingest.pulsar.cluster import PulsarCluster
+    from penstock.ingest.pulsar.settings import PulsarSettings
+    from penstock.ingest.pulsar.source import PulsarSource
+    from penstock.ingest.pulsar.topics import Place
+
+log = logging.getLogger(__name__)
+
+
+class PulsarConnector(MessageConnector[PulsarConfig]):
+    """Topics of messages in one of the registered formats."""
+
+    name = "pulsar"
+    config = PulsarConfig
+    capabilities = Capabilities(lag_unit=ENTRIES, numbers_messages=False)
+    references = frozenset({"properties", "schema-registry"})
+    conf_flag = "pulsar-conf"
+
+    def messages(self, config: PulsarConfig, request: SourceRequest) -> PulsarSource:
+        from penstock.ingest.pulsar.source import PulsarSource
+
+        return PulsarSource(self._settings(config, request))
+
+    def check(self, config: PulsarConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
+        """Describe the topics. Creates neither topics nor the subscription."""
+        from penstock.ingest.pulsar.cluster import PulsarCluster
+
+        cluster = PulsarCluster(self._settings(config, request))
+        places = cluster.partitions()
+        topics = len({topic for topic, _ in places})
+        shown = f"Pulsar at {config.properties[SERVICE_URL]}: {topics} topics, {len(places)} partitions"
+        return SourceCheck(shown, tuple(_findings(cluster, places, config, self._settings(config, request))))
+
+    def prepare(self, config: PulsarConfig, request: SourceRequest, preparation: Preparation) -> DecodedSource:
+        """Raise a SourceError for a new pipeline without a broker; a known broker is probably restarting."""
+        from penstock.ingest.pulsar.client import check_reachable
+        from penstock.ingest.pulsar.cluster import PulsarCluster
+
+        try:
+            check_reachable(config.properties)
+        except SourceError as error:
+            if preparation.is_new:
+                raise
+            log.warning(
+                "event=waiting_for_pulsar broker=%s reason=%s", error.facts["service_url"], error.facts["reason"]
+            )
+        settings = self._settings(config, request)
+        if preparation.is_new and settings.admin_url:
+            # A subscription creates its topic if it does not exist, so a wrong name would never be noticed.
+            cluster = PulsarCluster(settings)
+            for finding in _findings(cluster, cluster.partitions(), config, settings):
+                if finding.level == "error":
+                    raise SourceError(finding.message, hint=finding.fix)
+        return self.open(config, request)
+
+    def sampler(self, config: PulsarConfig, request: SourceRequest) -> Sampler:
+        return Sampler(self.messages(config, request).sample, config.topic_pattern or ", ".join(config.topic))
+
+    def starting_at(self, config: PulsarConfig, place: StartPlace) -> PulsarConfig:
+        changes: dict[str, object] = (
+            {"mode": "publish-time", "publish_time": place} if isinstance(place, int) else {"mode": place}
+        )
+        startup = PulsarStartup.model_validate({**config.startup.model_dump(), **changes})
+        return config.model_copy(update={"startup": startup})
+
+    def _settings(self, config: PulsarConfig, request: SourceRequest) -> PulsarSettings:
+        from penstock.ingest.pulsar.settings import PulsarSettings, StartPosition
+
+        startup = StartPosition(
+            config.startup.mode, config.startup.id_parts, config.startup.inclusive, config.startup.publish_time or 0
+        )
+        return PulsarSettings(
+            config.properties,
+            config.topic,
+            config.topic_pattern,
+            startup,
+            self.extras(config, request),
+            request.accept_gap,
+            # The same in all processes of a pipeline, and another for each checkpoint.
+            reader=f"penstock-{zlib.crc32(request.state.location.encode()):08x}",
+        )
+
+
+def _findings(
+    cluster: PulsarCluster, places: list[Place], config: PulsarConfig, settings: PulsarSettings
+) -> Iterator[SourceFinding]:
+    """Yield what the admin interface knows: topics that do not exist, other readers, deletion by time."""
+    from penstock.ingest.pulsar.properties import without_effect
+    from penstock.ingest.pulsar.topics import partition_name
+
+    for name in without_effect(config.properties):
+        yield SourceFinding("warning", f"the option {name} has no effect", "remove it")
+    admin = cluster.admin
+    if admin is None:
+        yield SourceFinding(
+            "warning",
+            "without pulsar.admin.adminUrl neither the existence of topics nor other users of the subscription "
+            "can be checked",
+            "set pulsar.admin.adminUrl, for example to http://broker:8080",
+        )
+        return
+    for place in places:
+        stats = admin.stats(place)
+        if stats is None:
+            yield SourceFinding("error", f"the topic {partition_name(place)} does not exist", "create it", 3)
+            continue
+        consumers = stats.get("subscriptions", {}).get(settings.subscription, {}).get("consumers", ())
+        others = sorted({str(one.get("consumerName")) for one in consumers} - {settings.reader})
+        if others:
+            yield SourceFinding(
+                "error",
+                f"the subscription {settings.subscription} of {partition_name(place)} has another consumer: "
+                f"{', '.join(others)}; what one acknowledges, the other may lose",
+                "set pulsar.consumer.subscriptionName to another name for each pipeline",
+                3,
+            )
+    for topic in sorted({topic for topic, _ in places}):
+        seconds = admin.message_ttl(topic)
+        if seconds:
+            yield SourceFinding(
+                "warning",
+                f"messages of {topic} are deleted after {seconds} s, even if the pipeline has not read them",
+                "raise the message TTL of the namespace above the longest outage",
+            )
+
+
+CONNECTOR = PulsarConnector()

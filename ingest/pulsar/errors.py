@@ -1,0 +1,119 @@
+"""Errors of Pulsar brokers and of its client: which pass, which are final, and how long a request is repeated."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import pulsar
+
+from penstock.errors import ConfigError, PositionLost, SourceError
+from penstock.ingest.pulsar.position import Position
+from penstock.ingest.source import patience_seconds
+
+_T = TypeVar("_T")
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 120.0  # a broker that restarts is back by then
+ACCEPT_GAP = "use --accept-gap to continue without these messages"
+_REFUSALS = (pulsar.AuthenticationError, pulsar.AuthorizationError, pulsar.ErrorGettingAuthenticationData)
+_PASSING = (
+    pulsar.ConnectError,
+    pulsar.Timeout,
+    pulsar.NotConnected,
+    pulsar.ReadError,
+    pulsar.AlreadyClosed,
+    pulsar.LookupError,
+    pulsar.ServiceUnitNotReady,
+    pulsar.BrokerPersistenceError,
+    pulsar.BrokerMetadataError,
+    pulsar.TooManyLookupRequestException,
+    pulsar.UnknownError,
+    pulsar.ConsumerBusy,
+)
+
+
+def is_passing(error: Exception) -> bool:
+    """Return whether a broker answers this while it restarts or hands over, so that a retry helps."""
+    return isinstance(error, _PASSING)
+
+
+def broker_error(error: pulsar.PulsarException, service_url: str, *, topic: str | None = None) -> SourceError:
+    """Return an error of the client as a SourceError, which says whether a retry can help."""
+    text = str(error).removeprefix("Pulsar error: ")
+    if isinstance(error, _REFUSALS):
+        return SourceError(
+            f"Pulsar rejected the login: {text}",
+            broker=service_url,
+            topic=topic,
+            hint="check pulsar.client.authPluginClassName and authParams, and the role's permissions in the namespace",
+        )
+    if isinstance(error, pulsar.TopicNotFound):
+        return SourceError(
+            "a Pulsar topic does not exist",
+            broker=service_url,
+            topic=topic,
+            hint="create the topic, or correct its name",
+        )
+    if isinstance(error, (pulsar.InvalidTopicName, pulsar.InvalidUrl, pulsar.InvalidConfiguration)):
+        # A ConfigError, raised where a SourceError is expected, would hide the topic.
+        return SourceError(f"Pulsar's client rejects a setting: {text}", broker=service_url, topic=topic)
+    return SourceError(
+        f"Pulsar: {text}",
+        broker=service_url,
+        topic=topic,
+        retryable=is_passing(error),
+        hint="check that the broker is running, pulsar.client.serviceUrl is correct, and no firewall blocks it"
+        if isinstance(error, (pulsar.ConnectError, pulsar.Timeout))
+        else None,
+    )
+
+
+def patiently(
+    ask: Callable[[], _T],
+    service_url: str,
+    *,
+    topic: str | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> _T:
+    """Return the answer of `ask`, retried with growing pauses while the broker is unreachable."""
+    seconds, began, pause = patience_seconds(PATIENCE_SECONDS), clock(), 0.2
+    while True:
+        try:
+            return ask()
+        except pulsar.PulsarException as error:
+            if clock() + pause > began + (seconds if is_passing(error) else 0.0):
+                raise broker_error(error, service_url, topic=topic) from error
+            # Logged once per request, not for each of its retries.
+            if pause == 0.2:
+                log.warning("event=waiting_for_pulsar at_most_seconds=%g reason=%s", seconds, error)
+        sleep(pause)
+        pause = min(pause * 2, 5.0)
+
+
+def messages_gone(topic: str, partition: int, asked: Position, found: Position | None) -> PositionLost:
+    """Return the error for a partition whose next messages were deleted; `found` is the first that is left."""
+    return PositionLost(
+        "Pulsar no longer has the message at which the pipeline stopped: it was deleted before the next messages "
+        "were read, or the topic was deleted and created again",
+        topic=topic,
+        partition=None if partition < 0 else partition,
+        asked_for=str(asked),
+        found=None if found is None else str(found),
+        hint=f"{ACCEPT_GAP}; a longer retention or message TTL of the namespace, or none, prevents this",
+    )
+
+
+def unknown_topic(topic: str) -> SourceError:
+    """Return the error for a topic that does not exist."""
+    return SourceError(
+        "a Pulsar topic does not exist", topic=topic, hint="create the topic, or correct its name in `topic`"
+    )
+
+
+def needs_admin(reason: str) -> ConfigError:
+    """Return the error for a setting that only the admin interface can answer."""
+    return ConfigError(f"{reason} needs pulsar.admin.adminUrl", hint="set it, for example to http://broker:8080")

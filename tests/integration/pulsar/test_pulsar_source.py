@@ -1,0 +1,215 @@
+"""The positions of a Pulsar source: batches, messages in chunks, deleted messages, new partitions, restarts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import PositionLost
+from penstock.ingest.pulsar.position import Position
+from penstock.ingest.pulsar.settings import PulsarSettings, StartPosition
+from penstock.ingest.pulsar.source import PulsarSource
+from penstock.ingest.source import NO_LIMIT, Limit, Offsets
+from tests.integration.pulsar.conftest import Broker
+
+pytestmark = pytest.mark.pulsar
+
+
+def source(broker: Broker, *topics: str, **more: object) -> PulsarSource:
+    properties = {
+        "pulsar.client.serviceUrl": broker.url,
+        "pulsar.admin.adminUrl": broker.admin_url,
+        "pulsar.consumer.subscriptionName": "lake",
+    }
+    return PulsarSource(PulsarSettings(properties, topics, **more))  # type: ignore[arg-type]  # as the test names them
+
+
+def values(found: PulsarSource, start: Offsets, end: Offsets) -> list[str]:
+    return [
+        (value or b"").decode()
+        for range_ in found.plan(start, end, 2)
+        for fetched in found.read(range_)
+        for value in fetched.messages.values
+    ]
+
+
+def batches(found: PulsarSource, start: Offsets, limit: Limit = NO_LIMIT) -> Iterator[tuple[list[str], Offsets]]:
+    """Yield batches until nothing is left."""
+    while (end := found.latest_offsets(start, limit)) != start:
+        yield values(found, start, end), end
+        start = end
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    return broker.topic()
+
+
+def test_each_message_is_in_one_batch(broker: Broker, topic: str) -> None:
+    one = source(broker, topic)
+    broker.send(topic, *map(str, range(30)), batched=True)
+    broker.send(topic, "alone")
+    (first, end), *rest = batches(one, {})
+    assert first == [*map(str, range(30)), "alone"]
+    assert rest == []
+    broker.send(topic, *map(str, range(3)), batched=True)
+    (second, last), *rest = batches(one, end)
+    assert second == ["0", "1", "2"]
+    assert rest == []
+    # Read again by another process, which knows the offsets only.
+    assert values(source(broker, topic), {}, end) == first
+    assert values(source(broker, topic), end, last) == second
+
+
+def test_a_batch_may_end_within_a_producer_batch(broker: Broker, topic: str) -> None:
+    one = source(broker, topic)
+    broker.send(topic, *map(str, range(10)), batched=True)
+    ((_, end),) = batches(one, {})
+    name = f"persistent://public/default/{topic}"
+    middle = Position.of(end["offsets"][name]["-1"])
+    assert middle.index == 9
+    half = {**end, "offsets": {name: {"-1": str(Position(middle.ledger, middle.entry, 4))}}}
+    assert values(one, {}, half) == list("01234")
+    assert values(one, half, end) == list("56789")
+
+
+def test_a_limit_ends_a_batch_earlier(broker: Broker, topic: str) -> None:
+    one = source(broker, topic)
+    broker.send(topic, *map(str, range(25)))
+    found = [batch for batch, _ in batches(one, {}, Limit(rows=10))]
+    assert [len(batch) for batch in found] == [10, 10, 5]
+    assert [value for batch in found for value in batch] == [str(number) for number in range(25)]
+    by_size = [batch for batch, _ in batches(source(broker, topic), {}, Limit(bytes=20))]
+    assert len(by_size) > 2
+    assert [value for batch in by_size for value in batch] == [str(number) for number in range(25)]
+
+
+def test_messages_in_chunks_are_read_whole(broker: Broker, topic: str) -> None:
+    one, large = source(broker, topic), "x" * 50_000
+    with broker.client() as client:
+        producer = client.create_producer(topic, batching_enabled=False, chunking_enabled=True)
+        for value in ("first", large):
+            producer.send(value.encode())
+        ((first, end),) = batches(one, {})
+        assert first == ["first", large]
+        # The next batch begins with the message in chunks, to see that it is still there.
+        for value in ("next", large, "last"):
+            producer.send(value.encode())
+    ((second, _),) = batches(one, end)
+    assert second == ["next", large, "last"]
+
+
+def test_a_deleted_message_stops_the_pipeline_unless_the_gap_is_accepted(broker: Broker, topic: str) -> None:
+    one = source(broker, topic)
+    broker.send(topic, *map(str, range(10)))
+    ((_, end),) = batches(one, {})
+    broker.send(topic, "lost")
+    # As a message TTL does, or another user of the subscription.
+    broker.admin("POST", f"persistent/public/default/{topic}/subscription/lake/skip_all")
+    one.close()
+    broker.drop_read(topic)
+    broker.send(topic, "kept")
+    again = source(broker, topic)
+    next_end = again.latest_offsets(end, NO_LIMIT)
+    with pytest.raises(PositionLost, match="no longer has the message") as caught:
+        values(again, end, next_end)
+    assert caught.value.facts["asked_for"] == end["offsets"][f"persistent://public/default/{topic}"]["-1"]
+    assert "--accept-gap" in (caught.value.hint or "")
+    accepting = source(broker, topic, accept_gap=True)
+    ((found, _),) = batches(accepting, end)
+    assert found == ["kept"]
+
+
+def test_a_topic_created_again_stops_the_pipeline(broker: Broker, topic: str) -> None:
+    one = source(broker, topic)
+    broker.send(topic, "old")
+    ((_, end),) = batches(one, {})
+    one.close()
+    broker.admin("DELETE", f"persistent/public/default/{topic}?force=true")
+    broker.topic(name=topic)
+    broker.send(topic, "new")
+    again = source(broker, topic)
+    with pytest.raises(PositionLost, match="created again"):
+        values(again, end, again.latest_offsets(end, NO_LIMIT))
+
+
+def test_acknowledged_batches_leave_the_message_that_the_next_one_needs(broker: Broker, topic: str) -> None:
+    one = source(broker, topic)
+    start: Offsets = {}
+    for number in range(4):
+        broker.send(topic, str(number))
+        broker.drop_read(topic)  # every message in a ledger of its own, deleted once acknowledged
+        ((found, end),) = batches(one, start)
+        assert found == [str(number)]
+        one.mirror(end)
+        start = end
+    stats = broker.admin("GET", f"persistent/public/default/{topic}/stats")
+    assert stats["subscriptions"]["lake"]["msgBacklog"] <= 2
+
+
+def test_new_partitions_are_read_from_their_first_message(broker: Broker) -> None:
+    topic = broker.topic(partitions=2)
+    one = source(broker, topic)
+    broker.send(topic, *map(str, range(6)))
+    ((first, end),) = batches(one, {})
+    assert sorted(first) == [str(number) for number in range(6)]
+    broker.admin("POST", f"persistent/public/default/{topic}/partitions", 4)
+    broker.send(f"{topic}-partition-3", "new")
+    ((second, last),) = batches(one, end)
+    assert second == ["new"]
+    assert set(last["offsets"][f"persistent://public/default/{topic}"]) == {"0", "1", "2", "3"}
+
+
+def test_topics_are_found_by_a_pattern(broker: Broker) -> None:
+    wanted = [broker.topic(name=f"shop_{number}") for number in range(2)]
+    broker.topic(name="other_0")
+    one = source(broker, pattern="shop_.*")
+    for topic in wanted:
+        broker.send(topic, topic)
+    ((found, _),) = batches(one, {})
+    assert sorted(found) == wanted
+
+
+@pytest.mark.parametrize("mode", ["latest", "publish-time", "message-id"])
+def test_a_new_checkpoint_begins_where_the_startup_mode_says(broker: Broker, topic: str, mode: str) -> None:
+    broker.send(topic, "before")
+    with broker.client() as client:
+        producer = client.create_producer(topic, batching_enabled=False)
+        found = producer.send(b"after")
+        reader = client.create_reader(topic, found, start_message_id_inclusive=True)
+        time = reader.read_next(5000).publish_timestamp()
+    starts = {
+        "latest": StartPosition("latest"),
+        "publish-time": StartPosition("publish-time", millis=time),
+        "message-id": StartPosition("message-id", (found.ledger_id(), found.entry_id(), -1)),
+    }
+    one = source(broker, topic, startup=starts[mode])
+    start = one.latest_offsets({}, NO_LIMIT)
+    broker.send(topic, "later")
+    end = one.latest_offsets(start, NO_LIMIT)
+    expected = ["later"] if mode == "latest" else ["after", "later"]
+    assert values(one, {}, start) + values(one, start, end) == expected
+
+
+def test_an_empty_topic_has_an_empty_batch(broker: Broker, topic: str) -> None:
+    one = source(broker, topic)
+    end = one.latest_offsets({}, NO_LIMIT)
+    assert one.plan({}, end, 1) == []
+    assert one.latest_offsets(end, NO_LIMIT) == end
+    assert one.lag(end) == {f"persistent://public/default/{topic}": 0}
+    broker.send(topic, "a", "b")
+    assert one.lag(end) == {f"persistent://public/default/{topic}": 2}
+
+
+def test_a_restarted_broker_has_all_messages(broker: Broker, topic: str, tmp_path: Path) -> None:
+    one = source(broker, topic)
+    broker.send(topic, *map(str, range(10)))
+    ((first, end),) = batches(one, {})
+    broker.stop()
+    broker.start()
+    broker.send(topic, json.dumps({"id": 1}))
+    ((second, _),) = batches(one, end)
+    assert (len(first), second) == (10, ['{"id": 1}'])

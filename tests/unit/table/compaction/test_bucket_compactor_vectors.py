@@ -11,7 +11,8 @@ from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.meta.entries import DELETION_VECTORS
 from penstock.table.meta.live import index_entries, live_entries
-from penstock.table.operations.compact import _messages
+from penstock.table.operations.compact import BucketCompaction, _messages
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.operations.selection import Selection
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
@@ -29,7 +30,7 @@ def write(table: Table, *values: tuple[int, int]) -> None:
 
 def compact_as_java(table: Table) -> None:
     """Commit a full compaction that leaves the vectors of the files it replaced in the index."""
-    made = list(_messages(table.store, Selection(), {}, lambda bucket: bucket.compact(full=True)))
+    made = list(_messages(BucketCompaction.of(table.store, None), Selection(), OwnProcess()))
     done = Committer(table.store, "java").commit([replace(message, compact_index_changes=()) for message in made])
     assert done.lost_compaction is None
     assert vector_names(table) - live_names(table), "no vector of a file that is gone"

@@ -7,16 +7,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.row_kinds import DELETE
 from penstock.table.compaction.compact import compact
 from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.compaction.policy import Pick, Policy, pick
 from penstock.table.merge.incoming_kinds import RetractRefused
+from penstock.table.meta.live import live_entries
 from tests.unit.table.compaction.memory_bucket import ROW_BYTES, MemoryBucket, MemoryWriter
 from tests.unit.table.merge.engine_model import merge_key
 from tests.unit.table.merge.tables import schema_of
+from tests.unit.table.tables import new_table, rows
 
 COLUMNS = {"k": "INT NOT NULL", "a": "INT", "b": "STRING", "g": "INT"}
 TEXT_KEY = {**COLUMNS, "k": "STRING NOT NULL"}
@@ -334,3 +338,23 @@ def test_a_table_with_lookups_refuses_compaction_without_them() -> None:
     bucket.flush([(0, row(1))])
     with pytest.raises(ConfigError, match="needs a lookup"):
         compact(bucket.spec, replace(bucket.bucket_files(), lookup=None), Pick(bucket.levels.level0, 4))
+
+
+def test_a_deletion_is_kept_above_an_older_row(tmp_path: Path) -> None:
+    count = 20_000  # so many that the compaction of small files leaves the upper level alone
+    table = new_table(
+        tmp_path,
+        [("id", "INT NOT NULL"), ("v", "INT")],
+        options={"bucket": "1", "num-sorted-run.compaction-trigger": "3"},
+    )
+    with table.writer() as writer:
+        writer.write(rows(table, *((number, number * 7919 % 100_003) for number in range(count))))
+        writer.commit()
+    table.compact()
+    for number in range(4):
+        with table.writer() as writer:
+            writer.write(rows(table, (number, 1)), kinds=np.array([DELETE], np.int8))
+            writer.commit()
+    levels = {entry.file.level for entry in live_entries(table.store, table.snapshots[-1])}
+    assert len(levels - {0}) > 1, "small files were compacted to a level above 0, the large one was left alone"
+    assert table.count() == count - 4

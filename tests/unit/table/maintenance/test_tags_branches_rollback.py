@@ -481,6 +481,15 @@ def test_consumers_are_reset_by_a_rollback(tmp_path: Path, caplog: LogCaptureFix
     assert [change.snapshot for change in table.follow(consumer_id="ahead", until=3)] == [3]
 
 
+def test_a_rollback_removes_the_tags_of_all_later_snapshots(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    for number in range(4):
+        write(table, number)
+        table.create_tag(f"t{number + 1}", number + 1)
+    table.rollback_to(2)
+    assert sorted(table.tags) == ["t1", "t2"]
+
+
 def test_a_follower_reports_a_rollback(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     for number in range(3):

@@ -47,6 +47,15 @@ def test_one_writer_overwrites_partitions_in_turn(tmp_path: Path, options: dict[
     assert content(table) == [(1, 1, 1), (2, 2, 2), (3, 0, 0)]
 
 
+def test_a_dynamic_overwrite_replaces_every_partition_that_it_writes_to(tmp_path: Path) -> None:
+    table = new_table(tmp_path, PARTITIONED, keys=("p", "id"), partitions=("p",), options={"bucket": "2"})
+    write(table, *((partition, number, 0) for partition in (1, 2, 3) for number in range(4)))
+    with table.overwrite() as writer:
+        writer.write(rows(table, (1, 9, 9), (2, 9, 9)))
+        writer.commit()
+    assert content(table) == [(1, 9, 9), (2, 9, 9), *((3, number, 0) for number in range(4))]
+
+
 @pytest.mark.parametrize("option", [("changelog-producer", "lookup"), ("deletion-vectors.enabled", "true")])
 def test_an_overwrite_keeps_its_rows_if_its_compaction_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: tuple[str, str]

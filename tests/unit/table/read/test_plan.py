@@ -17,7 +17,7 @@ from penstock.table.handle import Table
 from penstock.table.read.filter import RowFilter
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session import Session
-from tests.unit.table.tables import new_table, rows
+from tests.unit.table.tables import content, new_table, rows
 
 F = pc.field
 COLUMNS = [("id", "BIGINT NOT NULL"), ("city", "STRING NOT NULL"), ("note", "STRING")]
@@ -117,6 +117,19 @@ def test_sections_of_keys_are_split_but_never_divided(tmp_path: Path) -> None:
     assert [(len(split.files), split.raw) for split in splits] == [(2, False), (2, False), (1, True)]
     found = pa.Table.from_batches(batch for split in splits for batch in scan.read(split))
     assert sorted(found["id"].to_pylist()) == [n for start in (0, 100, 200) for n in range(start, start + 50)]
+
+
+@pytest.mark.parametrize("option", [("merge-engine", "first-row"), ("deletion-vectors.enabled", "true")])
+def test_rows_on_level_0_are_invisible_if_compactions_decide_what_is_read(
+    tmp_path: Path, option: tuple[str, str]
+) -> None:
+    table = new_table(tmp_path, options=dict([option, ("bucket", "1"), ("write-only", "true")]))
+    with table.writer() as writer:
+        writer.write(rows(table, (1, "a", None)))
+        writer.commit()
+    assert content(table) == []
+    table.compact()
+    assert content(table) == [(1, "a", None)]
 
 
 def test_only_requested_columns_are_returned_in_the_requested_order(table: Table) -> None:

@@ -173,28 +173,33 @@ class Table(TableMaintenance):
         """Delete all rows of the partitions, each given by the values of all or some partition columns."""
         return drop_partitions(self._store, partitions)
 
-    def delete(self, where: pc.Expression | str) -> list[Snapshot]:
+    def delete(self, where: pc.Expression | str, executor: Executor | None = None) -> list[Snapshot]:
         """Delete the rows that match `where`, an Arrow expression or SQL text.
 
         No snapshot is committed when none match.
         """
-        return delete_rows(self._store, where)
+        return delete_rows(self._store, where, executor=executor)
 
-    def rescale(self, buckets: int | None = None, partition: Mapping[str, object] | None = None) -> list[Snapshot]:
+    def rescale(
+        self,
+        buckets: int | None = None,
+        partition: Mapping[str, object] | None = None,
+        executor: Executor | None = None,
+    ) -> list[Snapshot]:
         """Rewrite a partition, or the whole table, with another number of buckets; None uses the option `bucket`."""
-        return rescale(self._store, buckets, partition)
+        return rescale(self._store, buckets, partition, executor=executor)
 
     def committer(self, commit_user: str) -> Committer:
         """Return a committer for messages that writers in other processes prepared."""
         return Committer(self._store, commit_user)
 
-    def analyze(self, columns: Sequence[str] | None = None) -> Snapshot | None:
+    def analyze(self, columns: Sequence[str] | None = None, executor: Executor | None = None) -> Snapshot | None:
         """Read the table and store statistics of `columns` (None: all).
 
         They are rows, bytes, distinct values, minimum and maximum, nulls, lengths. Up to 65,536 distinct values are
         counted, more are estimated.
         """
-        return analyze(self._store, columns)
+        return analyze(self._store, columns, executor)
 
     @property
     def statistics(self) -> pa.Table:

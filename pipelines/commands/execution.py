@@ -30,23 +30,27 @@ EXECUTION = (
 )
 
 
+def also(*names: str) -> tuple[Flag, ...]:
+    """Return flags of Paimon's commands that mean the same as --parallelism: a unit is read and written by one task."""
+    return tuple(Flag(name, "the same as --parallelism", metavar="N") for name in names)
+
+
 @contextmanager
-def executor_of(given: Given, name: str) -> Iterator[Executor]:
+def executor_of(given: Given, name: str, *, waits: bool = False) -> Iterator[Executor]:
     """Yield the executor that the flags choose: Spark with --master, in spark-submit and beside a running session.
 
-    Ends the session that it started.
+    Otherwise these are processes, or threads for a command that only `waits` for the store. Ends the session that it
+    started.
     """
-    parallelism = number(given, "parallelism")
-    if parallelism is not None and parallelism < 1:
-        raise ConfigError(f"--parallelism cannot be {parallelism}", hint="1 or more")
+    parallelism = _parallelism(given)
     settings, master = pairs(given.get("spark-conf", ())), text(given, "master")
     running = _running_session()
     if running is None and master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         if settings:
             raise ConfigError("--spark-conf needs Spark", hint="add --master URL")
-        from penstock.table.operations.executor import ProcessPool
+        from penstock.table.operations.executor import STORE_REQUESTS, ProcessPool, Threads
 
-        yield ProcessPool(parallelism)
+        yield Threads(parallelism or STORE_REQUESTS) if waits else ProcessPool(parallelism)
         return
     from py4j.protocol import Py4JError
 
@@ -60,6 +64,20 @@ def executor_of(given: Given, name: str) -> Iterator[Executor]:
         if running is None:
             with suppress(Py4JError, OSError):  # the JVM may have ended already
                 session.stop()
+
+
+def _parallelism(given: Given) -> int | None:
+    names = ("parallelism", "sink-parallelism", "scan-parallelism")
+    found = {name: value for name in names if (value := number(given, name)) is not None}
+    for name, value in found.items():
+        if value < 1:
+            raise ConfigError(f"--{name} cannot be {value}", hint="1 or more")
+    if len(set(found.values())) > 1:
+        raise ConfigError(
+            f"{' and '.join(f'--{name}' for name in found)} differ",
+            hint="use --parallelism: one task both reads and writes a unit",
+        )
+    return next(iter(found.values()), None)
 
 
 def _running_session() -> SparkSession | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.execution import EXECUTION, executor_of
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.tags import (
@@ -110,11 +111,13 @@ def remove_orphan_files(given: Given) -> int:
     named = text(given, "table")
     names = catalog.tables(database) if named in {None, "*"} else [str(named)]
     dry, older_than = yes(given, "dry-run"), moment(given, "older-than")
-    found = [
-        orphan
-        for name in names
-        for orphan in catalog.table(f"{database}.{name}").remove_orphan_files(dry_run=dry, older_than=older_than)
-    ]
+    tables = [catalog.table(f"{database}.{name}") for name in names]
+    with executor_of(given, "remove-orphan-files", waits=True) as executor:
+        found = [
+            orphan
+            for table in tables
+            for orphan in table.remove_orphan_files(dry_run=dry, older_than=older_than, executor=executor)
+        ]
     size = sum(orphan.size for orphan in found)
     facts = {"files": len(found), "bytes": size, "deleted": not dry, "paths": [orphan.path for orphan in found]}
     listed = "\n".join(orphan.path for orphan in found) + "\n" if dry and found else ""
@@ -229,7 +232,8 @@ ACTIONS = {
             Flag("table", "table of the database; all tables if it is * or absent", metavar="NAME"),
             Flag("older-than", f"only files older than: {_OLDER} (default: 1 day ago)", metavar="TIME"),
             Flag("dry-run", "only list the files (default: false)", "bool"),
-            *without_effect("parallelism", "mode", "batch-table-processing", "batch-size"),
+            *EXECUTION,
+            *without_effect("mode", "batch-table-processing", "batch-size"),
         ),
     ),
     "expire-partitions": Action(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.execution import EXECUTION, also, executor_of
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import (
@@ -39,7 +40,7 @@ _SOURCE_AND_TARGET = (
     Flag("target-table", "target table (default: the same name)", metavar="NAME"),
 )
 _FLAGS = {
-    "copy-files": (*_SOURCE_AND_TARGET, *without_effect("parallelism")),
+    "copy-files": (*_SOURCE_AND_TARGET, *EXECUTION),
     "delete": (
         *ON_TABLE,
         Flag("where", "rows to select, as an SQL condition", metavar="SQL", required=True),
@@ -48,7 +49,8 @@ _FLAGS = {
             "a statement to run first, which creates a view that the condition uses; may be repeated",
             metavar="SQL",
         ),
-        *without_effect("sink-parallelism"),
+        *EXECUTION,
+        *also("sink-parallelism"),
     ),
     "merge-into": (
         *ON_TABLE,
@@ -71,7 +73,8 @@ _FLAGS = {
         *ON_TABLE,
         Flag("bucket-num", "the new number of buckets (default: the table's option)", metavar="N"),
         PARTITION,
-        *without_effect("scan-parallelism", "sink-parallelism"),
+        *EXECUTION,
+        *also("scan-parallelism", "sink-parallelism"),
     ),
     "clone": (
         *_SOURCE_AND_TARGET,
@@ -83,7 +86,7 @@ _FLAGS = {
         Flag("prefer-file-format", "file format of the new tables: parquet, orc or avro", metavar="NAME"),
         Flag("clone-from", "paimon; use Spark to read other formats (default: paimon)", metavar="NAME"),
         Flag("clone-if-exists", "overwrite an existing table that has the same columns (default: false)", "bool"),
-        *without_effect("parallelism"),
+        *EXECUTION,
     ),
 }
 
@@ -103,7 +106,15 @@ def command(name: str, words: list[str]) -> int:
 def _delete(given: Given) -> int:
     where = needed(given, "where")
     if "source-sql" not in given:
-        return _committed(given, table_of(given).delete(where), "no row matches the condition")
+        table = table_of(given)
+        with executor_of(given, "delete") as executor:
+            return _committed(given, table.delete(where, executor), "no row matches the condition")
+    refused = [name for name in ("master", "spark-conf", "parallelism", "sink-parallelism") if name in given]
+    if refused:
+        raise ConfigError(
+            f"--{refused[0]} cannot be used with --source-sql: DuckDB runs its statements in this process",
+            hint="delete with Spark SQL: DELETE FROM lake.db.t WHERE ... in a registered catalog",
+        )
     from penstock.table.sql.merge_into import delete_by_query
 
     name = f"{needed(given, 'database')}.{needed(given, 'table')}"
@@ -139,7 +150,9 @@ def _rescale(given: Given) -> int:
     table, specs = table_of(given), partitions(given)
     if table.partition_keys and len(specs) != 1:
         raise ConfigError("select the partition to rescale", table=table.name, hint="--partition dt=2026-01-31")
-    snapshots = table.rescale(number(given, "bucket-num"), specs[0] if specs else None)
+    buckets = number(given, "bucket-num")
+    with executor_of(given, "rescale") as executor:
+        snapshots = table.rescale(buckets, specs[0] if specs else None, executor)
     return _committed(given, snapshots, "the table is empty")
 
 
@@ -155,21 +168,26 @@ def _clone(given: Given) -> int:
     source = catalog_of(given)
     conf, target = _options(given), _target(given, source)
     cloned = {}
-    for name in _names(given, source):
-        database, _, table = name.partition(".")
-        new = f"{text(given, 'target-database') or database}.{text(given, 'target-table') or table}"
-        clone_table(
-            source.table(name),
-            target,
-            new,
-            where=text(given, "where"),
-            options=conf,
-            into_existing=yes(given, "clone-if-exists"),
-            rows=not yes(given, "meta-only"),
-        )
-        cloned[name] = new
+    with executor_of(given, "clone") as executor:
+        for name in _names(given, source):
+            cloned[name] = _target_name(given, name)
+            clone_table(
+                source.table(name),
+                target,
+                cloned[name],
+                where=text(given, "where"),
+                options=conf,
+                into_existing=yes(given, "clone-if-exists"),
+                rows=not yes(given, "meta-only"),
+                executor=executor,
+            )
     said = "\n".join(f"{name}  ->  {new}" for name, new in cloned.items())
     return answer(given, {"tables": cloned, "warehouse": target.warehouse}, said or "no table matches the selection")
+
+
+def _target_name(given: Given, name: str) -> str:
+    database, _, table = name.partition(".")
+    return f"{text(given, 'target-database') or database}.{text(given, 'target-table') or table}"
 
 
 def _target(given: Given, source: Catalog) -> Catalog:
@@ -197,11 +215,10 @@ def _copy_files(given: Given) -> int:
 
     source = catalog_of(given)
     target, copied = _target(given, source), {}
-    for name in _names(given, source):
-        database, _, table = name.partition(".")
-        new = f"{text(given, 'target-database') or database}.{text(given, 'target-table') or table}"
-        copy_table(source.table(name), target, new)
-        copied[name] = new
+    with executor_of(given, "copy-files", waits=True) as executor:
+        for name in _names(given, source):
+            copied[name] = _target_name(given, name)
+            copy_table(source.table(name), target, copied[name], executor)
     said = "\n".join(f"{name}  ->  {new}" for name, new in copied.items())
     return answer(given, {"tables": copied, "warehouse": target.warehouse}, said or "no table matches the selection")
 

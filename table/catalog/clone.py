@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import pyarrow.compute as pc
 
@@ -17,6 +19,10 @@ from penstock.table.meta.live import live_entries
 from penstock.table.meta.paths import external
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.executor import Executor, OwnProcess, Threads
+from penstock.table.operations.overwrite import OverwriteWriter
+from penstock.table.operations.row_copies import RowCopies, copied, one_unit, units_between
+from penstock.table.schema.table_schema import TableSchema
 
 _PLACES = {"path"}  # options that apply only to the old table
 
@@ -30,13 +36,15 @@ def clone_table(
     options: Mapping[str, str] | None = None,
     into_existing: bool = False,
     rows: bool = True,
+    executor: Executor | None = None,
 ) -> Table:
     """Create `name` in `catalog` with the definition and the current rows of `source`.
 
     The definition is its columns, keys and options. The rows are committed as one snapshot (with postponed buckets, a
     second snapshot assigns the rows to buckets). An existing table is refused, or with `into_existing` overwritten if
     its columns are the same. History, tags and branches are not copied. To call it again after a crash, pass
-    `into_existing`. Memory is bounded by the write buffer.
+    `into_existing`. `executor` runs a unit per bucket if both tables have the same buckets, or per split if the new
+    table has none; otherwise one unit copies all rows. A unit holds a write buffer in memory.
     """
     definition = source.definition
     if catalog.table_exists(name):
@@ -57,29 +65,58 @@ def clone_table(
             definition.comment,
         )
     if rows:
-        _copy(source, target, where)
+        _copy(source, target, where, executor or OwnProcess())
     return target
 
 
-def _copy(source: Table, target: Table, where: pc.Expression | str | None) -> None:
+def _copy(source: Table, target: Table, where: pc.Expression | str | None, executor: Executor) -> None:
     # With an empty partition the whole table is replaced, also where `dynamic-partition-overwrite` is set.
+    scan = source.scan(where=where).at_one_snapshot()
+    store = target.store
+    opened = partial(OverwriteWriter.open_on, store, {}, store.new_commit_user())
+    splits = scan.plan().splits
+    snapshot = scan.snapshot
+    alone = snapshot is None or any(split.branch is not None for split in splits)
+    units = one_unit(splits) if alone or snapshot is None else units_between(source.store, store, snapshot, splits)
+    messages = copied(RowCopies(scan, opened), units, executor, store)
     with target.overwrite(partition={}) as writer:
-        for batch in source.scan(where=where).to_batches():
-            writer.write(batch)
-        writer.commit()
+        writer.commit_messages(messages)
     if Layout.of(target.definition).mode is BucketMode.POSTPONE:
-        target.compact(full=False)  # rows visible in the source must be visible in the copy
+        target.compact(full=False, executor=executor)  # rows visible in the source must be visible in the copy
 
 
-def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
+@dataclass(frozen=True, slots=True)
+class FileUnit:
+    """A file of a table, by its path below the table's folder."""
+
+    path: str
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileCopy:
+    """Copies files of one table to another, unless they are there already."""
+
+    source: TableStore
+    target: TableStore
+
+    def __call__(self, unit: FileUnit) -> bool:
+        """Copy a file; return whether it had to be copied. An interrupted copy leaves no part of a file."""
+        source, target = self.source.paths.root + unit.path, self.target.paths.root + unit.path
+        if self.target.storage.exists(target) and self.target.storage.size(target) == self.source.storage.size(source):
+            return False
+        self.target.storage.write(target, self.source.storage.read(source))
+        return True
+
+
+def copy_table(source: Table, catalog: Catalog, name: str, executor: Executor | None = None) -> Table:
     """Create `name` in `catalog` from copies of the files of the newest snapshot of `source`.
 
-    The schemas, metadata and data files are copied. The table must not exist yet. The snapshot keeps its id, and is
-    written last: after a crash half way there is a table without rows, which has to be dropped. History, tags, branches
-    and consumers are not copied. Keeps one file in memory.
+    The schemas, metadata and data files are copied. The snapshot keeps its id, and is written last: after a crash half
+    way there is a table without rows. Call it again to copy the files that are missing; a table with snapshots is
+    refused. History, tags, branches and consumers are not copied. `executor` copies files (default: some at a time),
+    and keeps one in memory for each that it copies at a time.
     """
-    if catalog.table_exists(name):
-        raise _exists(catalog, name)
     if catalog.backend.owns_versions:
         raise ConfigError(
             "a table cannot be copied file by file into this catalog: its server has the snapshots of tables",
@@ -87,23 +124,36 @@ def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
             warehouse=catalog.warehouse,
             hint="copy its rows: penstock clone",
         )
-    catalog.create_database(split_name(name)[0], ignore_if_exists=True)
     store = source.store
     snapshot, versions = store.snapshots.latest(), store.schemas.ids()
     paths = [] if snapshot is None else _paths_of(store, snapshot)
-    if not catalog.backend.create_table(name, store.schemas.get(versions[0])):
-        raise _exists(catalog, name)
+    first = store.schemas.get(versions[0])
+    if catalog.table_exists(name):
+        _check_interrupted(catalog, name, first)
+    else:
+        catalog.create_database(split_name(name)[0], ignore_if_exists=True)
+        if not catalog.backend.create_table(name, first):
+            raise _exists(catalog, name)
     copied = catalog.store(name)
     for number in versions:
         copied.storage.write(copied.schemas.path(number), store.storage.read(store.schemas.path(number)))
-    for path in paths:
-        copied.storage.write(copied.paths.root + path.removeprefix(store.paths.root), store.storage.read(path))
+    units = [FileUnit(path.removeprefix(store.paths.root)) for path in paths]
+    for _ in (executor or Threads()).run(FileCopy(store, copied), units):
+        pass
     if snapshot is not None:
         # Last, so that the table has no rows before all of its files are there.
         copied.storage.write(copied.paths.snapshot(snapshot.id), snapshot_json(snapshot))
         copied.snapshots.folder.write_earliest(snapshot.id)
         copied.snapshots.folder.write_latest(snapshot.id)
     return catalog.table(name)
+
+
+def _check_interrupted(catalog: Catalog, name: str, first: TableSchema) -> None:
+    """Raise ConfigError unless a table is what an interrupted copy left: the same first schema, and no snapshot."""
+    store = catalog.store(name)
+    versions = store.schemas.ids()
+    if store.snapshots.latest() is not None or not versions or store.schemas.get(versions[0]) != first:
+        raise _exists(catalog, name)
 
 
 def _exists(catalog: Catalog, name: str) -> ConfigError:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.storage.base import Entry
 from penstock.table.buckets.layout import Layout
@@ -11,9 +12,11 @@ from penstock.table.maintenance.file_deletion import SweepResult, delete_all, wi
 from penstock.table.maintenance.reachable import holdings_of, lines
 from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.executor import Executor, Threads
 
 # Java's default. Nothing refers to the files of a running commit yet, so they must be younger than this.
 DAY = 24 * 3_600_000
+_PATHS = 200  # that one unit deletes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +28,47 @@ class Orphan:
     modified: int
 
 
-def find_orphans(store: TableStore, older_than: int | None = None) -> list[Orphan]:
+@dataclass(frozen=True, slots=True)
+class FolderUnit:
+    """A folder with data files to list."""
+
+    path: str
+    size: int = 0  # unknown before it is listed
+
+
+@dataclass(frozen=True, slots=True)
+class OldFiles:
+    """Lists the files of a folder that were last written before a time."""
+
+    store: TableStore
+    older_than: int
+
+    def __call__(self, unit: FolderUnit) -> list[Orphan]:
+        """Return the files. They are not known to be orphans yet."""
+        return self.of(_inside(self.store, unit.path))
+
+    def of(self, files: Iterable[tuple[str, Entry]]) -> list[Orphan]:
+        """Return those of the files that are old enough. A file whose age the store does not know is not."""
+        return [
+            Orphan(path, entry.size, entry.modified) for path, entry in files if 0 < entry.modified < self.older_than
+        ]
+
+
+def find_orphans(store: TableStore, older_than: int | None = None, executor: Executor | None = None) -> list[Orphan]:
     """Return the orphans last written before `older_than`, in epoch millis (default: a day ago).
 
     Files of a running commit are not referred to yet, so `older_than` must be before the start of the longest one. The
     files are listed before the metadata is read: files that a commit adds in between count as used. A file whose age
-    the store does not know is not an orphan. Reads every manifest of the table.
+    the store does not know is not an orphan. Reads every manifest of the table. `executor` lists the folders with data
+    (default: some at a time); memory holds the names of all files.
     """
     if older_than is None:
         older_than = store.ambient.now_millis() - DAY
-    found = [
-        Orphan(path, entry.size, entry.modified) for path, entry in _files(store) if 0 < entry.modified < older_than
-    ]
+    old = OldFiles(store, older_than)
+    found = old.of(_files(store))
+    levels = len(Layout.of(store.schema()).partition_fields)
+    units = [FolderUnit(path) for path in _bucket_folders(store, store.paths.data_root, levels)]
+    found += [orphan for part in (executor or Threads()).run(old, units) for orphan in part]
     if not found:
         return []
     used = _used(store)
@@ -48,12 +80,30 @@ def remove_orphans(store: TableStore, older_than: int | None = None) -> SweepRes
     return delete_all(store, [orphan.path for orphan in find_orphans(store, older_than)])
 
 
+@dataclass(frozen=True, slots=True)
+class PathsUnit:
+    """Files to delete."""
+
+    paths: tuple[str, ...]
+    size: int = 0
+
+
+def delete_orphans(store: TableStore, orphans: Sequence[Orphan], executor: Executor | None = None) -> SweepResult:
+    """Delete files that `find_orphans` found; those that cannot be deleted are counted and left behind."""
+    paths = [orphan.path for orphan in orphans]
+    units = [PathsUnit(tuple(paths[place : place + _PATHS])) for place in range(0, len(paths), _PATHS)]
+    return sum((executor or Threads()).run(partial(_deleted, store), units), SweepResult())
+
+
+def _deleted(store: TableStore, unit: PathsUnit) -> SweepResult:
+    return delete_all(store, unit.paths)
+
+
 def _files(store: TableStore) -> Iterator[tuple[str, Entry]]:
-    """Yield all files that could be orphans; hints, schemas and other files with fixed names are not included."""
+    """Yield metadata files that could be orphans; hints, schemas and other files with fixed names are not included."""
     paths = store.paths
     for folder in (paths.manifest_folder, paths.index_folder, paths.statistics_folder):
         yield from _inside(store, folder)
-    yield from _bucket_files(store, paths.data_root, len(Layout.of(store.schema()).partition_fields))
     for line in lines(store):
         for folder in _folders_of_names(line):
             # Metadata is written under a hidden name and then renamed. A hidden file that is left is from a writer
@@ -76,7 +126,7 @@ def _inside(store: TableStore, folder: str) -> Iterator[tuple[str, Entry]]:
     return ((f"{folder}/{entry.name}", entry) for entry in store.storage.list(folder) if not entry.is_dir)
 
 
-def _bucket_files(store: TableStore, folder: str, partition_levels: int) -> Iterator[tuple[str, Entry]]:
+def _bucket_folders(store: TableStore, folder: str, partition_levels: int) -> Iterator[str]:
     for entry in store.storage.list(folder):
         path = f"{folder}/{entry.name}"
         if not entry.is_dir:
@@ -84,9 +134,9 @@ def _bucket_files(store: TableStore, folder: str, partition_levels: int) -> Iter
         # Only folders with the names of partitions and buckets are searched. Whatever else somebody keeps below the
         # table is not the table's, and is never deleted.
         if partition_levels == 0 and entry.name.startswith("bucket-"):
-            yield from _inside(store, path)
+            yield path
         elif partition_levels > 0 and "=" in entry.name:
-            yield from _bucket_files(store, path, partition_levels - 1)
+            yield from _bucket_folders(store, path, partition_levels - 1)
 
 
 def _used(store: TableStore) -> set[str]:

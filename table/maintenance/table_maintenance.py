@@ -12,8 +12,8 @@ from penstock.table.errors import SnapshotMissing
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintenance.changelog_expiry import expire_changelogs
 from penstock.table.maintenance.done_partitions import mark_partitions_done
-from penstock.table.maintenance.file_deletion import ExpiryResult, delete_all
-from penstock.table.maintenance.orphans import Orphan, find_orphans
+from penstock.table.maintenance.file_deletion import ExpiryResult
+from penstock.table.maintenance.orphans import Orphan, delete_orphans, find_orphans
 from penstock.table.maintenance.partition_expiry import expire_partitions
 from penstock.table.maintenance.rollback import RollbackResult, rollback_to, undone_by_rollback
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
@@ -29,6 +29,7 @@ from penstock.table.maintenance.tags import (
 from penstock.table.maintenance.upkeep import Upkeep, expire_consumers, keep_up
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.operations.executor import Executor
 from penstock.table.operations.repair import (
     RepairResult,
     compact_manifests,
@@ -206,15 +207,19 @@ class TableMaintenance(TableDescription):
         return remove_unexisting_manifests(self._store, dry_run=dry_run)
 
     def remove_orphan_files(
-        self, *, dry_run: bool = False, older_than: int | str | datetime | None = None
+        self,
+        *,
+        dry_run: bool = False,
+        older_than: int | str | datetime | None = None,
+        executor: Executor | None = None,
     ) -> list[Orphan]:
         """Delete the files that no snapshot refers to; return them.
 
         Only files last written before `older_than` (default: a day ago). With `dry_run` nothing is deleted.
         """
-        found = find_orphans(self._store, _millis(older_than, "older_than"))
+        found = find_orphans(self._store, _millis(older_than, "older_than"), executor)
         if found and not dry_run:
-            delete_all(self._store, [orphan.path for orphan in found])
+            delete_orphans(self._store, found, executor)
         return found
 
 

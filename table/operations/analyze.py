@@ -19,6 +19,8 @@ from penstock.table.commit.identity import Identity
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.executor import Executor, OwnProcess
+from penstock.table.operations.row_copies import SplitsUnit
 from penstock.table.read.scan import Scan
 from penstock.table.values.buffers import Words
 from penstock.table.values.fingerprints import fingerprints
@@ -38,7 +40,9 @@ _WITH_ENDS = frozenset(
 )
 
 
-def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot | None:
+def analyze(
+    store: TableStore, columns: Sequence[str] | None = None, executor: Executor | None = None
+) -> Snapshot | None:
     """Read the table and commit an ANALYZE snapshot with statistics of `columns` (None: all).
 
     Rows do not change. Returns None for a table without a snapshot. A later commit under another schema drops the
@@ -54,12 +58,14 @@ def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot
     if unknown:
         raise no_column(unknown, schema.names, table=store.name)
     wanted = [one for one in schema.fields if columns is None or one.name in columns]
-    tallies = [_Tally(one) for one in wanted]
-    count = 0
-    for batch in scan.to_batches():
-        count += batch.num_rows
-        for tally in tallies:
-            tally.add(batch.column(tally.of.name))
+    count, tallies = 0, [Tally(one) for one in wanted]
+    # The plan has the options of the read; each split is a unit, whose tallies are added here.
+    scan = scan.at_one_snapshot()
+    units = [SplitsUnit((split,)) for split in scan.plan().splits]
+    for rows, parts in (executor or OwnProcess()).run(SplitTallies(scan, tuple(wanted)), units):
+        count += rows
+        for tally, part in zip(tallies, parts, strict=True):
+            tally.merge(part)
     found = {
         "snapshotId": latest.id,
         "schemaId": latest.schema_id,
@@ -77,6 +83,23 @@ def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot
     return commit_snapshot(store, identity, Retries.of(store.schema().options), lambda newest, first: changes)
 
 
+@dataclass(frozen=True, slots=True)
+class SplitTallies:
+    """Collects the statistics of columns in splits."""
+
+    scan: Scan
+    fields: tuple[Field, ...]
+
+    def __call__(self, unit: SplitsUnit) -> tuple[int, list[Tally]]:
+        """Return the number of rows, and the statistics of each column."""
+        count, tallies = 0, [Tally(one) for one in self.fields]
+        for batch in (batch for split in unit.splits for batch in self.scan.read(split)):
+            count += batch.num_rows
+            for tally in tallies:
+                tally.add(batch.column(tally.of.name))
+        return count, tallies
+
+
 class _Distinct:
     """The number of distinct values of one column, exact at first and then estimated."""
 
@@ -90,6 +113,19 @@ class _Distinct:
             if len(self._exact) <= _EXACT:
                 return
             hashes, self._exact = self._exact, None
+        self._estimate(hashes)
+
+    def merge(self, other: _Distinct) -> None:
+        """Add the values that another process counted."""
+        if other._exact is not None:
+            self.add(other._exact)
+            return
+        if self._exact is not None:
+            hashes, self._exact = self._exact, None
+            self._estimate(hashes)
+        np.maximum(self._ranks, other._ranks, out=self._ranks)
+
+    def _estimate(self, hashes: Words) -> None:
         registers = (hashes >> np.uint64(64 - _REGISTER_BITS)).astype(np.int64)
         rest = hashes & np.uint64((1 << 50) - 1)
         # Doubles below 2^53 are exact, so the exponent is the position of the highest bit.
@@ -110,7 +146,7 @@ class _Distinct:
 
 
 @dataclass(slots=True)
-class _Tally:
+class Tally:
     """The statistics of one column, collected batch by batch."""
 
     of: Field
@@ -137,6 +173,16 @@ class _Tally:
             low, high = internal_values(pa.array([ends["min"], ends["max"]], values.type), self.of.type)
             self._low = low if self._low is None else min(self._low, low)  # type: ignore[call-overload]
             self._high = high if self._high is None else max(self._high, high)  # type: ignore[call-overload]
+
+    def merge(self, other: Tally) -> None:
+        """Add the statistics of other rows of the column."""
+        self._nulls += other._nulls
+        self._length += other._length
+        self._longest = max(self._longest, other._longest)
+        self._distinct.merge(other._distinct)
+        if other._low is not None:
+            self._low = other._low if self._low is None else min(self._low, other._low)  # type: ignore[call-overload]
+            self._high = other._high if self._high is None else max(self._high, other._high)  # type: ignore[call-overload]
 
     def to_json(self, rows: int) -> dict[str, object]:
         """Return the statistics in the form of Paimon's statistics file; `rows` is the number of rows of the table."""

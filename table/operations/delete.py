@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from penstock.errors import CommitConflict, ConfigError
+from penstock.errors import CommitConflict, ConfigError, PenstockError
 from penstock.row_kinds import DELETE
-from penstock.table.buckets.bucket_files import BucketFiles, read_vectors, write_vectors
 from penstock.table.buckets.bucket_state import TableState
-from penstock.table.buckets.layout import Layout
+from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.attempt import Check, Retries, commit_snapshot
 from penstock.table.commit.changes import CommitChanges
 from penstock.table.commit.conflicts import check_deletes, check_vectors_have_files
 from penstock.table.commit.identity import Identity
-from penstock.table.files.file_reader import POSITION, FileReader
+from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.meta.data_file import DataFile
-from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, IndexEntry, ManifestEntry
+from penstock.table.meta.entries import DELETION_VECTORS, Bucket, IndexEntry
 from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.deleted_rows import DeletedRows, FilesDelete, FilesUnit
+from penstock.table.operations.executor import Executor, OwnProcess
+from penstock.table.operations.row_copies import RowCopies, copied, one_unit, units_by_bucket
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
-from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.plan import plan_state
 from penstock.table.read.scan import Scan
@@ -39,23 +41,27 @@ Positions = npt.NDArray[np.int64]
 _TRIES = 3
 
 
-def delete_rows(store: TableStore, where: pc.Expression | str, user: str | None = None) -> list[Snapshot]:
+def delete_rows(
+    store: TableStore, where: pc.Expression | str, user: str | None = None, executor: Executor | None = None
+) -> list[Snapshot]:
     """Delete the rows that match `where`; no snapshot is committed when none do.
 
     With keys it is an ordinary write: CommitConflict when another job writes the same buckets in the meantime. Without
     keys it is one OVERWRITE: files with matching rows are rewritten without them, or, with deletion vectors, only
-    marked. It is repeated, up to three times, when another job rewrote one of the files. Keeps a batch of rows in
-    memory.
+    marked. It is repeated, up to three times, when another job rewrote one of the files.
+
+    `executor` runs a unit per bucket, and in tables without buckets per group of files. A unit keeps a batch of rows in
+    memory, and with keys its write buffer.
     """
     condition = RowFilter.of(where, arrow_schema(store.schema().fields), store.name)
     user = user or store.new_commit_user()
     if store.schema().primary_keys:
-        return _delete_by_keys(store, condition, user)
+        return _delete_by_keys(store, condition, user, executor or OwnProcess())
     lost: CommitConflict | None = None
     for _ in range(_TRIES):
         attempt = _Appended(store, store.snapshots.latest(), condition)
         try:
-            return attempt.committed(user)
+            return attempt.committed(user, executor or OwnProcess())
         except CommitConflict as conflict:
             attempt.discard()
             lost = conflict
@@ -63,17 +69,23 @@ def delete_rows(store: TableStore, where: pc.Expression | str, user: str | None 
     raise lost
 
 
-def _delete_by_keys(store: TableStore, condition: RowFilter, user: str) -> list[Snapshot]:
+def _delete_by_keys(store: TableStore, condition: RowFilter, user: str, executor: Executor) -> list[Snapshot]:
     check_deletable(store.schema(), store.name)
-    # The writer reads the table state before the scan does, so that the commit detects rows other jobs write later.
-    with TableWriter.open(store, user) as writer:
-        found = False
-        # Options of the table may make reads return an old snapshot. The newest rows are deleted.
-        newest = replace(Scan.of(store, where=condition.given, falls_back=False), travel=Travel(), between=None)
-        for batch in newest.to_batches():
-            writer.write(batch, np.full(batch.num_rows, DELETE, np.int8))
-            found = True
-        return writer.commit() if found else []
+    base = store.snapshots.latest()
+    if base is None:
+        return []
+    # Options of the table may make reads return an old snapshot. The newest rows are deleted.
+    scan = Scan.of(store, where=condition.given, falls_back=False)
+    scan = replace(scan, travel=Travel(), between=None, snapshot=base)
+    # The writers' base is the snapshot that is read, so that the commit detects rows other jobs write later.
+    opened = partial(TableWriter.open, store, user, base=base)
+    layout = Layout.of(store.schema())
+    # A full compaction that is due opens buckets that were not written too, so that it needs one writer for all.
+    apart = layout.mode is BucketMode.FIXED and FullCompaction.of(store, layout).every in {None, 1}
+    units = (units_by_bucket if apart else one_unit)(scan.plan().splits)
+    messages = copied(RowCopies(scan, opened, DELETE), units, executor, store)
+    with opened() as writer:
+        return writer.commit_messages(messages) if messages else []
 
 
 def check_deletable(schema: TableSchema, table: str) -> None:
@@ -102,100 +114,47 @@ class _Appended:
     base: Snapshot | None
     condition: RowFilter
     layout: Layout = field(init=False)
-    _marks: bool = field(init=False)
     _vectors_before: list[IndexEntry] = field(init=False)
-    _state: TableState = field(init=False)
-    _entries: list[ManifestEntry] = field(default_factory=list)
-    _index: list[IndexEntry] = field(default_factory=list)
-    _made: list[str] = field(default_factory=list)
+    _deleted: list[DeletedRows] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.layout = Layout.of(self.store.schema())
-        self._marks = self.layout.schema.typed[DELETION_VECTORS_ENABLED]
         self._vectors_before = _vector_files(self.store, self.base)
-        self._state = TableState(self.store, self.base)
 
-    def committed(self, user: str) -> list[Snapshot]:
-        if self.base is None:
-            return []
-        for place, files in self._buckets().items():
-            self._bucket(place, files)
-        changes = CommitChanges(CommitKind.OVERWRITE, self._entries, [], self._index)
+    def committed(self, user: str, executor: Executor) -> list[Snapshot]:
+        schema = self.layout.schema
+        work = FilesDelete(self.store, schema, self.condition, schema.typed[DELETION_VECTORS_ENABLED])
+        try:
+            for found in executor.run(work, self._units(marks=work.marks)):
+                self._deleted.append(found)
+        except PenstockError:
+            self.discard()
+            raise
+        entries = [entry for found in self._deleted for entry in found.entries]
+        index = [entry for found in self._deleted for entry in found.index]
+        changes = CommitChanges(CommitKind.OVERWRITE, entries, [], index)
         if changes.is_empty:
             return []
-        retries = Retries.of(self.layout.schema.options)
+        retries = Retries.of(schema.options)
         return [commit_snapshot(self.store, Identity(user, BATCH_IDENTIFIER), retries, self._check(changes))]
 
     def discard(self) -> None:
-        for path in self._made:
+        """Delete the files that were written."""
+        for path in (path for found in self._deleted for path in found.made):
             self.store.storage.delete(path)
 
-    def _buckets(self) -> dict[Bucket, list[DataFile]]:
-        found: dict[Bucket, list[DataFile]] = {}
+    def _units(self, *, marks: bool) -> list[FilesUnit]:
+        state = TableState(self.store, self.base)
+        found: dict[Bucket, list[tuple[DataFile, ...]]] = {}
         for split in plan_state(self.store, self.layout, self.base, self.condition.expression).splits:
-            found.setdefault((split.partition, split.bucket), []).extend(split.files)
-        return found
-
-    def _bucket(self, place: Bucket, files: Sequence[DataFile]) -> None:
-        bucket = BucketFiles(self.store, self.layout, *place)
-        vectors = read_vectors(bucket, self._state.bucket(*place)) if self._marks else {}
-        # One index file contains the vectors of the whole bucket, so those of unchanged files are written again
-        # with it.
-        marked = dict(vectors)
-        changed = False
-        for file in files:
-            hits = self._hits(bucket, file, vectors.get(file.name))
-            if not len(hits):
-                continue
-            if self._marks:
-                marked[file.name] = np.union1d(vectors.get(file.name, hits), hits)
-                changed = True
-            else:
-                self._rewrite(bucket, file, hits)
-        if changed:
-            entry = write_vectors(bucket, marked)
-            self._made.append(bucket.index_path(entry))
-            self._index.append(entry)
-
-    def _hits(self, bucket: BucketFiles, file: DataFile, vector: Positions | None) -> Positions:
-        """Return the positions of the rows to delete."""
-        parts = [
-            batch.column(POSITION).filter(self.condition.mask(batch.drop_columns([POSITION]))).to_numpy()
-            for batch in self._reader(bucket).read(file, vector=vector, positions=True)
+            found.setdefault((split.partition, split.bucket), []).append(split.files)
+        state.load({partition for partition, _ in found})
+        # The vectors of all files of a bucket are in one index file, which has one writer.
+        return [
+            FilesUnit(*place, files, state.bucket(*place))
+            for place, splits in found.items()
+            for files in ([tuple(file for files in splits for file in files)] if marks else splits)
         ]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-    def _reader(self, bucket: BucketFiles) -> FileReader:
-        fields = self.layout.schema.fields
-        return FileReader(
-            self.store.storage, bucket.path, self.store.schemas.get, fields, facts={"table": self.store.name}
-        )
-
-    def _rewrite(self, bucket: BucketFiles, file: DataFile, gone: Positions) -> None:
-        """Rewrite the file without the deleted rows; the remaining rows keep their order among all files."""
-        if self.layout.schema.typed[ROW_TRACKING_ENABLED]:
-            raise ConfigError(
-                "rows of a table with row-tracking.enabled cannot be deleted by rewriting files: the others would lose"
-                " their ids",
-                table=self.store.name,
-                hint="set deletion-vectors.enabled = true on the table",
-            )
-        writer = bucket.open(first_sequence=file.min_sequence)
-        done = False
-        try:
-            # The rows to delete are passed as a deletion vector, which the reader leaves out.
-            for batch in self._reader(bucket).read(file, vector=gone):
-                writer.write(batch)
-            new = writer.finish()
-            done = True
-        finally:
-            if not done:
-                writer.abort()
-        self._made += [bucket.path(one) for one in new]
-        total = self._state.bucket(bucket.partition, bucket.bucket).total_buckets
-        place = bucket.partition, bucket.bucket, total or self.layout.bucket_count
-        self._entries.append(ManifestEntry(FileKind.ADD, *place, file).deleted())
-        self._entries += [ManifestEntry(FileKind.ADD, *place, made) for made in new]
 
     def _check(self, changes: CommitChanges) -> Check:
         store, seen = self.store, _names(self._vectors_before, changes.partitions)

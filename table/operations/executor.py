@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for_end
@@ -23,6 +23,8 @@ from penstock.table.errors import WorkerEnded
 
 # A process starts in about a second. Less input than this is done in the time that another process would need for that.
 BYTES_WORTH_A_PROCESS = 64 << 20
+# Threads only wait for the store, so their number does not depend on the cores.
+STORE_REQUESTS = 8
 
 
 class Unit(Protocol):
@@ -58,6 +60,21 @@ class OwnProcess:
     def run(self, work: Work[OfUnit, Result], units: Sequence[OfUnit]) -> Iterator[Result]:
         """Yield the result of each unit."""
         return map(work, units)
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """Runs units in threads of this process, for work that only waits for a store: lists, copies and deletions."""
+
+    parallelism: int = STORE_REQUESTS
+
+    def run(self, work: Work[OfUnit, Result], units: Sequence[OfUnit]) -> Iterator[Result]:
+        """Yield the result of each unit as soon as it is there."""
+        if min(self.parallelism, len(units)) <= 1:
+            yield from map(work, units)
+            return
+        with ThreadPoolExecutor(self.parallelism) as pool:
+            yield from _results({pool.submit(work, unit) for unit in largest_first(units)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.buckets.layout import BucketMode, Layout
-from penstock.table.commit.commit_checks import contents
+from penstock.table.commit.commit_checks import Contents, Covers, contents
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.completion import Completion, compacted_buckets, discard, only_compaction
+from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.compact import compact_table
+from penstock.table.operations.executor import Executor, OwnProcess
 from penstock.table.operations.overwrite import OverwriteWriter, PartitionSpec
+from penstock.table.operations.row_copies import RowCopies, copied, units_by_residue
 from penstock.table.options.compaction import WRITE_ONLY
 from penstock.table.read.plan import plan_state
-from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.scan import Scan
 from penstock.table.read.splits import invisible_level_0
+from penstock.table.read.time_travel import Travel
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +34,15 @@ def rescale(
     buckets: int | None = None,
     partition: Mapping[str, object] | None = None,
     user: str | None = None,
+    executor: Executor | None = None,
 ) -> list[Snapshot]:
     """Rewrite the rows of a partition, or of the table, into `buckets` buckets (default: the table's option).
 
     One OVERWRITE; CommitConflict, and nothing changed, when another job wrote there in the meantime. The option itself
     is not altered: writers are refused until it has the same number. After a crash call it again. Until then a table
     with deletion vectors or first-row may lack the rows, if the crash was between the OVERWRITE and its compaction.
+
+    `executor` runs a unit per partition and common divisor of both numbers of buckets: from 4 to 8 buckets these are 4.
     """
     layout = Layout.of(store.schema())
     if layout.mode not in {BucketMode.FIXED, BucketMode.POSTPONE}:
@@ -48,26 +57,34 @@ def rescale(
         return []
     # Files of the snapshot that is read below: the commit is refused if the partition has others by then.
     seen = contents(store, base, spec.covers)
-    with OverwriteWriter.open_on(store, partition or {}, user, {"bucket": str(wanted)}) as writer:
-        # Read under the current schema: columns may have been altered since the snapshot.
-        reader = SplitReader(store, layout, layout.schema.fields)
-        for split in plan_state(store, layout, base).splits:
-            if spec.covers(split.partition):
-                for batch in reader.read(split):
-                    writer.write(batch)
-        messages = writer.prepare()
-        # From here on only a refused commit deletes the files, not the end of the block.
-        writer.forget()
-        committer = Committer(store, user)
-        try:
-            done = committer.overwrite(messages, spec.covers, seen=seen)
-        except CommitConflict:
-            discard(store, layout, messages)
-            raise
-        if done.lost_compaction is None or done.last is None:
-            return list(done.snapshots)
-        log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)
-        discard(store, layout, [only_compaction(message) for message in messages])
+    opened = partial(OverwriteWriter.open_on, store, partition or {}, user, {"bucket": str(wanted)})
+    # Under the current schema: columns may have been altered since the snapshot.
+    scan = replace(Scan.of(store, falls_back=False), travel=Travel(), between=None, snapshot=base)
+    splits = [split for split in plan_state(store, layout, base).splits if spec.covers(split.partition)]
+    units = units_by_residue(store, base, splits, wanted)
+    messages = copied(RowCopies(scan, opened), units, executor or OwnProcess(), store)
+    return _committed(store, messages, spec.covers, seen, opened, user)
+
+
+def _committed(
+    store: TableStore,
+    messages: Sequence[CommitMessage],
+    covers: Covers,
+    seen: Contents,
+    opened: Callable[[], OverwriteWriter],
+    user: str,
+) -> list[Snapshot]:
+    committer = Committer(store, user)
+    try:
+        done = committer.overwrite(messages, covers, seen=seen)
+    except CommitConflict:
+        discard(store, Layout.of(store.schema()), messages)
+        raise
+    if done.lost_compaction is None or done.last is None:
+        return list(done.snapshots)
+    log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)
+    discard(store, Layout.of(store.schema()), [only_compaction(message) for message in messages])
+    with opened() as writer:
         completion = Completion(committer, writer.layout, writer.open_bucket)
         return [*done.snapshots, *completion.compact(compacted_buckets(messages), done.last).snapshots]
 

@@ -13,9 +13,14 @@ from pyspark.sql import SparkSession
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.spark.units import SparkUnits
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.clone import copy_table
 from penstock.table.handle import Table
+from penstock.table.operations.executor import OwnProcess
 from tests.invariants import check_invariants
 from tests.unit.table.operations.test_compact_units import KINDS, made, shape
+from tests.unit.table.operations.test_row_copies import Action, cloned, deleted, rescaled
+from tests.unit.table.operations.test_row_copies import made as table_of
 from tests.unit.table.tables import content
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -41,6 +46,29 @@ def test_spark_makes_the_same_tables_as_this_process(spark: SparkSession, tmp_pa
         assert content(here) == content(there)
         assert shape(here) == shape(there)
     check_invariants(there)
+
+
+@pytest.mark.parametrize("action", [rescaled, deleted, cloned], ids=lambda action: action.__name__)
+def test_other_actions_make_the_same_tables(spark: SparkSession, tmp_path: Path, action: Action) -> None:
+    kind = "append with vectors" if action is deleted else "lookup"
+    here, there = (table_of(tmp_path / place, kind, seed=7) for place in ("here", "there"))
+    expected, found = action(here, OwnProcess()), action(there, SparkUnits(spark, 2))
+    assert content(found) == content(expected)
+    found.analyze(executor=SparkUnits(spark))
+    assert found.statistics.column("mergedRecordCount").to_pylist() == [len(content(found))]
+    check_invariants(found)
+
+
+def test_files_are_copied_and_orphans_deleted_in_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    table, executor = made(tmp_path, "keys"), SparkUnits(spark)
+    copy = copy_table(table, Catalog(str(tmp_path)), "shop.copy", executor)
+    assert content(copy) == content(table)
+    bucket = next(Path(table.path).rglob("bucket-0"))
+    for number in range(3):
+        (bucket / f"data-{number}.parquet").write_bytes(b"left behind")
+    assert len(table.remove_orphan_files(older_than="2100-01-01 00:00:00", executor=executor)) == 3
+    assert content(copy) == content(table)
+    check_invariants(table)
 
 
 def test_an_error_of_a_unit_comes_back_as_it_was_raised(spark: SparkSession) -> None:

@@ -32,15 +32,15 @@ def test_flags_without_effect_are_listed_separately_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = " ".join(help_of("remove-orphan-files", capsys).split()).replace("- ", "-")  # lines are broken at hyphens
-    idle = "--parallelism, --mode, --batch-table-processing, --batch-size"
+    idle = "--mode, --batch-table-processing, --batch-size"
     assert f"Accepted, as by Paimon's commands, but without effect here: {idle}." in output
-    assert output.count("--parallelism") == 1  # neither in the usage nor among the options
+    assert output.count("--batch-size") == 1  # neither in the usage nor among the options
     Catalog(str(tmp_path)).create_database("ods")
-    words = ["--warehouse", str(tmp_path), "--database", "ods", "--parallelism", "4", "--json"]
+    words = ["--warehouse", str(tmp_path), "--database", "ods", "--batch-size", "4", "--json"]
     assert main(["remove-orphan-files", *words]) == 0
     out = capsys.readouterr()
     assert json.loads(out.out)["files"] == 0
-    assert out.err == "warning: --parallelism has no effect here\n"
+    assert out.err == "warning: --batch-size has no effect here\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

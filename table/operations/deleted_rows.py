@@ -1,0 +1,118 @@
+"""Rows deleted from the files of append tables: marked in deletion vectors, or left out of rewritten files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import ConfigError
+from penstock.table.buckets.bucket_files import BucketFiles, read_vectors, write_vectors
+from penstock.table.buckets.bucket_state import BucketState
+from penstock.table.buckets.layout import Layout
+from penstock.table.files.file_reader import POSITION, FileReader
+from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry
+from penstock.table.meta.store import TableStore
+from penstock.table.options.writers import ROW_TRACKING_ENABLED
+from penstock.table.read.filter import RowFilter
+from penstock.table.schema.table_schema import TableSchema
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class FilesUnit:
+    """Files of one append bucket to delete rows from, with the state of the bucket."""
+
+    partition: bytes
+    bucket: int
+    files: tuple[DataFile, ...]
+    state: BucketState
+
+    @property
+    def size(self) -> int:
+        """Return the number of bytes of the files."""
+        return sum(file.size for file in self.files)
+
+
+@dataclass(slots=True)
+class DeletedRows:
+    """Changed files and index files of a unit, and the paths of what was written for them."""
+
+    entries: list[ManifestEntry] = field(default_factory=list)
+    index: list[IndexEntry] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class FilesDelete:
+    """Deletes the rows of files that match a condition: `marks` them, or rewrites the files without them."""
+
+    store: TableStore
+    schema: TableSchema
+    condition: RowFilter
+    marks: bool
+
+    def __call__(self, unit: FilesUnit) -> DeletedRows:
+        """Return the changed files. A process that dies half way leaves orphan files."""
+        bucket = BucketFiles(self.store, Layout.of(self.schema), unit.partition, unit.bucket)
+        vectors = read_vectors(bucket, unit.state) if self.marks else {}
+        # One index file contains the vectors of the whole bucket, so those of unchanged files are written again
+        # with it.
+        marked, deleted = dict(vectors), DeletedRows()
+        for file in unit.files:
+            hits = self._hits(bucket, file, vectors.get(file.name))
+            if not len(hits):
+                continue
+            if self.marks:
+                marked[file.name] = np.union1d(vectors.get(file.name, hits), hits)
+            else:
+                self._rewrite(bucket, unit.state, file, hits, deleted)
+        if any(marked[name] is not vectors.get(name) for name in marked):
+            entry = write_vectors(bucket, marked)
+            deleted.made.append(bucket.index_path(entry))
+            deleted.index.append(entry)
+        return deleted
+
+    def _hits(self, bucket: BucketFiles, file: DataFile, vector: Positions | None) -> Positions:
+        """Return the positions of the rows to delete."""
+        parts = [
+            batch.column(POSITION).filter(self.condition.mask(batch.drop_columns([POSITION]))).to_numpy()
+            for batch in self._reader(bucket).read(file, vector=vector, positions=True)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def _reader(self, bucket: BucketFiles) -> FileReader:
+        fields = self.schema.fields
+        return FileReader(
+            self.store.storage, bucket.path, self.store.schemas.get, fields, facts={"table": self.store.name}
+        )
+
+    def _rewrite(
+        self, bucket: BucketFiles, state: BucketState, file: DataFile, gone: Positions, into: DeletedRows
+    ) -> None:
+        """Rewrite the file without the deleted rows; the remaining rows keep their order among all files."""
+        if self.schema.typed[ROW_TRACKING_ENABLED]:
+            raise ConfigError(
+                "rows of a table with row-tracking.enabled cannot be deleted by rewriting files: the others would lose"
+                " their ids",
+                table=self.store.name,
+                hint="set deletion-vectors.enabled = true on the table",
+            )
+        writer = bucket.open(first_sequence=file.min_sequence)
+        done = False
+        try:
+            # The rows to delete are passed as a deletion vector, which the reader leaves out.
+            for batch in self._reader(bucket).read(file, vector=gone):
+                writer.write(batch)
+            new = writer.finish()
+            done = True
+        finally:
+            if not done:
+                writer.abort()
+        into.made += [bucket.path(one) for one in new]
+        place = bucket.partition, bucket.bucket, state.total_buckets or bucket.layout.bucket_count
+        into.entries.append(ManifestEntry(FileKind.ADD, *place, file).deleted())
+        into.entries += [ManifestEntry(FileKind.ADD, *place, made) for made in new]

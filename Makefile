@@ -44,7 +44,7 @@ check: env ## format, lint, types, unit tests: under two minutes
 coverage: env ## the unit tests, and which lines and branches they miss (details in .build/coverage-html)
 	$(PY) -m pytest -q -n $(JOBS) --check --cov --cov-report=term:skip-covered --cov-report=html tests/unit
 
-prepare: env ## fetch what the tests run against: Java Paimon, pypaimon, Kafka, MySQL, MariaDB, PostgreSQL, HDFS, YARN
+prepare: env ## fetch what the tests run against: Java Paimon, pypaimon, Kafka, MySQL, MariaDB, PostgreSQL, a stand-in for MongoDB, HDFS, YARN
 	@$(PY) -m tests.prepare
 
 # One file's tests stay in one process: servers, sessions and JVMs are started once a file.

@@ -137,6 +137,23 @@ EFFECTS: dict[str, dict[str, str]] = {
         "cert": "file with the client certificate",
         "key": "file with the client's private key",
     },
+    "source of type mongodb": {
+        "type": "kind of the source",
+        "tables": "collections to capture, as database.collection; both parts may be regular expressions",
+        "scheme": "`mongodb+srv` finds the members by DNS",
+        "username": "user that reads; it needs the role `read` on the databases",
+        "password": 'by reference: `"${MONGO_PASSWORD}"`',
+        "startup": "start position of a new checkpoint",
+        "snapshot": "options of the source snapshot",
+        "documents": "how documents become columns",
+        "connect-timeout": "seconds to wait for a connection",
+        "newly-added-tables": "read the documents of collections that appear later by a rename",
+    },
+    "source of type mongodb: startup": {
+        "mode": "`initial` copies the collections and then captures changes; `snapshot` copies them and ends",
+    },
+    "source of type mongodb: snapshot": {"chunk-rows": "maximum number of documents per chunk"},
+    "source of type mongodb: documents": {},
     "source of type files": {
         "type": "kind of the source",
         "path": "the folder, with its subfolders",

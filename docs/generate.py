@@ -16,6 +16,7 @@ from docs.option_pages import catalog_options, table_options
 from penstock.ingest.database.connector import DatabaseSnapshot
 from penstock.ingest.files.connector import FilesConfig
 from penstock.ingest.kafka.config import Debezium, KafkaConfig, KafkaStartup
+from penstock.ingest.mongodb import config as mongodb_config
 from penstock.ingest.mysql import config as mysql_config
 from penstock.ingest.postgres import config as postgres_config
 from penstock.ingest.pulsar.config import PulsarConfig, PulsarStartup
@@ -110,6 +111,10 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("source of type postgres: snapshot", DatabaseSnapshot),
     ("source of type postgres: publication", postgres_config.PostgresPublication),
     ("source of type postgres: ssl", postgres_config.PostgresSsl),
+    ("source of type mongodb", mongodb_config.MongoConfig),
+    ("source of type mongodb: startup", mongodb_config.MongoStartup),
+    ("source of type mongodb: snapshot", DatabaseSnapshot),
+    ("source of type mongodb: documents", mongodb_config.MongoDocuments),
     ("source of type files", FilesConfig),
     ("selection", model.SelectionConfig),
     ("transform: a list of", rules.TransformConfig),

@@ -30,10 +30,13 @@ Keyless: TypeAlias = Literal["leave-out", "append", "fail"]
 # As the messages state: left out if they say that the table has no key, appended if they say nothing about keys.
 KeylessRule: TypeAlias = Literal["leave-out", "append", "fail", "as-stated"]
 StartPlace: TypeAlias = Literal["earliest", "latest"] | int  # or milliseconds since 1970
-LagUnit: TypeAlias = Literal["bytes of the binlog", "bytes of the WAL", "bytes", "records", "entries"]
+LagUnit: TypeAlias = Literal[
+    "bytes of the binlog", "bytes of the WAL", "seconds of the oplog", "bytes", "records", "entries"
+]
 
 LOG_BYTES: LagUnit = "bytes of the binlog"
 WAL_BYTES: LagUnit = "bytes of the WAL"
+LOG_SECONDS: LagUnit = "seconds of the oplog"
 BYTES: LagUnit = "bytes"
 RECORDS: LagUnit = "records"
 ENTRIES: LagUnit = "entries"  # of a log whose entries may contain several messages

@@ -31,6 +31,7 @@ CONNECTORS: Extensions[Connector[Any]] = Extensions(
         "mysql": "penstock.ingest.mysql.connector:CONNECTOR",
         "postgres": "penstock.ingest.postgres.connector:CONNECTOR",
         "pulsar": "penstock.ingest.pulsar.connector:CONNECTOR",
+        "mongodb": "penstock.ingest.mongodb.connector:CONNECTOR",
         # By its name only: it reads tables, which ingest/ does not know.
         "table": "penstock.pipelines.table_source.connector:CONNECTOR",
     },

@@ -88,6 +88,7 @@ SYNC_ACTIONS: Extensions[SyncActions] = Extensions(
     {
         "mysql": "penstock.ingest.mysql.actions:ACTIONS",
         "postgres": "penstock.ingest.postgres.actions:ACTIONS",
+        "mongodb": "penstock.ingest.mongodb.actions:ACTIONS",
         "kafka": "penstock.ingest.kafka.actions:ACTIONS",
         "pulsar": "penstock.ingest.pulsar.actions:ACTIONS",
     },

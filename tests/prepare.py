@@ -33,6 +33,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "MariaDB 11.8": server("mariadb", MARIADB_SERIES="11.8"),
     "PostgreSQL": server("postgres"),
     "Pulsar": server("pulsar"),
+    "MongoDB's stand-in": server("mongodb"),
     "HDFS and YARN": server("hdfs"),
     "Chromium": server("chromium"),
 }

@@ -51,8 +51,8 @@ class DatabaseSnapshot(Strict):
     )
 
 
-class DatabaseConfig(SourceConfig):
-    """The keys that the section of every database has."""
+class ServerConfig(SourceConfig):
+    """The keys of a database at one address."""
 
     hostname: str
     port: int = Field(gt=0, lt=65536)
@@ -60,6 +60,11 @@ class DatabaseConfig(SourceConfig):
     password: str = Field(repr=False)
     database_name: str
     table_name: Expression = ".*"
+
+
+class DatabaseConfig(SourceConfig):
+    """The keys that the section of every database has."""
+
     tables: TablePatterns = ()
     tables_exclude: TablePatterns = Field(
         default=(), alias="tables.exclude", description="tables to exclude; wins over `tables`"
@@ -70,6 +75,11 @@ class DatabaseConfig(SourceConfig):
     heartbeat: Seconds = Field(
         default=10.0, description="seconds between two queries of the server's position, for freshness"
     )
+
+
+class RelationalConfig(DatabaseConfig, ServerConfig):
+    """The keys that the section of every relational database has."""
+
     keyless: Keyless = "leave-out"
 
 
@@ -123,6 +133,3 @@ class DatabaseConnector(Connector[C], Generic[C, S]):
 
     def look_seconds(self, config: C) -> float:
         return config.heartbeat
-
-    def keyless(self, config: C) -> Keyless:
-        return config.keyless

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.ingest.database.connector import DatabaseConfig, DatabaseSnapshot, Expression, TablePatterns
+from penstock.ingest.database.connector import DatabaseSnapshot, Expression, RelationalConfig, TablePatterns
 from penstock.settings import Bytes, Names, Strict
 
 MODES = ("initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot")
@@ -89,7 +89,7 @@ class Ssl(Strict):
     )
 
 
-class MySqlConfig(DatabaseConfig):
+class MySqlConfig(RelationalConfig):
     type: Literal["mysql"]
     port: int = Field(default=3306, gt=0, lt=65536)
     database_name: Expression = ".*"

@@ -13,6 +13,7 @@ from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
     LOG_BYTES,
     Capabilities,
+    Keyless,
     Preparation,
     SourceCheck,
     SourceFinding,
@@ -170,6 +171,9 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
         from penstock.ingest.mysql.source import MySqlComparison
 
         return MySqlComparison(self.open(config, request))
+
+    def keyless(self, config: MySqlConfig) -> Keyless:
+        return config.keyless
 
     def warnings(self, config: MySqlConfig) -> list[str]:
         from penstock.ingest.mysql.server.checks import check_retention

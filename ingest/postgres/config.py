@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from penstock.ingest.connector import Keyless
-from penstock.ingest.database.connector import DatabaseConfig, Expression, TablePatterns
+from penstock.ingest.database.connector import Expression, RelationalConfig, TablePatterns
 from penstock.settings import Strict
 
 MODES = ("initial", "latest-offset", "snapshot")
@@ -44,7 +44,7 @@ class PostgresSsl(Strict):
     key: str | None = None
 
 
-class PostgresConfig(DatabaseConfig):
+class PostgresConfig(RelationalConfig):
     type: Literal["postgres"]
     port: int = Field(default=5432, gt=0, lt=65536)
     password: str = Field(default="", repr=False)

@@ -10,6 +10,7 @@ from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
     WAL_BYTES,
     Capabilities,
+    Keyless,
     Preparation,
     SourceCheck,
     SourceFinding,
@@ -127,6 +128,9 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         with connected(replace(server_address(config), patience=0.0)) as connection:
             require_slot(connection, progress.slot, progress.log)
         return lsn_text(progress.log)
+
+    def keyless(self, config: PostgresConfig) -> Keyless:
+        return config.keyless
 
     def starting_at(self, config: PostgresConfig, place: StartPlace) -> PostgresConfig:
         if place != "latest":

@@ -56,15 +56,8 @@ _HIVE = (
     "it converts Hive tables to Paimon tables, and Penstock does not read tables of Hive",
     'read the Hive table with Spark and write it with  df.write.format("penstock")',
 )
-_MONGODB = (
-    "Penstock cannot read MongoDB change streams",
-    "publish the changes to Kafka with Debezium, and read the topics with  penstock kafka-sync-table "
-    "--kafka-conf value.format=debezium-bson",
-)
 # Paimon's actions that have no counterpart here: the reason, and what to use instead.
 REFUSED = {
-    "mongodb-sync-table": _MONGODB,
-    "mongodb-sync-database": _MONGODB,
     "repair": (
         "it adds the folders of a warehouse to a metastore, which Penstock does not support: create the tables there",
         None,

@@ -9,23 +9,25 @@ from typing import Any
 
 import penstock
 from penstock.errors import ConfigError, PenstockError
+from penstock.ingest.connector import BYTES, LOG_BYTES, LOG_SECONDS, RECORDS, WAL_BYTES, LagUnit
 from penstock.pipelines.monitor.facts import BatchFacts, Look, SnapshotProgress
 from penstock.pipelines.monitor.sizes import Size
 from penstock.pipelines.tasks.task_stats import TaskStats
 
 MOST_TABLES = 500
+_BYTES = {LOG_BYTES, WAL_BYTES, BYTES}
 _BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 
 class Metrics:
-    """An observer. ConfigError where the package is missing; `text()` is what a scrape gets. `in_bytes`: the source
-    tells its lag in bytes, not in records; `copying` tells how far the first copy is, `sizes` how large tables are."""
+    """An observer. ConfigError where the package is missing; `text()` is what a scrape gets. `lag_unit` is
+    the unit of the source's lag; `copying` tells how far the first copy is, `sizes` how large tables are."""
 
     def __init__(
         self,
         pipeline: str,
         *,
-        in_bytes: bool = False,
+        lag_unit: LagUnit = RECORDS,
         copying: Callable[[], SnapshotProgress] = SnapshotProgress,
         sizes: Callable[[Iterable[str]], Mapping[str, Size]] | None = None,
     ) -> None:
@@ -39,7 +41,7 @@ class Metrics:
         self.registry: Any = prometheus.CollectorRegistry()
         self._newest: dict[str, int] = {}
         self._caught_up: int | None = None
-        self._in_bytes, self._copying, self._sizes = in_bytes, copying, sizes
+        self._lag_unit, self._copying, self._sizes = lag_unit, copying, sizes
         self._tables: set[str] = set()
         self._define(pipeline)
 
@@ -58,7 +60,9 @@ class Metrics:
             "freshness_seconds", "seconds since the source time of the newest committed change", "table"
         )
         self.lag_seconds = gauge("source_lag_seconds", "freshness of the table that is furthest behind")
-        if self._in_bytes:
+        if self._lag_unit == LOG_SECONDS:
+            self.lag_log = gauge("source_lag_log_seconds", "seconds of the source's log that are not in the tables yet")
+        elif self._lag_unit in _BYTES:
             self.lag_bytes = gauge("source_lag_bytes", "bytes of the source that are not in the tables yet")
         else:
             self.lag_records = gauge(
@@ -151,7 +155,9 @@ class Metrics:
     def looked(self, look: Look) -> None:
         if look.caught_up:
             self._caught_up = look.millis
-        if self._in_bytes:
+        if self._lag_unit == LOG_SECONDS:
+            self.lag_log.set(look.lag.get("log", 0))
+        elif self._lag_unit in _BYTES:
             # The other entries of a server's lag are tables that are still to be copied, not bytes.
             self.lag_bytes.set(look.lag["log"] if "log" in look.lag else sum(look.lag.values()))
         else:

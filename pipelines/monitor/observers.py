@@ -56,10 +56,9 @@ def observed(spec: PipelineSpec, watch: RunMonitor) -> Iterator[None]:
 def _served(spec: PipelineSpec, watch: RunMonitor, stack: ExitStack) -> Observer:
     from penstock.pipelines.monitor.metrics import Metrics
 
-    in_bytes = connector(spec).capabilities.lag_unit != RECORDS
     metrics = Metrics(
         spec.pipeline.name,
-        in_bytes=in_bytes,
+        lag_unit=connector(spec).capabilities.lag_unit,
         copying=lambda: watch.copying.now,
         sizes=Sizes(watch.warehouse).of,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.ingest.connector import BYTES, LOG_BYTES, WAL_BYTES
+from penstock.ingest.connector import BYTES, LOG_BYTES, LOG_SECONDS, WAL_BYTES
 from penstock.pipelines.monitor.status import PipelineState, TableStatus
 
 _COLUMNS = ("table", "state", "fresh", "rows/s", "records", "files L0/runs", "snapshot", "schema", "note")
@@ -201,10 +201,11 @@ def lag_text(lag: Mapping[str, int], unit: str) -> str:
     """Return the lag for people: `caught up`, `1.7 MB of the log behind, 3 tables to copy`, `494 records behind`."""
     if not any(lag.values()):
         return "caught up"
-    if unit in {LOG_BYTES, WAL_BYTES}:
+    if unit in {LOG_BYTES, WAL_BYTES, LOG_SECONDS}:
         behind = lag.get(_LOG, 0)
+        size = f"{behind:,} seconds" if unit == LOG_SECONDS else size_text(behind)
         tables = sum(1 for place, count in lag.items() if place != _LOG and count)
-        parts = [f"{size_text(behind)} {unit.removeprefix('bytes ')} behind"] if behind else []
+        parts = [f"{size} {unit.partition(' ')[2]} behind"] if behind else []
         return ", ".join([*parts, *([f"{tables} tables to copy"] if tables else [])])
     places = sum(1 for count in lag.values() if count)
     if unit == BYTES:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Kind = Literal["kafka", "mysql", "mariadb", "mariadb-11.8", "postgres", "pulsar", "hdfs", "yarn", "hive"]
+Kind = Literal["kafka", "mysql", "mariadb", "mariadb-11.8", "postgres", "mongodb", "pulsar", "hdfs", "yarn", "hive"]
 HERE = Path(__file__).resolve().parent
 
 

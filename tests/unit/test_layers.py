@@ -89,7 +89,7 @@ FLOORS = {
         {"decoded_source", "spark_stream", "source_draft"},
         {"connector"},
         {"database", "messages"},
-        {"kafka", "pulsar", "files", "mysql", "postgres"},  # SOURCES
+        {"kafka", "pulsar", "files", "mysql", "postgres", "mongodb"},  # SOURCES
         {"connectors", "preloaded"},
     ],
     "ingest/database": [
@@ -122,6 +122,16 @@ FLOORS = {
         {"source"},
         {"connector"},
     ],
+    "ingest/mongodb": [
+        {"actions", "errors", "config", "bson"},
+        {"server"},
+        {"rows"},
+        {"snapshot", "log"},
+        {"settings", "offsets"},
+        {"planner", "read_range"},
+        {"source"},
+        {"connector"},
+    ],
     "ingest/postgres": [
         {"actions", "errors", "config"},
         {"relation", "values"},
@@ -150,7 +160,7 @@ FLOORS = {
         {"canal", "debezium", "maxwell", "ogg", "aliyun", "aws_dms", "plain_json"},
     ],
 }
-SOURCES = {"kafka", "pulsar", "files", "mysql", "postgres"}
+SOURCES = {"kafka", "pulsar", "files", "mysql", "postgres", "mongodb"}
 SPARK_ROOMS = {"pipelines", "ingest/spark_stream.py"}
 # Words in -ing that are nouns of the trade.
 NOUNS = {"encoding", "hashing", "mapping", "pruning", "tracing", "tracking"}

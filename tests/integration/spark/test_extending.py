@@ -139,6 +139,9 @@ def test_unknown_type_names_the_types_of_packages_too(tmp_path: Path) -> None:
     feed_file.write_text(feed_file.read_text().replace("type: http-feed", "type: http-fed"))
     output = run(tmp_path, "check feed.yaml", code=2)
     assert "unknown source type 'http-fed'" in output
-    assert "did you mean http-feed? the types are kafka, files, mysql, postgres, pulsar, table and http-feed" in output
+    assert (
+        "did you mean http-feed? the types are kafka, files, mysql, postgres, pulsar, mongodb, table and http-feed"
+        in output
+    )
     feed_file.write_text(feed_file.read_text().replace("http-fed", "http-feed").replace("url:", "ulr:"))
     assert "did you mean url?" in run(tmp_path, "check feed.yaml", code=2)

@@ -96,11 +96,14 @@ def test_connector_declares_what_its_section_has(name: str) -> None:
 def test_unknown_type_names_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="unknown source type 'kafak'") as caught:
         connector_named("kafak")
-    assert caught.value.hint == "did you mean kafka? the types are kafka, files, mysql, postgres, pulsar and table"
+    assert (
+        caught.value.hint
+        == "did you mean kafka? the types are kafka, files, mysql, postgres, pulsar, mongodb and table"
+    )
 
 
 def test_hint_names_the_types_with_a_capability() -> None:
-    assert only_types("rereads_tables") == "sources of type mysql, postgres can"
+    assert only_types("rereads_tables") == "sources of type mysql, postgres, mongodb can"
 
 
 class _Silent(Connector[SourceConfig]):

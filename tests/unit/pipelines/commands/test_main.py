@@ -50,12 +50,12 @@ def test_each_command_can_answer_in_json(name: str, capsys: pytest.CaptureFixtur
     assert "--json" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("action", ["mongodb-sync-table", "mongodb_sync_database"])
+@pytest.mark.parametrize("action", ["migrate-table", "migrate_database"])
 def test_an_unsupported_action_names_an_alternative(action: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([action, "--warehouse", "/x", "--database", "d"]) == 2
     stderr = capsys.readouterr().err
     assert "is not supported" in stderr
-    assert "penstock kafka-sync-table" in stderr
+    assert 'write it with  df.write.format("penstock")' in stderr
 
 
 def test_an_unknown_command_is_reported_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

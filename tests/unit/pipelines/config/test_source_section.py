@@ -51,7 +51,7 @@ def test_section_is_validated_by_its_connector_and_keeps_its_references(site: Pa
     assert type(source).__name__ == "FeedConfig"
     assert source.model_dump() == {"type": "feed", "url": "http://feed", "token": "${FEED_TOKEN}"}
     kinds = json_schema()["properties"]["source"]["discriminator"]["mapping"]
-    assert sorted(kinds) == ["feed", "files", "kafka", "mysql", "postgres", "pulsar", "table"]
+    assert sorted(kinds) == ["feed", "files", "kafka", "mongodb", "mysql", "postgres", "pulsar", "table"]
 
 
 def test_error_in_the_section_has_its_line_and_the_nearest_key(site: Path) -> None:
@@ -72,6 +72,7 @@ def test_broken_connector_stops_only_pipelines_that_name_it(site: Path, caplog: 
     assert sorted(json_schema()["properties"]["source"]["discriminator"]["mapping"]) == [
         "files",
         "kafka",
+        "mongodb",
         "mysql",
         "postgres",
         "pulsar",

@@ -174,7 +174,7 @@ sink:
 def test_an_unknown_source_type_is_reported_with_the_known_types(given: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         yaml_file.read(SMALLEST.replace("  type: kafka\n", given))
-    assert "kafka, files, mysql, postgres, pulsar and table" in (caught.value.hint or "")
+    assert "kafka, files, mysql, postgres, pulsar, mongodb and table" in (caught.value.hint or "")
 
 
 def test_a_file_that_is_not_text_is_reported(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import penstock
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.connector import BYTES, LOG_BYTES, RECORDS, WAL_BYTES
+from penstock.ingest.connector import BYTES, LOG_BYTES, LOG_SECONDS, RECORDS, WAL_BYTES
 from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, SchemaChanged, SnapshotProgress, TableCopy
 from penstock.pipelines.monitor.logs import LiveProgress, keep_above, log_to_stderr
 from penstock.pipelines.monitor.metrics import MOST_TABLES, Metrics
@@ -105,10 +105,13 @@ def test_metrics_count_rows_and_contain_the_freshness_of_each_table() -> None:
 
 def test_lag_is_reported_in_units_of_the_source_and_the_snapshot_by_table() -> None:
     copying = SnapshotProgress((TableCopy("ods.orders", 30, 100),))
-    metrics = Metrics("shop", in_bytes=True, copying=lambda: copying)
+    metrics = Metrics("shop", lag_unit=LOG_BYTES, copying=lambda: copying)
     metrics.looked(Look(NOW, {"log": 4096, "shop.orders": 1}))
     assert b'penstock_snapshot_rows{state="expected",table="ods.orders"} 100.0' in metrics.text()
     assert value(metrics, "penstock_source_lag_bytes") == 4096
+    seconds = Metrics("shop", lag_unit=LOG_SECONDS)
+    seconds.looked(Look(NOW, {"log": 5, "shop.orders": 1}))
+    assert value(seconds, "penstock_source_lag_log_seconds") == 5
     records = Metrics("shop")
     records.looked(Look(NOW, {"shop/orders/3": 7}))
     assert value(records, "penstock_source_lag_records", topic="shop/orders", partition="3") == 7
@@ -275,6 +278,7 @@ def test_the_live_line_is_drawn_again_if_the_source_has_no_more_data(monkeypatch
         ({"log": 0}, LOG_BYTES, "caught up"),
         ({"log": 0, "shop.a": 1, "shop.b": 1}, LOG_BYTES, "2 tables to copy"),
         ({"log": 999}, LOG_BYTES, "999 bytes of the binlog behind"),
+        ({"log": 7, "shop.a": 1}, LOG_SECONDS, "7 seconds of the oplog behind, 1 tables to copy"),
         ({"log": 999, "public.a": 1}, WAL_BYTES, "999 bytes of the WAL behind, 1 tables to copy"),
         ({"a.json": 1500, "b.json": 500}, BYTES, "2.0 kB behind in 2 files"),
         ({"t/0": 494, "t/1": 0}, RECORDS, "494 records behind in 1 partitions"),

@@ -1,0 +1,1 @@
+"""The MongoDB source: collections and change streams to Arrow."""

@@ -1,0 +1,1 @@
+"""A reader of BSON that works on many documents at once: elements, texts of values, documents as columns."""

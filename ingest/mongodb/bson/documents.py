@@ -1,0 +1,190 @@
+"""Documents as columns of text: nested documents and arrays as JSON, and values at a path."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import SourceError
+from penstock.ingest.database.buffers import Int64s, unsigned_at
+from penstock.ingest.mongodb.bson.elements import (
+    ARRAY,
+    DOCUMENT,
+    NULL,
+    OBJECT_ID,
+    SCOPED_CODE,
+    STRING,
+    Block,
+    Segment,
+    segments,
+)
+from penstock.ingest.mongodb.bson.texts import (
+    in_places,
+    joined,
+    json_quoted,
+    json_texts,
+    object_ids,
+    plain_texts,
+    quoted_texts,
+    repeated,
+)
+
+# The server refuses documents that are nested more deeply.
+_DEEPEST = 200
+
+
+def columns_and_keys(
+    block: Block, at: Int64s, oddities: Counter[str], *, hex_ids: bool = True, only_keys: bool = False
+) -> tuple[pa.Array, frozenset[int], dict[str, pa.Array]]:
+    """Return the `_id` of each document as text, the types met among them, and a column for each other name.
+
+    With `hex_ids` an ObjectId in `_id` is only its digits.
+    """
+    by_name: dict[bytes, list[Segment]] = {}
+    for one in segments(block, at):
+        by_name.setdefault(one.name, []).append(one)
+    ids = by_name.pop(b"_id", [])
+    keys = _keys(block, ids, len(at), oddities, hex_ids=hex_ids)
+    columns = {
+        name.decode("utf-8", "replace"): column_of(block, some, len(at), oddities)
+        for name, some in ({} if only_keys else by_name).items()
+    }
+    return keys, frozenset(one.kind for one in ids), columns
+
+
+def column_of(block: Block, some: Sequence[Segment], count: int, oddities: Counter[str]) -> pa.Array:
+    """Return the values of these elements as a column of `count` texts, null where no element is."""
+    pieces, places = [], []
+    for kind, lanes, start, length in _by_kind(some):
+        if kind == NULL:
+            continue
+        if kind in _NESTED:
+            pieces.append(_nested(block, kind, start, length, oddities))
+        else:
+            pieces.append(plain_texts(block, kind, start, length, oddities))
+        places.append(lanes)
+    return in_places(pieces, places, count)
+
+
+def _keys(block: Block, some: Sequence[Segment], count: int, oddities: Counter[str], *, hex_ids: bool) -> pa.Array:
+    pieces, places = [], []
+    for kind, lanes, start, length in _by_kind(some):
+        if kind == OBJECT_ID and hex_ids:
+            pieces.append(object_ids(block.data, start))
+        elif kind == NULL:
+            pieces.append(repeated("null", len(start)))
+        elif kind in _NESTED:
+            pieces.append(_nested(block, kind, start, length, oddities))
+        else:
+            pieces.append(plain_texts(block, kind, start, length, oddities))
+        places.append(lanes)
+    return in_places(pieces, places, count)
+
+
+def at_path(block: Block, at: Int64s, path: Sequence[str], oddities: Counter[str], *, hex_ids: bool = True) -> pa.Array:
+    """Return the value at a path of names, and of numbers in arrays, for each document, otherwise null."""
+    if tuple(path) == ("_id",):
+        return columns_and_keys(block, at, oddities, hex_ids=hex_ids, only_keys=True)[0]
+    lanes, places = np.arange(len(at), dtype=np.int64), np.asarray(at, np.int64)
+    found: list[Segment] = []
+    for depth, name in enumerate(path):
+        found = [one for one in segments(block, places) if one.name == name.encode()]
+        if depth < len(path) - 1:
+            inner = [one for one in found if one.kind in {DOCUMENT, ARRAY}]
+            chosen = np.concatenate([one.lanes for one in inner]) if inner else np.empty(0, np.int64)
+            order = np.argsort(chosen, kind="stable")
+            places = np.concatenate([one.start for one in inner])[order] if inner else np.empty(0, np.int64)
+            lanes = lanes[chosen[order]]
+    values = column_of(block, found, len(places), oddities)
+    return in_places([values], [lanes], len(at))
+
+
+def _by_kind(some: Iterable[Segment]) -> Iterable[tuple[int, Int64s, Int64s, Int64s]]:
+    """Yield type, lanes, positions and lengths of the elements of each type, in the order of lanes."""
+    by_kind: dict[int, list[Segment]] = {}
+    for one in some:
+        by_kind.setdefault(one.kind, []).append(one)
+    for kind, group in by_kind.items():
+        if len(group) == 1:
+            yield kind, group[0].lanes, group[0].start, group[0].length
+            continue
+        lanes = np.concatenate([one.lanes for one in group])
+        order = np.argsort(lanes, kind="stable")
+        start, length = _concatenated(group)
+        yield kind, lanes[order], start[order], length[order]
+
+
+def _concatenated(some: Sequence[Segment]) -> tuple[Int64s, Int64s]:
+    """Return positions and lengths of the elements, segment by segment."""
+    return np.concatenate([one.start for one in some]), np.concatenate([one.length for one in some])
+
+
+def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Counter[str], depth: int = 0) -> pa.Array:
+    """Return documents, arrays or code with a scope as JSON."""
+    if depth > _DEEPEST:
+        raise SourceError("a document is nested too deeply", depth=depth)
+    if kind == SCOPED_CODE:
+        size = unsigned_at(block.data, start + 4, 4)
+        code = quoted_texts(plain_texts(block, STRING, start + 4, size + 4, oddities))
+        scope = start + 8 + size
+        inner = _nested(block, DOCUMENT, scope, unsigned_at(block.data, scope, 4), oddities, depth + 1)
+        return joined('{"$code":', code, ',"$scope":', inner, "}")
+    some = segments(block, start)
+    count = len(start)
+    if not some:
+        return repeated("{}" if kind == DOCUMENT else "[]", count)
+    if len(some) == some[-1].step + 1 and all(len(one.lanes) == count for one in some):
+        return _alike(block, kind, some, oddities, depth)
+    values = _values(block, some, oddities, depth)
+    if kind == DOCUMENT:
+        names, numbers = np.unique(np.array([one.name for one in some], object), return_inverse=True)
+        prefixes = pa.array([f"{json_quoted(name.decode('utf-8', 'replace'))}:" for name in names], pa.string())
+        each = np.repeat(numbers, [len(one.lanes) for one in some])
+        values = joined(prefixes.take(pa.array(each)), values)
+    lanes = np.concatenate([one.lanes for one in some])
+    # Segments are in the order of their steps, and the sort is stable: the members of a document stay in order.
+    ordered = values.take(pa.array(np.argsort(lanes, kind="stable")))
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(lanes, minlength=count), out=offsets[1:])
+    lists = pa.ListArray.from_arrays(pa.array(offsets), ordered)
+    inside = pc.binary_join(lists, ",")
+    return joined("{", inside, "}") if kind == DOCUMENT else joined("[", inside, "]")
+
+
+def _alike(block: Block, kind: int, some: Sequence[Segment], oddities: Counter[str], depth: int) -> pa.Array:
+    """Return nested documents that all have the same names and types, in the same order."""
+    parts: list[pa.Array | str] = []
+    for number, one in enumerate(some):
+        name = f"{json_quoted(one.name.decode('utf-8', 'replace'))}:" if kind == DOCUMENT else ""
+        parts += [("," if number else "{" if kind == DOCUMENT else "[") + name, _json(block, one, oddities, depth)]
+    return joined(*parts, "}" if kind == DOCUMENT else "]")
+
+
+def _values(block: Block, some: Sequence[Segment], oddities: Counter[str], depth: int) -> pa.Array:
+    """Return the JSON of all elements, in the order of the segments."""
+    begins = np.cumsum([0, *(len(one.lanes) for one in some)])
+    by_kind: dict[int, list[int]] = {}
+    for number, one in enumerate(some):
+        by_kind.setdefault(one.kind, []).append(number)
+    pieces, places = [], []
+    for kind, numbers in by_kind.items():
+        start, length = _concatenated([some[one] for one in numbers])
+        pieces.append(_json(block, Segment(0, kind, b"", start, start, length), oddities, depth))
+        places.append(np.concatenate([np.arange(begins[one], begins[one + 1]) for one in numbers]))
+    return in_places(pieces, places, int(begins[-1]))
+
+
+def _json(block: Block, one: Segment, oddities: Counter[str], depth: int) -> pa.Array:
+    if one.kind == NULL:
+        return repeated("null", len(one.start))
+    if one.kind in _NESTED:
+        return _nested(block, one.kind, one.start, one.length, oddities, depth + 1)
+    made = json_texts(block, one.kind, one.start, one.length, oddities)
+    return made.fill_null("null") if made.null_count else made
+
+
+_NESTED = frozenset({DOCUMENT, ARRAY, SCOPED_CODE})

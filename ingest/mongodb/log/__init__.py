@@ -1,0 +1,1 @@
+"""The log: events of change streams between two cluster times."""

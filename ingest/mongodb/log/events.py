@@ -1,0 +1,133 @@
+"""The events of a change stream as columns: operation, collection, time, and where their documents begin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.ingest.database.buffers import Bools, Int64s, UInt64s, at_every_byte, slices, unsigned_at
+from penstock.ingest.mongodb.bson.elements import DOCUMENT, Block, Segment, members, segments, text_at
+from penstock.ingest.mongodb.bson.texts import plain_texts
+from penstock.ingest.mongodb.server.collections import TableName
+
+ROWS = ("insert", "update", "replace", "delete")
+# Operations on whole collections and databases: they yield no rows.
+OTHERS = ("drop", "rename", "dropDatabase", "invalidate")
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Consecutive events. Positions of documents are -1 where an event has none.
+
+    `operation` numbers ROWS and OTHERS, and `table` the names in `tables`. `milliseconds` are those of the server's
+    clock, `time` the cluster times.
+    """
+
+    block: Block
+    operation: Int64s
+    table: Int64s
+    tables: tuple[TableName, ...]
+    key: Int64s
+    after: Int64s
+    before: Int64s
+    time: UInt64s
+    milliseconds: Int64s
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @classmethod
+    def of(cls, block: Block, at: Int64s) -> Events:
+        """Return the events that begin at these positions."""
+        by_name: dict[bytes, list[Segment]] = {}
+        for one in segments(block, at):
+            by_name.setdefault(one.name, []).append(one)
+        count = len(at)
+        time_at = _positions(by_name.get(b"clusterTime", ()), count)
+        time = at_every_byte(block.data, "<u8")[np.maximum(time_at, 0)] if count else np.empty(0, np.uint64)
+        # An `invalidate` of old servers has no time: it belongs to the event before it.
+        time = np.maximum.accumulate(np.where(time_at < 0, 0, time)) if (time_at < 0).any() else time
+        wall = _positions(by_name.get(b"wallTime", ()), count)
+        seconds = (time >> np.uint64(32)).astype(np.int64) * 1000
+        walls = at_every_byte(block.data, "<i8")[np.maximum(wall, 0)] if count else np.empty(0, np.int64)
+        table, tables = _tables(block, by_name.get(b"ns", ()), count)
+        return cls(
+            block,
+            _operations(block, by_name.get(b"operationType", ()), count),
+            table,
+            tables,
+            _documents(by_name.get(b"documentKey", ()), count),
+            _documents(by_name.get(b"fullDocument", ()), count),
+            _documents(by_name.get(b"fullDocumentBeforeChange", ()), count),
+            time,
+            np.where(wall < 0, seconds, walls),
+        )
+
+    def before_time(self, end: int) -> Events:
+        """Return the events before this cluster time."""
+        count = int(np.searchsorted(self.time, np.uint64(end)))
+        if count == len(self):
+            return self
+        return replace(
+            self,
+            operation=self.operation[:count],
+            table=self.table[:count],
+            key=self.key[:count],
+            after=self.after[:count],
+            before=self.before[:count],
+            time=self.time[:count],
+            milliseconds=self.milliseconds[:count],
+        )
+
+    def others(self) -> Counter[tuple[str, TableName]]:
+        """Count the operations that yield no rows."""
+        places = np.flatnonzero(self.operation >= len(ROWS))
+        names = (*ROWS, *OTHERS, "unknown")
+        return Counter((names[int(self.operation[one])], self.tables[int(self.table[one])]) for one in places)
+
+    def is_row(self) -> Bools:
+        found: Bools = self.operation < len(ROWS)
+        return found
+
+
+def _positions(some: Sequence[Segment], count: int) -> Int64s:
+    found = np.full(count, -1, np.int64)
+    for one in some:
+        found[one.lanes] = one.start
+    return found
+
+
+def _documents(some: Sequence[Segment], count: int) -> Int64s:
+    return _positions([one for one in some if one.kind == DOCUMENT], count)
+
+
+def _operations(block: Block, some: Sequence[Segment], count: int) -> Int64s:
+    found = np.full(count, len(ROWS) + len(OTHERS), np.int64)
+    numbers = {name: number for number, name in enumerate(ROWS + OTHERS)}
+    for one in some:
+        texts = plain_texts(block, one.kind, one.start, one.length, Counter()).dictionary_encode()
+        known = np.array([numbers.get(name, len(numbers)) for name in texts.dictionary.to_pylist()], np.int64)
+        found[one.lanes] = known[texts.indices.to_numpy()]
+    return found
+
+
+def _tables(block: Block, some: Sequence[Segment], count: int) -> tuple[Int64s, tuple[TableName, ...]]:
+    """Return a number for each event, and the names of the collections by number: 0 if an event has no collection."""
+    found, names = np.zeros(count, np.int64), [("", "")]
+    for one in some:
+        # The documents of one collection are equal byte by byte, so each is read once.
+        size = unsigned_at(block.data, one.start, 4)
+        texts = slices(pa.binary(), block.data, one.start, size, np.zeros(len(one.start), bool)).dictionary_encode()
+        found[one.lanes] = texts.indices.to_numpy() + len(names)
+        names += [_name(document) for document in texts.dictionary.to_pylist()]
+    return found, tuple(names)
+
+
+def _name(document: bytes) -> TableName:
+    parts = members(document)
+    database, collection = (text_at(document, parts[one][1]) if one in parts else "" for one in ("db", "coll"))
+    return database, collection

@@ -1,0 +1,1 @@
+"""The server: connections, its collections, and checks of its settings."""

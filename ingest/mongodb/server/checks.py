@@ -1,0 +1,107 @@
+"""Checks of a server: what it must be, and how far back its log reaches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from penstock.ingest.database.findings import ServerFinding, error_finding, warning_finding
+from penstock.ingest.mongodb.errors import NotAReplicaSet, OplogLost, ServerTooOld
+from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of, time_text
+
+if TYPE_CHECKING:
+    from penstock.ingest.mongodb.server.connection import MongoConnection
+
+# The wire version of MongoDB 4.0, the first whose change streams begin at a time.
+_FIRST_WIRE_VERSION = 7
+_DAY_SECONDS = 86_400
+_ROUTER = "isdbgrid"
+_RESIZE = "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 72})"
+
+
+def server_name(connection: MongoConnection) -> str:
+    """Return the name of the replica set, or the identifier of the sharded cluster."""
+    hello = connection.command("admin", {"hello": 1})
+    if hello.get("msg") != _ROUTER:
+        return str(hello.get("setName", ""))
+    found = _first(connection, "config", {"find": "version", "limit": 1, "singleBatch": True})
+    return f"sharded/{found.get('clusterId', '') if found else ''}"
+
+
+def oldest_time(connection: MongoConnection) -> ClusterTime | None:
+    """Return the time of the oldest entry of the oplog; None if the user may not read it, or on a router."""
+    find = {"find": "oplog.rs", "sort": {"$natural": 1}, "limit": 1, "singleBatch": True, "projection": {"ts": 1}}
+    found = _first(connection, "local", find)
+    return None if found is None else time_of(found["ts"])
+
+
+def _first(connection: MongoConnection, database: str, find: dict[str, Any]) -> dict[str, Any] | None:
+    from pymongo.errors import OperationFailure
+
+    try:
+        found = connection.command(database, find)["cursor"]["firstBatch"]
+    except OperationFailure:
+        # These collections need privileges that reading changes does not.
+        return None
+    return found[0] if found else None
+
+
+def require_history(connection: MongoConnection, start: ClusterTime) -> None:
+    """Raise OplogLost if the oplog is known to begin after this time.
+
+    If the user may not read the oplog, the server refuses the change stream instead.
+    """
+    oldest = oldest_time(connection)
+    if oldest is not None and oldest > start:
+        raise OplogLost(
+            "the oplog no longer has the changes after this position",
+            server=connection.server.where,
+            position=time_text(start),
+            oldest=time_text(oldest),
+            hint=f"read the collections again with --resnapshot; a larger oplog keeps more: {_RESIZE}",
+        )
+
+
+def check_server(connection: MongoConnection) -> list[ServerFinding]:
+    return list(_findings(connection))
+
+
+def check_retention(connection: MongoConnection) -> list[ServerFinding]:
+    return list(_retention(connection))
+
+
+def _findings(connection: MongoConnection) -> Iterator[ServerFinding]:
+    hello = connection.command("admin", {"hello": 1})
+    version = int(hello.get("maxWireVersion", 0))
+    if version < _FIRST_WIRE_VERSION:
+        message = "the server's change streams cannot begin at a time"
+        fix = "upgrade it to 4.0 or newer"
+        yield error_finding(ServerTooOld, message, f"wire version {version}", f"{_FIRST_WIRE_VERSION} or more", fix)
+    if hello.get("msg") != _ROUTER and not hello.get("setName"):
+        message = "only replica sets have change streams"
+        fix = "start mongod with --replSet rs0, and call rs.initiate() once"
+        yield error_finding(NotAReplicaSet, message, "a standalone server", "a replica set", fix)
+        return
+    yield from _retention(connection)
+
+
+def _retention(connection: MongoConnection) -> Iterator[ServerFinding]:
+    oldest = oldest_time(connection)
+    if oldest is None:
+        return
+    hours = (time.time() - (oldest >> 32)) / 3600
+    if hours * 3600 < _DAY_SECONDS and _is_full(connection):
+        message = "a pipeline that stops for longer than the oplog reaches back loses changes"
+        yield warning_finding(OplogLost, message, f"{hours:.1f} hours", "a day at least", _RESIZE)
+
+
+def _is_full(connection: MongoConnection) -> bool:
+    """Return whether old entries are removed: the oplog of a new server is short because nothing happened yet."""
+    from pymongo.errors import OperationFailure
+
+    try:
+        facts = connection.command("local", {"collStats": "oplog.rs"})
+    except OperationFailure:
+        return False
+    return float(facts.get("size", 0)) >= 0.9 * float(facts.get("maxSize", float("inf")))

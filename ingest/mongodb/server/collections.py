@@ -1,0 +1,63 @@
+"""The collections of a server, as far as they can be captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from penstock.ingest.database.settings import CapturedTables
+    from penstock.ingest.mongodb.server.connection import MongoConnection
+
+TableName: TypeAlias = tuple[str, str]  # database and collection
+_INTERNAL = {"admin", "config", "local"}
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection. `identity` changes when it is dropped and created again, or replaced by a rename."""
+
+    database: str
+    name: str
+    kind: str
+    identity: str
+
+    @property
+    def table(self) -> TableName:
+        return self.database, self.name
+
+    @property
+    def has_stream(self) -> bool:
+        """True if it has a change stream: views and time series have none."""
+        return self.kind == "collection"
+
+
+def selected_collections(connection: MongoConnection, tables: CapturedTables, literal: str | None) -> list[Collection]:
+    """Return the selected collections, with views; `literal` is the only database, if the pattern is a name."""
+    names = [literal] if literal is not None else databases(connection)
+    found = [one for name in names for one in _collections(connection, name)]
+    return [one for one in found if tables.includes(*one.table)]
+
+
+def databases(connection: MongoConnection) -> list[str]:
+    """Return the databases of users."""
+    found = connection.command("admin", {"listDatabases": 1, "nameOnly": True})["databases"]
+    return [str(one["name"]) for one in found if one["name"] not in _INTERNAL]
+
+
+def _collections(connection: MongoConnection, database: str) -> list[Collection]:
+    found = connection.client[database].list_collections(session=connection.session)
+    listed = [_collection(database, one) for one in found if not str(one["name"]).startswith("system.")]
+    return sorted(listed, key=lambda one: one.name)
+
+
+def _collection(database: str, listed: Mapping[str, Any]) -> Collection:
+    identity = listed.get("info", {}).get("uuid")
+    kind = str(listed.get("type", "collection"))
+    return Collection(database, str(listed["name"]), kind, "" if identity is None else bytes(identity).hex())
+
+
+def row_count(connection: MongoConnection, table: TableName) -> int:
+    """Return the server's count from its metadata, which may be off after a crash."""
+    return int(connection.command(table[0], {"count": table[1]})["n"])

@@ -1,0 +1,239 @@
+"""Connections by pymongo: small commands as dictionaries, and replies with many documents as bytes.
+
+pymongo does login, TLS and the search for the primary. Documents of data are not decoded by it: a reply is taken as it
+came, and ingest/mongodb/bson/ reads it in columns.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.database.buffers import Int64s
+from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+from penstock.ingest.mongodb.bson.elements import Block, documents_at, members, text_at
+from penstock.ingest.mongodb.errors import CursorLost, EventTooLarge, NotAReplicaSet, OplogLost, PostImageMissing
+from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of
+
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+    from pymongo.client_session import ClientSession
+
+    from penstock.ingest.mongodb.server.address import MongoAddress
+
+log = logging.getLogger(__name__)
+_PAUSE_S = 0.5
+# Codes of errors, by the names that the server gives them.
+_DENIED = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, and Atlas' own
+_LOST = {280, 286, 40576}  # ChangeStreamFatalError, ChangeStreamHistoryLost, and its form before 4.4
+_CURSOR_GONE = {43, 136, 237}  # CursorNotFound, CappedPositionLost, CursorKilled
+_NO_REPLICA_SET, _TOO_LARGE, _NO_IMAGE = 40573, 10334, 47
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The documents of one reply. `token` is the resume token after them, `time` the server's operation time."""
+
+    block: Block
+    documents: Int64s
+    cursor: int
+    token: str
+    time: ClusterTime
+
+
+@dataclass(slots=True)
+class MongoConnection:
+    """One client with one session: cursors must be read in the session that opened them."""
+
+    server: MongoAddress
+    client: MongoClient[dict[str, Any]]
+    session: ClientSession
+
+    def command(self, database: str, command: dict[str, Any]) -> dict[str, Any]:
+        """Return the reply of a small command."""
+        return dict(self.client[database].command(command, session=self.session))
+
+    def now(self) -> ClusterTime:
+        """Return the time of the newest operation that the server has executed."""
+        return time_of(self.command("admin", {"ping": 1})["operationTime"])
+
+    def documents(self, database: str, command: dict[str, Any]) -> Iterator[Reply]:
+        """Yield the replies of a cursor until it ends; with a change stream, until the caller stops."""
+        reply = self._read(database, command)
+        collection = command.get("find", "$cmd.aggregate")
+        rest = {"batchSize": command.get("batchSize", 0) or command.get("cursor", {}).get("batchSize", 0)}
+        try:
+            while True:
+                yield reply
+                if not reply.cursor:
+                    return
+                reply = self._read(database, _get_more(reply.cursor, collection, rest, waits="aggregate" in command))
+        finally:
+            if reply.cursor:
+                self._kill(database, collection, reply.cursor)
+
+    def _kill(self, database: str, collection: str, cursor: int) -> None:
+        from pymongo.errors import PyMongoError
+
+        try:
+            self.command(database, {"killCursors": collection, "cursors": [cursor]})
+        except PyMongoError as error:
+            # The server closes a cursor that nobody reads by itself.
+            log.info("event=cursor_not_closed reason=%s", error)
+
+    def _read(self, database: str, command: dict[str, Any]) -> Reply:
+        from bson.codec_options import CodecOptions
+        from bson.raw_bson import RawBSONDocument
+
+        found = self.client[database].command(
+            command, codec_options=CodecOptions(document_class=RawBSONDocument), session=self.session
+        )
+        return reply_of(bytes(found.raw))
+
+    def close(self) -> None:
+        self.session.end_session()
+        self.client.close()
+
+
+# How long the server waits for a first change before it answers that there is none.
+_AWAIT_MS = 30
+
+
+def _get_more(cursor: int, collection: str, rest: Mapping[str, Any], *, waits: bool) -> dict[str, Any]:
+    from bson.int64 import Int64
+
+    return {"getMore": Int64(cursor), "collection": collection, **rest} | ({"maxTimeMS": _AWAIT_MS} if waits else {})
+
+
+def reply_of(raw: bytes) -> Reply:
+    """Return the reply of `find`, `aggregate` or `getMore` without decoding its documents."""
+    block = Block(raw)
+    top = members(raw)
+    cursor = members(raw, top["cursor"][1])
+    array = cursor.get("firstBatch") or cursor["nextBatch"]
+    token = ""
+    if "postBatchResumeToken" in cursor:
+        data = members(raw, cursor["postBatchResumeToken"][1]).get("_data")
+        token = text_at(raw, data[1]) if data is not None else ""
+    time_at = top["operationTime"][1] if "operationTime" in top else None
+    now = int.from_bytes(raw[time_at : time_at + 8], "little") if time_at is not None else 0
+    number = int.from_bytes(raw[cursor["id"][1] : cursor["id"][1] + 8], "little", signed=True)
+    return Reply(block, documents_at(raw, array[1]), number, token, now)
+
+
+def refused(server: MongoAddress, error: Exception) -> SourceError:
+    """Return an error of pymongo as a Penstock error, which says whether a retry can help."""
+    from pymongo.errors import AutoReconnect, ConfigurationError, ConnectionFailure, OperationFailure
+
+    facts: dict[str, Any] = {"server": server.where, "reason": str(error)[:300]}
+    if isinstance(error, OperationFailure):
+        return _failed(server, error, facts | {"code": error.code})
+    if isinstance(error, ConfigurationError):
+        return SourceError("the connection is not configured correctly", hint="check connection.options", **facts)
+    if isinstance(error, (AutoReconnect, ConnectionFailure, OSError)):
+        return ConnectionLost(
+            "the MongoDB server cannot be reached",
+            retryable=True,
+            hint="check that the server is running, that hosts are correct, and that no firewall blocks the connection",
+            **facts,
+        )
+    return SourceError("the MongoDB server cannot be used", **facts)
+
+
+def _failed(server: MongoAddress, error: Any, facts: dict[str, Any]) -> SourceError:
+    code, text = error.code, str(error)
+    if code in _DENIED:
+        user = server.user or "the user"
+        hint = f"check user, password and authSource in connection.options; grant {user} the role read on the databases"
+        return MissingGrant("the MongoDB server denied access", hint=hint, user=server.user or None, **facts)
+    if code in _LOST or "resume point may no longer be in the oplog" in text:
+        return OplogLost(
+            "the oplog no longer has the changes after this position",
+            hint="read the collections again with --resnapshot; a larger oplog keeps more: "
+            "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 72})",
+            **facts,
+        )
+    if code == _NO_REPLICA_SET:
+        return NotAReplicaSet(
+            "only replica sets and sharded clusters have change streams",
+            hint="start mongod with --replSet rs0, and call rs.initiate() once",
+            **facts,
+        )
+    if code == _TOO_LARGE:
+        return EventTooLarge(
+            "an event exceeds the 16 MiB of a BSON document",
+            hint="set  full-document: lookup,  or exclude the collection",
+            **facts,
+        )
+    if code in _CURSOR_GONE:
+        return CursorLost("the server closed a cursor while it was read", retryable=True, **facts)
+    if "post-image" in text or "pre-image" in text or code == _NO_IMAGE:
+        return PostImageMissing(
+            "the change stream has no image of an updated document",
+            hint="db.runCommand({collMod: COLLECTION, changeStreamPreAndPostImages: {enabled: true}}), then read the "
+            "collection again",
+            **facts,
+        )
+    retryable = error.has_error_label("RetryableWriteError") or error.has_error_label("ResumableChangeStreamError")
+    return SourceError("the MongoDB server returned an error", retryable=retryable, **facts)
+
+
+@contextmanager
+def connected(server: MongoAddress) -> Iterator[MongoConnection]:
+    """Open a connection for the context. An unreachable server is retried for `patience` seconds, which is logged."""
+    connection = connect(server)
+    from pymongo.errors import PyMongoError
+
+    try:
+        yield connection
+    except (OSError, PyMongoError) as error:
+        raise refused(server, error) from error
+    finally:
+        connection.close()
+
+
+def connect(server: MongoAddress) -> MongoConnection:
+    """Return a connection whose primary has answered."""
+    began, waits = time.monotonic(), False
+    while True:
+        try:
+            opened = _open(server)
+        except ConnectionLost as error:
+            if time.monotonic() >= began + server.patience:
+                raise
+            if not waits:
+                reason = error.facts.get("reason", error.message)
+                log.warning(
+                    "event=waiting_for_server server=%s at_most=%gs reason=%s", server.where, server.patience, reason
+                )
+            waits = True
+        else:
+            if waits:
+                log.warning("event=server_is_back server=%s after=%.0fs", server.where, time.monotonic() - began)
+            return opened
+        time.sleep(_PAUSE_S)
+
+
+def _open(server: MongoAddress) -> MongoConnection:
+    try:
+        from pymongo import MongoClient
+        from pymongo.errors import PyMongoError
+    except ImportError as error:
+        why = f"sources of type mongodb need pymongo: {error}"
+        raise ConfigError(why, hint="pip install pymongo") from error
+    client: Any = None
+    try:
+        client = MongoClient(
+            server.uri, appname="penstock", serverSelectionTimeoutMS=int(max(server.connect_timeout, 0.5) * 1000)
+        )
+        client.admin.command("ping")
+        return MongoConnection(server, client, client.start_session())
+    except PyMongoError as error:
+        if client is not None:
+            client.close()
+        raise refused(server, error) from error

@@ -1,0 +1,1 @@
+"""The first copy of collections: chunks by `_id`."""

@@ -1,0 +1,131 @@
+"""MongoDB collections as a `ChangeSource`.
+
+Offsets are a `MongoProgress`: the position in the log, the collections still to be read, and the complete content of
+the batch, so that a batch planned once is the same however often it is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import SourceError
+from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
+from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
+from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.mongodb.offsets import MongoProgress
+from penstock.ingest.mongodb.planner import MongoPlanner
+from penstock.ingest.mongodb.read_range import BARRIERS, CHUNK, LOG, MongoRangeReading
+from penstock.ingest.mongodb.rows import DocumentRows
+from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_from, time_json, time_text
+from penstock.ingest.mongodb.server.collections import TableName
+from penstock.ingest.mongodb.server.connection import MongoConnection, connected
+from penstock.ingest.mongodb.settings import MongoSettings
+from penstock.ingest.mongodb.snapshot.chunks import KeyChunk, exactly_at, read_chunk
+from penstock.ingest.source import ComparisonPoint, Offsets, Range
+
+
+class MongoSource(DatabaseSource[MongoSettings, MongoPlanner]):
+    """A `ChangeSource` over one replica set or sharded cluster."""
+
+    def new_planner(self) -> MongoPlanner:
+        return MongoPlanner(self.settings)
+
+    def progress_at(self, offsets: Offsets) -> MongoProgress:
+        return MongoProgress.from_json(offsets)
+
+    def position_at(self, offsets: Offsets) -> ClusterTime:
+        return time_from(offsets["log"])
+
+    def available(self) -> Offsets:
+        return {"log": time_json(self.planner.end())}
+
+    def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        """Return the ranges: chunks first, then the log, whose changes must follow the documents read."""
+        progress = MongoProgress.from_json(end)
+        batch = progress.batch
+        after = time_json(batch.start)
+        parts: list[tuple[str, dict[str, Any], int]] = [
+            (f"{one.database}.{one.collection}/{one.number}", {CHUNK: one.to_json(), "after": after}, CHUNK_WEIGHT)
+            for one in batch.chunks
+        ]
+        if batch.barriers:
+            barriers = [[one.kind, one.database, one.table] for one in batch.barriers]
+            parts.append(("barriers", {BARRIERS: barriers}, 1))
+        # One range for the whole log of the batch, because every change stream reads all of the server's log.
+        if progress.log > batch.start:
+            parts.append((time_text(batch.start), {LOG: [after, time_json(progress.log)]}, CHUNK_WEIGHT))
+        return [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
+
+    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
+        return MongoRangeReading(self.settings, range_.start, options).chunks()
+
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        """Return the seconds of the log after these offsets, and the collections that are still to be read."""
+        if "server" not in offsets:
+            return {}
+        progress = MongoProgress.from_json(offsets)
+        waiting = [*progress.waiting, *([progress.rest.name] if progress.rest is not None else [])]
+        behind = max(0, (self.planner.end() >> 32) - (progress.log >> 32))
+        return {"log": behind} | {f"{database}.{name}": 1 for database, name in waiting}
+
+    def mirror(self, offsets: Offsets) -> None:
+        """Do nothing: the server does not store the positions of its readers."""
+
+
+def described(connection: MongoConnection, name: TableName, documents: DocumentRows) -> SourceSchema | None:
+    """Return the columns of a collection, as its first document has them; None if it has no document."""
+    if documents.choice.fields:
+        return documents.schema(name, ["_id", *(field for field, _ in documents.choice.fields if field != "_id")])
+    for reply in connection.documents(name[0], {"find": name[1], "limit": 1, "batchSize": 1}):
+        if len(reply.documents):
+            return documents.schema(name, documents.rows(reply.block, reply.documents, name).schema.names)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class MongoComparison:
+    """A `ComparableSource`: collections as they were at a cluster time. Holds one reply in memory."""
+
+    source: MongoSource
+
+    def tables(self) -> list[SourceSchema]:
+        documents = DocumentRows(self.source.settings.choice, Counter())
+        with connected(self.source.settings.server) as connection:
+            names = [one.table for one in self.source.planner.captured(connection)]
+            found = [described(connection, name, documents) for name in names]
+        return [one for one in found if one is not None]
+
+    def newest(self, reached: Sequence[Offsets]) -> ComparisonPoint | None:
+        found = [(MongoProgress.from_json(one), one) for one in reached if "server" in one]
+        if not found:
+            return None
+        progress, offsets = max(found, key=lambda one: one[0].log)
+        if progress.reads_tables or progress.batch.chunks or progress.log < progress.settle:
+            raise SourceError(
+                "the snapshots of some collections are still being read: they can be compared once the log has passed"
+                " their position",
+                position=time_text(progress.log),
+                settles_at=time_text(progress.settle) if progress.settle else None,
+                hint="verify again after the next batches",
+                retryable=True,
+            )
+        return ComparisonPoint(offsets, time_text(progress.log))
+
+    def rows_at(self, table: SourceSchema, point: ComparisonPoint) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
+        # The position itself is the first time that was not read.
+        at = MongoProgress.from_json(point.offsets).log - 1
+        oddities: Counter[str] = Counter()
+        documents = DocumentRows(self.source.settings.choice, oddities)
+        chunk = KeyChunk(str(table.database), str(table.table))
+        with connected(self.source.settings.server) as connection:
+            last: ChangeBatch | None = None
+            for batch, _ in read_chunk(connection, chunk, exactly_at(at), documents):
+                if last is not None:
+                    yield last, {}
+                last = batch
+            # Counts of nulled values come with the last rows.
+            if last is not None:
+                yield last, +oddities

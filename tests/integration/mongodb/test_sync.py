@@ -1,0 +1,167 @@
+"""Paimon's MongoDB actions against a server: snapshot, change stream, restart, new names, values, lost history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bson import ObjectId
+
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.mongodb.errors import EmptyCollection, OplogLost
+from tests.integration.mongodb.sync import MongoPlayground, MongoSync
+from tests.servers.launch import running
+
+pytestmark = pytest.mark.mongodb
+
+
+def test_collection_is_copied_followed_and_continued_after_a_restart(server: MongoPlayground, tmp_path: Path) -> None:
+    orders = server.db.orders
+    orders.insert_many([{"_id": i, "name": f"name {i}", "address": {"city": "Rome", "zip": i}} for i in range(250)])
+    sync = MongoSync(server, tmp_path, "orders")
+    sync.run()
+    rows = sync.rows()
+    assert len(rows) == 250
+    assert rows["3"] == {"_id": "3", "name": "name 3", "address": '{"city":"Rome","zip":3}'}
+    orders.update_many({"_id": {"$lt": 10}}, {"$set": {"name": "changed"}})
+    orders.delete_many({"_id": {"$gte": 10, "$lt": 20}})
+    orders.insert_one({"_id": 1000, "name": "new"})
+    orders.replace_one({"_id": 30}, {"name": "replaced"})
+    orders.update_one({"_id": 31}, {"$set": {"name": "then deleted"}})
+    orders.delete_one({"_id": 31})
+    sync.run()
+    rows = sync.rows()
+    assert set(rows) == {str(i) for i in (*range(10), *range(20, 31), *range(32, 250), 1000)}
+    assert (rows["3"]["name"], rows["1000"]["name"]) == ("changed", "new")
+    assert rows["30"] == {"_id": "30", "name": "replaced", "address": None}
+    before = sync.target().store.snapshots.latest_id()
+    sync.run()
+    assert sync.target().store.snapshots.latest_id() == before
+
+
+def test_snapshot_in_chunks_over_keys_of_several_types(server: MongoPlayground, tmp_path: Path) -> None:
+    keys = [*range(40), *(f"text {i}" for i in range(40)), *(ObjectId() for _ in range(40)), {"a": 1}, 2.5]
+    server.db.mixed.insert_many([{"_id": key, "n": number} for number, key in enumerate(keys)])
+    sync = MongoSync(server, tmp_path, "mixed", ["scan.incremental.snapshot.chunk.size=7"])
+    sync.run()
+    rows = sync.rows()
+    assert len(rows) == len(keys)
+    assert rows[str(keys[85])]["n"] == "85"
+    assert rows['{"a":1}']["n"] == "120"
+    assert rows["2.5"]["n"] == "121"
+
+
+def test_new_names_become_columns(server: MongoPlayground, tmp_path: Path) -> None:
+    server.db.t.insert_one({"_id": 1, "a": "x"})
+    sync = MongoSync(server, tmp_path, "t")
+    sync.run()
+    server.db.t.insert_many([{"_id": 2, "b": {"c": [1, 2]}}, {"_id": 3, "a": 7}, {"_id": 4, "d": None}])
+    sync.run()
+    assert sync.rows() == {
+        "1": {"_id": "1", "a": "x", "b": None, "d": None},
+        "2": {"_id": "2", "a": None, "b": '{"c":[1,2]}', "d": None},
+        "3": {"_id": "3", "a": "7", "b": None, "d": None},
+        "4": {"_id": "4", "a": None, "b": None, "d": None},
+    }
+
+
+def test_database_with_collections_that_are_added_later_or_renamed(server: MongoPlayground, tmp_path: Path) -> None:
+    server.db.orders.insert_one({"_id": 1, "a": "x"})
+    server.db.create_collection("empty")
+    sync = MongoSync(server, tmp_path, flags=["--excluding-tables", "hidden"])
+    sync.run()
+    assert sync.tables() == ["orders"]
+    server.db.later.insert_many([{"_id": i} for i in range(3)])
+    server.db.later.delete_one({"_id": 1})
+    server.db.empty.insert_one({"_id": "first"})
+    server.db.hidden.insert_one({"_id": "before the rename"})
+    server.db.hidden.rename("shown")
+    sync.run()
+    assert sync.tables() == ["empty", "later", "orders", "shown"]
+    assert set(sync.rows("later")) == {"0", "2"}
+    assert set(sync.rows("shown")) == {"before the rename"}
+
+
+def test_dropped_database_does_not_end_the_pipeline(server: MongoPlayground, tmp_path: Path) -> None:
+    server.db.t.insert_one({"_id": 1})
+    sync = MongoSync(server, tmp_path, "t")
+    sync.run()
+    server.client.drop_database(server.db.name)
+    server.db.t.insert_one({"_id": 2})
+    sync.run()
+    server.db.t.insert_one({"_id": 3})
+    sync.run()
+    # A drop yields no rows: what was there before stays.
+    assert set(sync.rows()) == {"1", "2", "3"}
+
+
+def test_several_databases_are_read_as_one_stream(server: MongoPlayground, tmp_path: Path) -> None:
+    one, two = server.client["play_1"], server.client["play_2"]
+    one.t.insert_one({"_id": 1})
+    two.t.insert_one({"_id": 2})
+    sync = MongoSync(server, tmp_path, database="play_[0-9]")
+    sync.run()
+    one.t.insert_one({"_id": 3})
+    two.t.delete_one({"_id": 2})
+    server.client["play"].t.insert_one({"_id": 4})
+    sync.run()
+    assert set(sync.rows("t")) == {"1", "3"}
+
+
+def test_specified_columns_come_from_their_paths(server: MongoPlayground, tmp_path: Path) -> None:
+    conf = ["schema.start.mode=specified", "field.name=_id,city,first", "parser.path=$._id,$.address.city,$.tags[0]"]
+    server.db.t.create_index("city")
+    sync = MongoSync(server, tmp_path, "t", conf)
+    sync.run()  # without any document
+    server.db.t.insert_many(
+        [{"_id": 1, "address": {"city": "Rome"}, "tags": ["a", "b"], "other": 1}, {"_id": 2, "address": 5, "tags": []}]
+    )
+    sync.run()
+    assert sync.rows() == {
+        "1": {"_id": "1", "city": "Rome", "first": "a"},
+        "2": {"_id": "2", "city": None, "first": None},
+    }
+
+
+def test_computed_columns_and_keys_as_extended_json(server: MongoPlayground, tmp_path: Path) -> None:
+    key = ObjectId()
+    server.db.t.insert_one({"_id": key, "at": "2026-03-04 10:00:00"})
+    flags = ["--computed-column", "day=date_format(at,yyyy-MM-dd)"]
+    sync = MongoSync(server, tmp_path, "t", ["default.id.generation=false"], flags)
+    sync.run()
+    row = sync.rows()[f'{{"$oid":"{key}"}}']
+    assert row["day"] == "2026-03-04"
+
+
+def test_empty_and_missing_collections_are_refused(server: MongoPlayground, tmp_path: Path) -> None:
+    server.db.create_collection("t")
+    with pytest.raises(EmptyCollection, match="No documents in collection to infer schema"):
+        MongoSync(server, tmp_path, "t").run()
+    with pytest.raises(ConfigError, match="No collection satisfies"):
+        MongoSync(server, tmp_path, "missing").run()
+
+
+def test_targets_that_show_a_repeated_change_are_refused(server: MongoPlayground, tmp_path: Path) -> None:
+    server.db.t.insert_one({"_id": 1})
+    sync = MongoSync(server, tmp_path, "t", flags=["--table-conf", "changelog-producer=input"])
+    with pytest.raises(SourceError, match="changes that are applied twice"):
+        sync.run()
+
+
+def test_lost_history_is_an_error_and_reading_again_repairs_it(tmp_path: Path) -> None:
+    with (
+        running("mongodb", tmp_path / "server", "--oplog-max-entries", "50") as port,
+        MongoPlayground.at(f"mongodb://127.0.0.1:{port}/") as server,
+    ):
+        server.db.t.insert_one({"_id": "first"})
+        sync = MongoSync(server, tmp_path, "t")
+        sync.run()
+        # The stand-in removes old entries at every thousandth one.
+        server.db.t.insert_many([{"_id": number} for number in range(1200)])
+        server.db.t.delete_one({"_id": "first"})
+        with pytest.raises(OplogLost) as caught:
+            sync.run()
+        assert "--resnapshot" in str(caught.value)
+        sync.flags = ["--resnapshot"]
+        sync.run()
+        assert set(sync.rows()) == {str(number) for number in range(1200)}

@@ -1,0 +1,87 @@
+"""Elements of many documents: groups by type and name, positions, and lengths of all types."""
+
+from __future__ import annotations
+
+import re
+
+import bson
+import numpy as np
+import pytest
+
+from penstock.errors import SourceError
+from penstock.ingest.mongodb.bson.elements import (
+    INT32,
+    STRING,
+    Block,
+    documents_at,
+    members,
+    segments,
+    text_at,
+)
+
+
+def laid_out(*documents: dict[str, object]) -> tuple[Block, np.ndarray]:
+    """Return the documents in one block as a reply contains them, and where they begin."""
+    raw = bson.encode({"batch": list(documents)})
+    return Block(raw), documents_at(raw, members(raw)["batch"][1])
+
+
+def test_documents_of_an_array_are_found_beyond_ten_and_a_hundred() -> None:
+    block, at = laid_out(*({"n": number} for number in range(1011)))
+    assert len(at) == 1011
+    assert [bson.decode(block.raw[one:][: int.from_bytes(block.raw[one : one + 4], "little")])["n"] for one in at] == [
+        *range(1011)
+    ]
+
+
+def test_equal_documents_are_one_segment_per_name() -> None:
+    block, at = laid_out({"a": 1, "b": "x"}, {"a": 2, "b": "yz"})
+    first, second = segments(block, at)
+    assert (first.kind, first.name, first.lanes.tolist()) == (INT32, b"a", [0, 1])
+    assert (second.kind, second.name, second.length.tolist()) == (STRING, b"b", [6, 7])
+    assert text_at(block.raw, int(second.start[1])) == "yz"
+
+
+def test_names_and_types_that_differ_are_segments_of_their_own() -> None:
+    block, at = laid_out({"a": 1}, {"a": "x"}, {"b": 1, "a": 5}, {})
+    found = {(one.step, one.kind, one.name): one.lanes.tolist() for one in segments(block, at)}
+    assert found == {
+        (0, INT32, b"a"): [0],
+        (0, STRING, b"a"): [1],
+        (0, INT32, b"b"): [2],
+        (1, INT32, b"a"): [2],
+    }
+
+
+def test_many_names_at_one_step_are_all_found() -> None:
+    block, at = laid_out(*({f"name {number % 50}": number} for number in range(200)))
+    found = segments(block, at)
+    assert len(found) == 50
+    assert sorted(lane for one in found for lane in one.lanes.tolist()) == [*range(200)]
+    assert all(one.name == f"name {one.lanes[0] % 50}".encode() for one in found)
+
+
+def test_names_that_share_their_first_eight_bytes_are_distinguished() -> None:
+    block, at = laid_out({"customer_name": 1}, {"customer_mail": 2}, {"customer": 3})
+    assert [one.name for one in segments(block, at)] == [b"customer_name", b"customer_mail", b"customer"]
+
+
+def test_values_of_every_type_have_their_length() -> None:
+    document = {
+        "re": re.compile("a.*b", re.IGNORECASE),
+        "code": bson.Code("f()", {"x": 1}),
+        "bin": b"\0\1",
+        "ref": bson.DBRef("t", 1),
+        "dec": bson.Decimal128("1.5"),
+        "min": bson.MinKey(),
+        "last": "end",
+    }
+    block, at = laid_out(document)
+    assert [one.name.decode() for one in segments(block, at)] == list(document)
+
+
+def test_unknown_types_are_an_error() -> None:
+    raw = bytearray(bson.encode({"a": 1}))
+    raw[4] = 0x2A
+    with pytest.raises(SourceError, match="unknown BSON type"):
+        segments(Block(bytes(raw)), np.array([0]))

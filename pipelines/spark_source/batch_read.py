@@ -123,7 +123,9 @@ def _with_value(given: Filter, column: pc.Expression, type_: pa.DataType) -> pc.
         return column.is_null()
     if isinstance(given, In):
         values = [_scalar(value, type_) for value in given.value]
-        return None if None in values else column.isin(pa.array([value.as_py() for value in values if value], type_))
+        # Compared with None, because the scalar of false is false itself.
+        known = [value.as_py() for value in values if value is not None]
+        return column.isin(pa.array(known, type_)) if len(known) == len(values) else None
     value = _scalar(given.value, type_)
     return None if value is None or type(given) not in _COMPARED else _COMPARED[type(given)](column, value)
 

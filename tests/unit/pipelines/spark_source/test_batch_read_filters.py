@@ -19,10 +19,11 @@ ROWS = pa.table(
         "d": pa.array([Decimal("1.50"), None, Decimal("2.00")], pa.decimal128(10, 2)),
         "ms": pa.array([0, 1, None], pa.timestamp("ms")),
         "ns": pa.array([0, 1, None], pa.timestamp("ns")),
+        "flag": pa.array([True, False, None]),
     }
 )
 ATTRIBUTES = {name: (name,) for name in ROWS.schema.names}
-Q, NAME, X, D, MS, NS = ATTRIBUTES.values()
+Q, NAME, X, D, MS, NS, FLAG = ATTRIBUTES.values()
 EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -35,6 +36,9 @@ EPOCH = dt.datetime(1970, 1, 1)
         (EqualNullSafe(Q, None), [2]),
         (In(Q, (1, 3)), [0]),
         (Not(In(Q, (1, 3))), [1]),
+        (In(FLAG, (True, False, True)), [0, 1]),
+        (In(FLAG, (False,)), [1]),
+        (Not(In(FLAG, (False,))), [0]),
         (IsNull(Q), [2]),
         (Not(IsNull(Q)), [0, 1]),
         (StringStartsWith(NAME, "a"), [0]),

@@ -107,7 +107,6 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "check_row_changes": row_statements.check_row_changes,
     "can_delete": row_statements.can_delete,
     "delete": row_statements.delete,
-    "refuse_delete": row_statements.refuse_delete,
     "procedures": lambda request: sorted(PROCEDURES) if request.database in {"", "sys"} else [],
     "procedure": _procedure,
     "call": _call,

@@ -16,6 +16,8 @@ from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_source.table_read import OLD
 from penstock.table.handle import Table
 from penstock.table.operations.delete import check_deletable
+from penstock.table.options.buckets import BUCKET
+from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.sql.update_rules import check_newest_rows, check_updatable
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import Field
@@ -41,12 +43,30 @@ def check_row_changes(request: Request) -> None:
             table=table.name,
             hint=f"rename the column: names that begin with {OLD} are those of old values",
         )
-    if command == "DELETE":
-        if table.primary_keys:
-            check_deletable(table.definition, table.name)
-            check_newest_rows(table, command)
-        return
-    check_updatable(table, "MERGE INTO" if command == "MERGE" else command, [])
+    if not table.primary_keys:
+        _check_replaceable(table, command)
+    elif command == "DELETE":
+        check_deletable(table.definition, table.name)
+        check_newest_rows(table, command)
+    else:
+        check_updatable(table, "MERGE INTO" if command == "MERGE" else command, [])
+
+
+def _check_replaceable(table: Table, command: str) -> None:
+    """Raise ConfigError unless all rows of a table without a key can be written again."""
+    check_newest_rows(table, command)
+    if table.definition.typed[ROW_TRACKING_ENABLED]:
+        raise ConfigError(
+            f"{command} is not possible in Spark with row-tracking.enabled: the rows would lose their ids",
+            table=table.name,
+            hint="DELETE by comparisons of columns with values; or penstock.sql(...)",
+        )
+    if table.definition.typed[BUCKET] > 0:
+        raise ConfigError(
+            f"{command} is not possible in Spark on a table with buckets and without a key",
+            table=table.name,
+            hint="INSERT OVERWRITE t SELECT ... with the changed values",
+        )
 
 
 def can_delete(request: Request) -> bool:
@@ -55,22 +75,12 @@ def can_delete(request: Request) -> bool:
 
 
 def delete(request: Request) -> None:
-    """Run DELETE on a table without a key."""
+    """Run DELETE on a table without a key, with conditions that `can_delete` has accepted."""
     table = request.table()
     condition = _condition(table, request.given["filters"])
     if condition is None:
-        refuse_delete(request)
-    else:
-        table.delete(condition)
-
-
-def refuse_delete(request: Request) -> None:
-    """Refuse a DELETE whose condition is not one on the files of a table without a key."""
-    raise ConfigError(
-        "the condition of a DELETE from a table without a primary key must compare columns with values",
-        table=request.name,
-        hint="INSERT OVERWRITE t SELECT * FROM t WHERE NOT ...; or penstock.sql(...), which has more functions",
-    )
+        raise ConfigError("the condition of the DELETE cannot be evaluated on files", table=table.name)
+    table.delete(condition)
 
 
 def _condition(table: Table, filters: list[Mapping[str, Any]]) -> pc.Expression | None:

@@ -124,18 +124,23 @@ class TableWrite:
         # Spark's own mode takes precedence: a mode that is not set means static.
         dynamic = dynamic or TableOptions(self.place.options).given(DYNAMIC_PARTITION_OVERWRITE) is True
         partition = None if dynamic and text is None else _partition(text)
-        return OverwriteWriter.open_on(
+        writer = OverwriteWriter.open_on(
             store,
             partition,
             user,
             {**options, DYNAMIC_PARTITION_OVERWRITE.key: str(dynamic).lower()},
             after_commit(store),
         )
+        if self.place.row_changes:
+            planned = self.place.planned_snapshot
+            writer.replaces(None if planned is None else store.snapshots.find(planned))
+        return writer
 
     def _rows(self, store: TableStore, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(store.schema().fields)
         for given in batches:
-            if self.place.row_changes:
+            # Changes of rows with a key have columns of their own. Without a key, a statement writes whole rows.
+            if self.place.row_changes and not self.overwrite:
                 yield given
                 continue
             batch = given.rename_columns(_as_the_table_spells(given.schema.names, schema.names))

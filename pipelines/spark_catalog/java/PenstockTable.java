@@ -144,7 +144,7 @@ class StoredTable extends PenstockTable implements
 
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
         catalog.request("check_row_changes").table(identifier).with("command", info.command().name()).answer();
-        if (keys().length == 0) return new DeleteOperation(this);
+        if (keys().length == 0) return new RowReplacement(this, info.command());
         return new RowChangeOperation(this, info.command());
     }
 

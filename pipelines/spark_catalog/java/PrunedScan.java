@@ -74,6 +74,21 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
     }
 }
 
+/** A read of all rows and columns. */
+class CountedScanBuilder implements ScanBuilder {
+    private final StructType columns;
+    private final CaseInsensitiveStringMap options;
+    private final JsonNode rows;
+
+    CountedScanBuilder(StructType columns, CaseInsensitiveStringMap options, JsonNode rows) {
+        this.columns = columns;
+        this.options = options;
+        this.rows = rows;
+    }
+
+    public Scan build() { return new CountedScan(Request.source(), columns, options, new Filter[0], rows); }
+}
+
 /** A read whose size is known, so that Spark broadcasts small tables. */
 class CountedScan extends PythonScan implements SupportsReportStatistics {
     private final StructType columns;

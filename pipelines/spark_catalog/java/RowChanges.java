@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
@@ -26,6 +27,7 @@ import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.SupportsDelta;
+import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.DataType;
@@ -71,21 +73,66 @@ class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
     }
 }
 
-/** DELETE from a table without a key: Spark replaces this plan by filters, or else it is refused. */
-class DeleteOperation implements RowLevelOperation, RowLevelOperationBuilder {
+/** UPDATE, DELETE and MERGE on a table without a key: Spark reads all rows, and writes those that the table has then. */
+class RowReplacement implements RowLevelOperation, RowLevelOperationBuilder {
     private final StoredTable table;
+    private final RowLevelOperation.Command command;
 
-    DeleteOperation(StoredTable table) { this.table = table; }
+    RowReplacement(StoredTable table, RowLevelOperation.Command command) {
+        this.table = table;
+        this.command = command;
+    }
 
     public RowLevelOperation build() { return this; }
 
-    public RowLevelOperation.Command command() { return RowLevelOperation.Command.DELETE; }
+    public RowLevelOperation.Command command() { return command; }
 
-    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return table.newScanBuilder(options); }
+    /** No filters: a row that is not read would be lost. */
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+        return new CountedScanBuilder(table.columns, table.with(options), Request.at(table.described, "rows"));
+    }
 
-    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        table.catalog.request("refuse_delete").table(table.identifier).answer();
-        return null;
+    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new ReplacementWrite(table, info, command); }
+}
+
+class ReplacementWrite implements WriteBuilder, Write, BatchWrite {
+    private final StructType columns;
+    private final TableBatchWrite inner;
+
+    ReplacementWrite(StoredTable table, LogicalWriteInfo info, RowLevelOperation.Command command) {
+        this.columns = table.columns;
+        this.inner = new TableBatchWrite(
+            new WriteInfo(info, columns, table.with(info.options())).with("row-changes", command.name()), true);
+    }
+
+    public Write build() { return this; }
+
+    public BatchWrite toBatch() { return this; }
+
+    public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
+        DataType[] types = new DataType[columns.fields().length];
+        for (int i = 0; i < types.length; i++) types[i] = columns.fields()[i].dataType();
+        return new PushedRowWriterFactory(inner.createBatchWriterFactory(physical), types);
+    }
+
+    public boolean useCommitCoordinator() { return inner.useCommitCoordinator(); }
+
+    public void commit(WriterCommitMessage[] messages) { inner.commit(messages); }
+
+    public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
+}
+
+class PushedRowWriterFactory implements DataWriterFactory {
+    private final DataWriterFactory inner;
+    private final DataType[] types;
+
+    PushedRowWriterFactory(DataWriterFactory inner, DataType[] types) {
+        this.inner = inner;
+        this.types = types;
+    }
+
+    public DataWriter createWriter(int partition, long task) {
+        return new PushedRowWriter(inner.createWriter(partition, task), types);
     }
 }
 
@@ -136,17 +183,16 @@ class RowChangeWriterFactory implements DeltaWriterFactory {
 }
 
 /** Spark pushes rows, and Python's writer pulls them, in a thread of its own; a few chunks wait between the two. */
-class RowChangeWriter implements DeltaWriter {
-    static final byte INSERT = 0, UPDATE = 2, DELETE = 3;
+class PushedRowWriter implements DataWriter {
     static final int CHUNK = 256;
 
+    final DataType[] types;
     private final DataWriter inner;
-    private final DataType[] types;
     private final WaitingRows waiting = new WaitingRows();
     private final Feeder feeder;
     private List chunk = new ArrayList();
 
-    RowChangeWriter(DataWriter inner, DataType[] types) {
+    PushedRowWriter(DataWriter inner, DataType[] types) {
         this.inner = inner;
         this.types = types;
         this.feeder = new Feeder(inner, waiting, TaskContext.get());
@@ -154,26 +200,19 @@ class RowChangeWriter implements DeltaWriter {
         feeder.start();
     }
 
-    public void delete(Object metadata, Object id) throws IOException { add(DELETE, (InternalRow) metadata, null); }
-
-    public void update(Object metadata, Object id, Object row) throws IOException {
-        add(UPDATE, (InternalRow) metadata, (InternalRow) row);
+    public void write(Object row) throws IOException {
+        Object[] values = new Object[types.length];
+        copy((InternalRow) row, values, 0);
+        add(values);
     }
 
-    public void insert(Object row) throws IOException { add(INSERT, null, (InternalRow) row); }
-
-    public void write(Object row) throws IOException { insert(row); }
-
-    private void add(byte kind, InternalRow old, InternalRow row) throws IOException {
-        Object[] values = new Object[1 + 2 * types.length];
-        values[0] = Byte.valueOf(kind);
-        copy(old, values, 1);
-        copy(row, values, 1 + types.length);
+    void add(Object[] values) throws IOException {
         chunk.add(new GenericInternalRow(values));
         if (chunk.size() == CHUNK) hand();
     }
 
-    private void copy(InternalRow row, Object[] values, int from) {
+    // Spark gives the same object for each row.
+    void copy(InternalRow row, Object[] values, int from) {
         if (row == null) return;
         for (int i = 0; i < types.length; i++) {
             if (!row.isNullAt(i)) values[from + i] = InternalRow.copyValue(row.get(i, types[i]));
@@ -203,6 +242,30 @@ class RowChangeWriter implements DeltaWriter {
         waiting.stop();
         feeder.interrupt();
         inner.close();
+    }
+}
+
+class RowChangeWriter extends PushedRowWriter implements DeltaWriter {
+    static final byte INSERT = 0, UPDATE = 2, DELETE = 3;
+
+    RowChangeWriter(DataWriter inner, DataType[] types) { super(inner, types); }
+
+    public void delete(Object metadata, Object id) throws IOException { change(DELETE, (InternalRow) metadata, null); }
+
+    public void update(Object metadata, Object id, Object row) throws IOException {
+        change(UPDATE, (InternalRow) metadata, (InternalRow) row);
+    }
+
+    public void insert(Object row) throws IOException { change(INSERT, null, (InternalRow) row); }
+
+    public void write(Object row) throws IOException { insert(row); }
+
+    private void change(byte kind, InternalRow old, InternalRow row) throws IOException {
+        Object[] values = new Object[1 + 2 * types.length];
+        values[0] = Byte.valueOf(kind);
+        copy(old, values, 1);
+        copy(row, values, 1 + types.length);
+        add(values);
     }
 }
 

@@ -89,6 +89,7 @@ class ComparedColumns:
     columns: tuple[str, ...]
     keys: tuple[str, ...]
     step: int | None  # width of the ranges, if the key is a single whole number
+    marks_deletes: bool = False  # rows that are marked as deleted are not compared
 
     @classmethod
     def of(
@@ -114,7 +115,8 @@ class ComparedColumns:
             )
         # Ranges of numbers show a user where to look. Other keys are distributed by their hash.
         whole = len(keys) == 1 and _is_whole(layout, keys[0])
-        return cls(layout, columns, keys, 4096 if whole else None)
+        marks = any(shape.marks_deletes(source.database, source.table) for source in sources)
+        return cls(layout, columns, keys, 4096 if whole else None, marks)
 
     def rows_of(self, change: ChangeBatch, shape: PipelineMapping) -> tuple[Rows, int, Counter[str]]:
         # Without messages and with any instant: computed and metadata columns, which depend on them, are not

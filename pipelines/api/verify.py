@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import SourceSchema
@@ -30,6 +31,7 @@ from penstock.pipelines.api.compared_columns import (
 )
 from penstock.pipelines.ledger.batch_identity import range_of
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.schema_evolution.soft_deletes import DELETED
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import PIPELINE, Snapshot
 from penstock.table.meta.store import TableMissing
@@ -182,7 +184,11 @@ def _table_rows(compared: ComparedColumns, table: Table, snapshot: Snapshot | No
     columns = list(dict.fromkeys([*compared.columns, *compared.keys]))
     names = {name: before.get(now.field(name).id) for name in columns}
     schema = arrow_schema([now.field(name) for name in columns])
-    for batch in table.scan(columns=list(filter(None, names.values())), snapshot=snapshot.id).to_batches():
+    wanted, live = list(filter(None, names.values())), None
+    if compared.marks_deletes and DELETED in then.names:
+        # Rows that are marked as deleted are no longer in the source.
+        live = pc.field(DELETED).is_null() | ~pc.field(DELETED)
+    for batch in table.scan(columns=wanted, where=live, snapshot=snapshot.id).to_batches():
         if len(batch):
             arrays = [
                 pa.nulls(len(batch), field.type) if old is None else batch.column(old).cast(field.type)

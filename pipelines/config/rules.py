@@ -61,6 +61,9 @@ class TransformConfig(Strict):
         return given
 
 
+Deletes = Literal["hard", "soft"]
+
+
 class RouteConfig(Strict):
     """Names the target table for rows of the source tables that match. If several rules match, only the first one
     applies.
@@ -76,6 +79,7 @@ class RouteConfig(Strict):
     add_columns: Text = Field(
         default_factory=dict, description="columns with a constant string each, such as _shard: $1"
     )
+    deletes: Deletes | None = Field(default=None, description="as `deletes` of the sink, for these source tables")
     description: str | None = None
 
     @field_validator("source_table")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from penstock.errors import ConfigError
-from penstock.pipelines.config.rules import EventType
+from penstock.pipelines.config.rules import Deletes, EventType
 from penstock.settings import Names, Seconds, Strict, Text, errors_in_place
 from penstock.storage.catalog_options import is_catalog_option
 from penstock.table.catalog.registry import DEFAULT, LOWER_CASE, NAMED_WAREHOUSE, metastores
@@ -161,6 +161,10 @@ class SinkConfig(Strict):
     compaction: Compaction = Compaction()
     expire: Expire = Expire()
     schema_sample: SchemaSample = SchemaSample()
+    deletes: Deletes = Field(
+        default="hard",
+        description="`soft`: deleted rows stay, with `_deleted` and `_deleted_at` set",
+    )
     no_primary_key: Literal["append", "skip", "fail"] | None = Field(
         default=None,
         description="source tables without a key; default as `keyless` of the source, or as the messages state",

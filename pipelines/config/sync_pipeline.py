@@ -85,6 +85,7 @@ def _sink(given: FlagValues) -> dict[str, Any]:
         given,
         "database",
         "table",
+        "deletes",
         "metadata-column-prefix",
         "sync-primary-keys-from-source-schema",
         "ignore-incompatible",

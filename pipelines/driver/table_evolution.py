@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.ingest.source import Barrier
+from penstock.pipelines.driver.deleted_rows import mark_rows
 from penstock.pipelines.errors import KeylessTable, not_created
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
@@ -134,6 +135,8 @@ def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reader: BatchR
         pairs = [(reader.mapping.column(old), reader.mapping.column(new)) for old, new in barrier.columns]
         # Two names that differ only in case are one column in a catalog that folds case.
         targets.put({table: _rename(store, [pair for pair in pairs if pair[0] != pair[1]], identity)})
+    elif reader.mapping.marks_deletes(barrier.database, barrier.table):
+        mark_rows(store, identity)
     else:
         _empty(store, identity)
 

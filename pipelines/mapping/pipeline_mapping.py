@@ -25,6 +25,7 @@ from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, drift_of
 from penstock.schema_evolution.fit import Fit, FittedRows
+from penstock.schema_evolution.soft_deletes import check_marks
 from penstock.schema_evolution.target_names import TargetNames
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.merge.engines.registry import merge_spec
@@ -127,6 +128,9 @@ class PipelineMapping:
     def column(self, source: str) -> str:
         return self.rules.name(source)
 
+    def marks_deletes(self, database: str | None, table: str | None) -> bool:
+        return self.table_rules.marks_deletes(database, table)
+
     def needs_before_images(self, source: SourceSchema, table: TableSchema) -> bool:
         """Return whether updates of a source table are applied correctly only with their old rows.
 
@@ -149,6 +153,8 @@ class PipelineMapping:
             or self._schemas.namesakes(source)
         ):
             return None
+        if self.marks_deletes(source.database, source.table):
+            _check_marks(f"{source.database}.{source.table}", table)
         # Fitted before rows are dropped: a value that does not fit is reported in a delete as well.
         fitted = self._fit(table, fetched, now_millis).rows(change)
         batch = as_upsert(fitted.batch, table) if table.primary_keys else as_append(fitted.batch)
@@ -228,6 +234,11 @@ def _check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
             " keys are wrong.",
             hint=f"remove --{kind}-keys, or create the table again if its {kind} keys are wrong",
         )
+
+
+@lru_cache(maxsize=_SCHEMAS_KEPT)
+def _check_marks(source: str, table: TableSchema) -> None:
+    check_marks(f"of {source}", table)
 
 
 # A task compares the same few pairs of schemas for each chunk, and schemas are frozen, so that they can be keys.

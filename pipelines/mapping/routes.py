@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
 from penstock.pipelines.mapping.new_tables import NewTables
+from penstock.schema_evolution.soft_deletes import with_marks
 from penstock.schema_evolution.transforms import Transform, with_constants
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table_pattern import TablePattern
@@ -29,6 +30,7 @@ class Route:
     sink: str
     symbol: str | None = None
     columns: tuple[tuple[str, str], ...] = ()
+    deletes: spec.Deletes | None = None
 
     @classmethod
     def of(cls, given: spec.RouteConfig) -> Route:
@@ -37,6 +39,7 @@ class Route:
             given.sink_table,
             given.replace_symbol,
             tuple(sorted(given.add_columns.items())),
+            given.deletes,
         )
         if "." not in given.sink_table:
             raise ConfigError(f"sink-table {given.sink_table!r} names no database", hint="write database.table")
@@ -81,6 +84,7 @@ class TableRules:
     transforms: tuple[Transform, ...] = ()
     routes: tuple[Route, ...] = ()
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by target table
+    deletes: spec.Deletes = "hard"  # unless a route says something else
 
     @classmethod
     def of(
@@ -88,6 +92,7 @@ class TableRules:
         transforms: Sequence[spec.TransformConfig],
         routes: Sequence[spec.RouteConfig],
         options: Mapping[str, Mapping[str, str]],
+        deletes: spec.Deletes = "hard",
     ) -> TableRules:
         return cls(
             tuple(
@@ -104,17 +109,28 @@ class TableRules:
             ),
             tuple(Route.of(route) for route in routes),
             options,
+            deletes,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.transforms or self.routes or self.options)
+        return bool(self.transforms or self.routes or self.options) or self.deletes != "hard"
 
     def transform(self, database: str | None, table: str | None) -> Transform | None:
         return next((transform for transform in self.transforms if transform.tables.match(database, table)), None)
 
+    def route(self, database: str | None, table: str | None) -> Route | None:
+        if table is None:
+            return None
+        return next((route for route in self.routes if route.tables.match(database, table)), None)
+
     def target(self, database: str | None, table: str) -> str | None:
-        found = (route.target(database, table) for route in self.routes)
-        return next((name for name in found if name is not None), None)
+        route = self.route(database, table)
+        return None if route is None else route.target(database, table)
+
+    def marks_deletes(self, database: str | None, table: str | None) -> bool:
+        """Return whether deleted rows of a source table stay in the target table, marked as deleted."""
+        route = self.route(database, table)
+        return (self.deletes if route is None or route.deletes is None else route.deletes) == "soft"
 
     def applied(
         self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str = "UTC"
@@ -124,11 +140,12 @@ class TableRules:
         transform = self.transform(schema.database, schema.table)
         if transform is not None:
             change, bad = transform.applied(change, mapping, now_millis, zone)
-        if schema.table is not None:
-            route = next((one for one in self.routes if one.tables.match(schema.database, schema.table)), None)
-            if route is not None:
-                # After the transform, whose projection would drop the constant columns.
-                change = with_constants(change, route.constants(schema.database, schema.table))
+        route = self.route(schema.database, schema.table)
+        if route is not None and schema.table is not None:
+            # After the transform, whose projection would drop the constant columns.
+            change = with_constants(change, route.constants(schema.database, schema.table))
+        if self.marks_deletes(schema.database, schema.table):
+            change = with_marks(change, now_millis)
         return change, bad
 
     def new_tables(self, given: NewTables, target: str, sources: Sequence[SourceSchema]) -> NewTables:

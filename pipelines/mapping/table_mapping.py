@@ -45,6 +45,10 @@ class TableMapping(Protocol):
         """Return the name that a source column has in its target table."""
         ...
 
+    def marks_deletes(self, database: str | None, table: str | None) -> bool:
+        """Return whether deleted rows of a source table stay in the target table, marked as deleted."""
+        ...
+
     def transformed(
         self, change: ChangeBatch, fetched: FetchedMessages | None, now_millis: int
     ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:

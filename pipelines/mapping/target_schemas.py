@@ -14,12 +14,13 @@ from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
+from penstock.schema_evolution.soft_deletes import DELETED, check_marks
 from penstock.schema_evolution.types.source import is_known
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.schema.changes import apply_changes
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_usable
-from penstock.table.values.types import type_json
+from penstock.table.values.types import type_json, with_nullability
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,11 @@ class TargetSchemas:
         # Messages before a source table had a key do not decide the key of its target table.
         sources = keyed or sources
         rules = self.table_rules.new_tables(self.new_tables, table, sources)
-        return rules.schema(table, sources, insists=self.is_one_table, now=now)
+        made = rules.schema(table, sources, insists=self.is_one_table, now=now)
+        if DELETED in made.names and any(self.table_rules.marks_deletes(one.database, one.table) for one in sources):
+            check_marks(table, made)
+            return _nullable_beside_keys(made)
+        return made
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
         """Create the table or evolve its schema for the schemas seen in messages, and return the result."""
@@ -200,6 +205,16 @@ def _naming(table: str, seen: SeenSchema | None) -> Iterator[None]:
         if seen is not None and seen.place is not None and "place" not in error.facts:
             error.facts |= {"place": seen.place, "offset": seen.first[1]}
         raise
+
+
+def _nullable_beside_keys(schema: TableSchema) -> TableSchema:
+    """Return the columns without NOT NULL, except keys: a row that is marked as deleted may have its key alone."""
+    keys = {*schema.primary_keys, *schema.partition_keys}
+    fields = (
+        one if one.name in keys else replace(one, type=with_nullability(one.type, nullable=True))
+        for one in schema.fields
+    )
+    return replace(schema, fields=tuple(fields))
 
 
 def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> SchemaConflict:

@@ -149,7 +149,7 @@ FLOORS = {
         {"computed_arguments", "computed_times", "computed_functions", "expressions", "policy"},
         {"computed_columns", "drift", "masks"},
         {"fit"},
-        {"transforms"},
+        {"transforms", "soft_deletes"},
     ],
     "formats": [
         {"change", "json_text", "mysql_type"},

@@ -1,0 +1,31 @@
+"""Marks all rows of a table as deleted, where a table without soft deletes is emptied."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pyarrow.compute as pc
+
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.row_kinds import UPDATE_AFTER
+from penstock.schema_evolution.soft_deletes import DELETED, marked
+from penstock.table.handle import Table
+from penstock.table.meta.store import TableStore
+from penstock.table.operations.write import TableWriter
+
+log = logging.getLogger(__name__)
+
+
+def mark_rows(store: TableStore, identity: BatchIdentity) -> None:
+    """Mark the rows that are not marked yet, in one snapshot. Called again for the same batch, it changes nothing.
+
+    Rows that the source still has are read again afterwards, and lose their mark then. In memory: one batch.
+    """
+    live = pc.field(DELETED).is_null() | ~pc.field(DELETED)
+    with TableWriter.open(store, identity.user) as writer:
+        for rows in Table(store).scan(where=live).to_batches():
+            writer.write_fitted(marked(rows, identity.planned_at), np.full(len(rows), UPDATE_AFTER, np.int8))
+        # A batch that the table has already is not committed again.
+        writer.commit(identity.number, properties=identity.properties)
+    log.info("event=rows_marked_deleted table=%s batch=%d", store.name, identity.number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,7 +16,9 @@ from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import wants_json
 from penstock.pipelines.commands.sql_results import OUTPUTS, Results
+from penstock.pipelines.commands.sql_shell import run_shell
 from penstock.pipelines.commands.target import READING, catalog_of, text, yes
+from penstock.table.sql.interpreter import STREAMING, Interpreter
 
 _CREATE_CATALOG = re.compile(r"\bcreate\s+catalog\b", re.IGNORECASE)
 _FLAGS = (
@@ -27,6 +30,7 @@ _FLAGS = (
     Flag("until-caught-up", "end streams once they have processed what was there at their start", "bool"),
     Flag("limit", "maximum number of rows to print as a table (default: 100; 0 for all)", metavar="N"),
 )
+_QUERY = "SQL statements, separated by semicolons; without them, and without --file, a shell for a terminal"
 _DOES = (
     "Query, create and change the tables of a warehouse with SQL: SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE, "
     "ALTER, DROP, SHOW, DESCRIBE, CALL. To read an older state of a table, add one of these after its "
@@ -37,24 +41,19 @@ _DOES = (
 
 def command(name: str, words: list[str]) -> int:
     words = ["--file" if word == "-f" else word for word in words]
-    script, given = parse_with_word(name, _FLAGS, words, _DOES, "QUERY", "SQL statements, separated by semicolons")
-    script = _script(script, given)
+    script, given = parse_with_word(name, _FLAGS, words, _DOES, "QUERY", _QUERY)
     output = "json" if wants_json(given) else (text(given, "output") or "table").lower()
     if output not in OUTPUTS:
         raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(OUTPUTS)}")
-    from penstock.table.sql.interpreter import STREAMING, Interpreter
-
-    named = {"warehouse", "catalog-conf", "pipeline"} & given.keys()
+    if script is None and "file" not in given and sys.stdin.isatty() and sys.stdout.isatty():
+        with _interpreter(given, needs_warehouse=False) as interpreter:
+            run_shell(interpreter, lambda: Results("table" if output == "arrow" else output, given))
+        return 0
+    script = _script(script, given)
     # A script that creates its catalog needs no warehouse among the flags.
-    opens = not named and _CREATE_CATALOG.search(script) is not None
-    catalog, until_caught_up = None if opens else catalog_of(given), yes(given, "until-caught-up")
-    with (
-        _terminated_as_interrupted(),
-        Interpreter(catalog, text(given, "database"), until_caught_up=until_caught_up) as interpreter,
-    ):
+    needs_warehouse = _CREATE_CATALOG.search(script) is None
+    with _terminated_as_interrupted(), _interpreter(given, needs_warehouse=needs_warehouse) as interpreter:
         results = Results(output, given)
-        if yes(given, "stream"):
-            list(interpreter.run(STREAMING))
         with closing(interpreter.run(script)) as tables:
             try:
                 for rows in tables:
@@ -65,6 +64,15 @@ def command(name: str, words: list[str]) -> int:
                     raise
         results.end()
     return 0
+
+
+def _interpreter(given: Given, *, needs_warehouse: bool) -> Interpreter:
+    named = {"warehouse", "catalog-conf", "pipeline"} & given.keys()
+    catalog = catalog_of(given) if named or needs_warehouse else None
+    interpreter = Interpreter(catalog, text(given, "database"), until_caught_up=yes(given, "until-caught-up"))
+    if yes(given, "stream"):
+        list(interpreter.run(STREAMING))
+    return interpreter
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from penstock.table.read.plan import plan_state
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
+from penstock.table.read.stream_start import level_of_state
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import type_json
 
@@ -53,7 +54,8 @@ class Upstream:
 
     def state_splits(self, snapshot: Snapshot) -> tuple[Split, ...]:
         """Return the splits of the rows at a snapshot, always in the same order."""
-        return plan_state(self.store, Layout.of(self.schema_at(snapshot)), snapshot).splits
+        schema = self.schema_at(snapshot)
+        return plan_state(self.store, Layout.of(schema), snapshot, keep_level=level_of_state(schema)).splits
 
     def state(self, snapshot: Snapshot, first: int, last: int) -> Iterator[ChangeBatch]:
         """Yield the rows of the splits with numbers in [first, last)."""

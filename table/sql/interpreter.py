@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError, PenstockError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.sql import definitions
+from penstock.table.sql.completion import Completions, completions
 from penstock.table.sql.context import SqlContext, done
 from penstock.table.sql.grammar import ScriptPart, read_statement, script_parts
 from penstock.table.sql.inserts import create_table_as, insert
@@ -96,11 +97,20 @@ class Interpreter:
         """Return whether streams are running."""
         return self._streams.are_running
 
-    def run(self, script: str) -> Generator[pa.Table, None, None]:
+    @property
+    def database(self) -> str | None:
+        """Return the current database."""
+        return self._context.database if self._context.has_catalog else None
+
+    def completions(self, text: str) -> Completions:
+        """Return the words that may be typed next."""
+        return completions(self._context, text)
+
+    def run(self, script: str, *, ends: bool = True) -> Generator[pa.Table, None, None]:
         """Run the statements of a script, and yield the result of each one.
 
         Streams run together behind the last statement. An error names the line and the column of its statement; what
-        earlier statements did remains.
+        earlier statements did remains. If the script does not end here, a statement set may go on in the next call.
         """
         for part in script_parts(script):
             try:
@@ -109,7 +119,7 @@ class Interpreter:
                 # The grammar knows the exact place; other errors get the place of their statement.
                 part.locate(error)
                 raise
-        yield from self._streams.run()
+        yield from self._streams.run(ends=ends)
 
     def _run(self, part: ScriptPart) -> Iterator[pa.Table]:
         statement = read_statement(part.text, part.place.line, part.place.column)

@@ -86,8 +86,10 @@ class Streams:
         elif started:
             yield one_column("job", started)
 
-    def run(self) -> Iterator[pa.Table]:
-        """Run the streams that were not run yet."""
+    def run(self, *, ends: bool) -> Iterator[pa.Table]:
+        """Run the streams that were not run yet, unless a statement set is open that the next call may end."""
+        if self._set is not None and not ends:
+            return
         if self._set is not None:
             error = ConfigError("the statement set has no END", hint="write END; behind its last INSERT")
             self._set.locate(error)

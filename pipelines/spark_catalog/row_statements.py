@@ -79,7 +79,11 @@ def delete(request: Request) -> None:
     table = request.table()
     condition = _condition(table, request.given["filters"])
     if condition is None:
-        raise ConfigError("the condition of the DELETE cannot be evaluated on files", table=table.name)
+        raise ConfigError(
+            "the condition of the DELETE cannot be evaluated on files",
+            table=table.name,
+            hint="INSERT OVERWRITE t SELECT * FROM t WHERE NOT ...",
+        )
     table.delete(condition)
 
 

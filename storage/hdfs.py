@@ -48,6 +48,11 @@ class HdfsStorage:
     config: tuple[tuple[str, str], ...] = ()
 
     @property
+    def url_prefix(self) -> str:
+        """Return what precedes a path of the store in URLs."""
+        return self.url
+
+    @property
     def longest_name(self) -> int:
         return 255  # the default of dfs.namenode.fs-limits.max-component-length
 

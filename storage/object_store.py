@@ -42,6 +42,11 @@ class ObjectStorage:
     config: tuple[tuple[str, str], ...] = ()
 
     @property
+    def url_prefix(self) -> str:
+        """Return what precedes a path of the store in URLs."""
+        return f"{self.kind}://{self.bucket}"
+
+    @property
     def longest_name(self) -> int:
         return 900  # the limit is 1,024 bytes for the whole key; the table's own file names need the rest
 

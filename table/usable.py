@@ -6,6 +6,7 @@ from penstock.errors import ConfigError
 from penstock.table.buckets.layout import ALONE, BucketMode, Layout, postponed_layout
 from penstock.table.errors import FormatUnknown
 from penstock.table.files.encoding import encoding_of
+from penstock.table.iceberg.types import check_iceberg
 from penstock.table.maintenance.partition_times import PartitionTimes
 from penstock.table.maintenance.tag_periods import TagPeriod
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
@@ -19,7 +20,8 @@ from penstock.table.values.names import path_step, relative_folder
 def check_usable(schema: TableSchema) -> None:
     """Raise ConfigError unless the options of `schema` are valid.
 
-    Checks the bucket layout, file format and compression, merge engine, scan options, partition times and tag periods.
+    Checks the bucket layout, file format and compression, merge engine, scan options, partition times, tag periods and
+    the rules of Iceberg metadata.
     """
     layout = Layout.of(schema)
     encoding_of(schema.typed)
@@ -32,6 +34,7 @@ def check_usable(schema: TableSchema) -> None:
     PartitionTimes.of(schema.options)
     TagPeriod.of(schema.options)
     relative_folder(schema.typed[DATA_FILE_PATH_DIRECTORY] or "", DATA_FILE_PATH_DIRECTORY.key)
+    check_iceberg(schema)
 
 
 def _check_postponed_files(layout: Layout) -> None:

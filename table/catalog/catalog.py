@@ -16,6 +16,7 @@ from penstock.table.catalog.base import CatalogBackend, parse_name, split_name
 from penstock.table.catalog.batch_view import BatchView, batch_view
 from penstock.table.catalog.registry import open_backend
 from penstock.table.handle import Table
+from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
 from penstock.table.schema.changes import SchemaChange, SetOption
@@ -190,6 +191,7 @@ class Catalog:
                 return
             raise
         evolved = store.evolve(changes, check_usable)
+        publish_if_enabled(store)
         given = {change.key for change in changes if isinstance(change, SetOption)}
         report(store.name, {key: evolved.options[key] for key in given & evolved.options.keys()})
 

@@ -12,6 +12,7 @@ from penstock.table.commit.changes import CommitChanges, record_delta, with_row_
 from penstock.table.commit.identity import Identity, OnlyOnce
 from penstock.table.commit.manifest_lists import ManifestListWriter
 from penstock.table.errors import ManifestMissing
+from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.commits import (
@@ -70,11 +71,15 @@ def commit_snapshot(
     CommitConflict, AlreadyCommitted and errors of `check` mean that no attempt took effect and none will: the caller
     may delete the files it wrote. After an OSError, including StoreError, the snapshot may exist or appear later, so
     nothing is deleted. Call it again with the same identifier to find out.
+
+    Then the snapshot is published as Iceberg metadata, if the table has it.
     """
     try:
-        return _Commit(store, identity, retries, check, only_once).run()
+        snapshot = _Commit(store, identity, retries, check, only_once).run()
     except OSError as failure:
         raise store_error(failure, "the store failed during a commit", table=store.name) from failure
+    publish_if_enabled(store)
+    return snapshot
 
 
 @dataclass(slots=True)

@@ -89,12 +89,19 @@ def stored_field(field: Field, file_format: str) -> pa.Field:
     return pa.field(field.name, stored, field.type.nullable, _numbered(file_format, field.id))
 
 
+def element_id(column: int, depth: int, sign: int = 1) -> int:
+    """Return the field id of what is inside an ARRAY or a MAP, `depth` constructed types deep in a column.
+
+    `sign` is -1 for the keys of a MAP: Java counts ids of elements and values upward from a base, those of keys
+    downward.
+    """
+    return _ELEMENT_ID_BASE + sign * (_ELEMENT_IDS_PER_FIELD * column + depth)
+
+
 def _stored(type_: DataType, file_format: str, column: int, depth: int) -> pa.DataType:
     def member(name: str, of: DataType, sign: int = 1) -> pa.Field:
-        # Java counts ids of elements and values upward from the base, those of map keys downward.
-        number = _ELEMENT_ID_BASE + sign * (_ELEMENT_IDS_PER_FIELD * column + depth + 1)
         inner = _stored(of, file_format, column, depth + 1)
-        return pa.field(name, inner, of.nullable, _numbered(file_format, number))
+        return pa.field(name, inner, of.nullable, _numbered(file_format, element_id(column, depth + 1, sign)))
 
     match type_:
         case AtomicType():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.errors import BranchMissing
+from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.maintenance.rollback import RollbackResult, delete_changelogs_after, set_consumers_back
 from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
@@ -101,7 +102,9 @@ def fast_forward(store: TableStore, name: str) -> RollbackResult:
         raise branch_missing(store, name)
     main, branch = store.on_branch(None), store.on_branch(name)
     with main.commits.exclusive(main):
-        return _fast_forward(main, branch, name)
+        undone = _fast_forward(main, branch, name)
+    publish_if_enabled(main, again=True)  # ids name other snapshots now
+    return undone
 
 
 def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackResult:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict
 from penstock.storage.base import put_if_absent
+from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.maintenance.tags import snapshot_or_tagged, tag_files
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
@@ -73,6 +74,7 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
         else:
             _delete_after(store, snapshot)
         set_consumers_back(store, undone.consumers)
+    publish_if_enabled(store)
     if undone:
         log.warning("rollback table=%s snapshot=%d %s", store.name, snapshot.id, undone)
     return snapshot

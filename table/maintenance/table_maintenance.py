@@ -9,6 +9,7 @@ from typing import Self
 from penstock.errors import ConfigError
 from penstock.table.description import TableDescription
 from penstock.table.errors import SnapshotMissing
+from penstock.table.iceberg.publication import publish, publish_if_enabled
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintenance.changelog_expiry import expire_changelogs
 from penstock.table.maintenance.done_partitions import mark_partitions_done
@@ -60,7 +61,7 @@ class TableMaintenance(TableDescription):
         Arguments that are None fall back to the table's options, or to `options`.
         """
         store, options = self._on_branch(options)
-        return expire_snapshots(
+        expired = expire_snapshots(
             store,
             retain_max=retain_max,
             retain_min=retain_min,
@@ -68,6 +69,8 @@ class TableMaintenance(TableDescription):
             max_deletes=max_deletes,
             options=options,
         )
+        publish_if_enabled(store)
+        return expired
 
     def rollback_to(self, target: int | str | datetime) -> Snapshot:
         """Roll the table back to a snapshot (its id), a tag (its name) or the last snapshot at a time.
@@ -190,6 +193,14 @@ class TableMaintenance(TableDescription):
             max_deletes=max_deletes,
             delete_all=delete_all,
         )
+
+    def publish_iceberg(self) -> int | None:
+        """Bring the Iceberg metadata of the table up to date; return the snapshot it shows.
+
+        Every commit does this too. None: the table has no Iceberg metadata (`metadata.iceberg.storage`), or no
+        snapshot.
+        """
+        return publish(self._store, all_tags=True)
 
     def compact_manifests(self, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> RepairResult:
         """Merge the table's manifests into fewer and larger ones, in a COMPACT snapshot that changes no row."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from penstock.errors import ConfigError
 from penstock.table.errors import SnapshotMissing
+from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.maintenance.done_partitions import write_success
 from penstock.table.maintenance.file_deletion import NEVER, SweepResult, UnusedFiles, sweep
 from penstock.table.maintenance.reachable import nearest_before, tagged, used_by_changelogs
@@ -50,6 +51,7 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
         raise SnapshotMissing(f"snapshot {snapshot.id} expired while it was being tagged", table=store.name, tag=name)
     if _writes_success_file(store):
         write_success(store, _success_path(store, name))
+    publish_if_enabled(store)
     return tag
 
 
@@ -77,6 +79,7 @@ def delete_tag(store: TableStore, name: str) -> SweepResult:
     files.delete(name)
     if _writes_success_file(store):
         store.storage.delete(_success_path(store, name))
+    publish_if_enabled(store)
     # A tag created from this one in the meantime is seen now; one created later does not find this tag any more.
     if not alone or _other_tags(store, name, snapshot):
         return SweepResult()
@@ -156,6 +159,7 @@ def replace_tag(store: TableStore, name: str, snapshot_id: int | None = None, re
     if retain_millis is not None:
         tag = Tag(name, snapshot, store.ambient.local_millis() * NANOS_PER_MILLI, retain_millis * NANOS_PER_MILLI)
     store.storage.write(files.path(name), tag_json(tag))
+    publish_if_enabled(store, all_tags=True)
     return tag
 
 
@@ -170,6 +174,7 @@ def rename_tag(store: TableStore, name: str, new_name: str) -> None:
             hint=f"if an earlier rename was interrupted and both names exist, delete {name!r}",
         )
     files.delete(name)
+    publish_if_enabled(store)
 
 
 def tag_from_timestamp(store: TableStore, name: str, millis: int, retain_millis: int | None = None) -> Tag:

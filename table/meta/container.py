@@ -110,7 +110,7 @@ CODECS = {
     "none": "null",
 }
 FORMATS = ("avro", "orc", "parquet")
-_UNREADABLE = (
+UNREADABLE = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -165,7 +165,7 @@ def read_records(data: bytes, shape: RecordShape, where: str, facts: Mapping[str
             return [_made(row, shape) for row in pq.read_table(pa.BufferReader(data)).to_pylist()]
     except TableCorrupt as reason:
         raise _corrupt(reason.message, data, where, facts) from reason
-    except _UNREADABLE as reason:
+    except UNREADABLE as reason:
         raise _corrupt(f"the file is incomplete: {reason!r:.200}", data, where, facts) from reason
     raise _corrupt("the file is neither Avro, ORC nor Parquet", data, where, facts)
 

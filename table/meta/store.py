@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
@@ -21,12 +21,14 @@ from penstock.table.schema.changes import Check, SchemaChange, evolve
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 
+T = TypeVar("T")
+
 
 class TableMissing(ConfigError):
     """A path at which there is no table, or no branch with the requested name."""
 
 
-class EntryCache:
+class EntryCache(Generic[T]):
     """A cache of the entries of manifests, which never change once they are written.
 
     The number of entries is limited; the least recently used manifests are evicted first.
@@ -35,20 +37,20 @@ class EntryCache:
     def __init__(self, most_entries: int = 200_000) -> None:
         self._most = most_entries
         self._held = 0
-        self._manifests: OrderedDict[str, list[ManifestEntry]] = OrderedDict()
+        self._manifests: OrderedDict[str, list[T]] = OrderedDict()
         self._lock = threading.Lock()  # a driver commits, reads and cleans up in several threads
 
     def __reduce__(self) -> tuple[object, ...]:
         return EntryCache, (self._most,)  # the cached entries are not pickled; another process reads them again
 
-    def get(self, name: str) -> list[ManifestEntry] | None:
+    def get(self, name: str) -> list[T] | None:
         with self._lock:
             entries = self._manifests.get(name)
             if entries is not None:
                 self._manifests.move_to_end(name)
             return entries
 
-    def put(self, name: str, entries: list[ManifestEntry]) -> None:
+    def put(self, name: str, entries: list[T]) -> None:
         # One manifest over the limit would evict all others and then itself.
         if len(entries) > self._most:
             return
@@ -153,7 +155,7 @@ class TableStore:
     schemas: SchemaFiles
     snapshots: SnapshotFiles
     ambient: Environment = field(default_factory=Environment)
-    cache: EntryCache = field(default_factory=EntryCache)
+    cache: EntryCache[ManifestEntry] = field(default_factory=EntryCache)
     commits: TableCommits = field(default_factory=FileCommits)
     catalog_name: str | None = None
 

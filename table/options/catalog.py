@@ -14,6 +14,7 @@ from penstock.table.options import (
     definition,
     files,
     flink,
+    iceberg,
     indexes,
     lookups,
     merge_engines,
@@ -40,7 +41,8 @@ FAMILIES: Mapping[str, tuple[TableOption[object], ...]] = {
     "Indexes and columns of later releases": indexes.OPTIONS,
     "Look-ups": lookups.OPTIONS,
     "Flink and Spark": (*flink.OPTIONS, *spark.OPTIONS),
-    "Iceberg and log systems": other_systems.OPTIONS,
+    "Iceberg metadata": iceberg.OPTIONS,
+    "Log systems": other_systems.OPTIONS,
 }
 OPTIONS: tuple[TableOption[object], ...] = tuple(option for family in FAMILIES.values() for option in family)
 _EXACT: Mapping[str, TableOption[object]] = {
@@ -56,7 +58,7 @@ KEYS: tuple[str, ...] = tuple(sorted(_EXACT))
 # Options of releases before 1.3 that guides still mention.
 _GONE = {
     "connector": "it names the Flink connector; every table here is a Paimon table",
-    "metadata.iceberg-compatible": "no Iceberg metadata is written",
+    "metadata.iceberg-compatible": "set metadata.iceberg.storage",
     "record-level.time-field-type": "the type of the column decides",
     "sequence.auto-padding": "name columns in sequence.field that are different for all rows of a key",
     "streaming-compact": "run penstock compact while other jobs write",

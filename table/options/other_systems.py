@@ -1,46 +1,14 @@
-"""Options of systems that Paimon writes to besides the table: Iceberg's metadata and a log system."""
+"""Options of the log system that Paimon writes to besides the table."""
 
 from __future__ import annotations
 
-from penstock.table.options.declaration import Scope, Stops, TableOption, refused, reported
-from penstock.table.options.kinds import COUNT, DURATION, FLAG, POSITIVE, TEXT, Kind, one_of
+from penstock.table.options.declaration import Stops, TableOption, refused, reported
+from penstock.table.options.kinds import DURATION, FLAG, POSITIVE, TEXT, one_of
 
-_NO_ICEBERG = "no Iceberg metadata is written"
 _NO_LOG = "no log system is written or read"
 
 
-def _of_iceberg(name: str, kind: Kind[object], default: str | None, meaning: str) -> TableOption[object]:
-    return reported(f"metadata.iceberg.{name}", kind, default, meaning, _NO_ICEBERG, scope=Scope.ICEBERG)
-
-
 OPTIONS: tuple[TableOption[object], ...] = (
-    refused(
-        "metadata.iceberg.storage",
-        one_of("disabled", "table-location", "hadoop-catalog", "hive-catalog", "rest-catalog"),
-        "disabled",
-        "Writes Iceberg metadata beside each snapshot.",
-        f"remove it: {_NO_ICEBERG}; Iceberg's readers would see an old table",
-        scope=Scope.ICEBERG,
-    ),
-    _of_iceberg(
-        "storage-location", one_of("table-location", "catalog-location"), None, "The location of the Iceberg metadata."
-    ),
-    _of_iceberg("format-version", POSITIVE, "2", "The version of Iceberg's format."),
-    _of_iceberg("compaction.min.file-num", POSITIVE, "10", "The number of manifests at which they may be merged."),
-    _of_iceberg("compaction.max.file-num", POSITIVE, "50", "The number of manifests at which they must be merged."),
-    _of_iceberg("delete-after-commit.enabled", FLAG, "true", "Deletes old metadata."),
-    _of_iceberg("previous-versions-max", COUNT, "0", "The number of old metadata versions that are kept."),
-    _of_iceberg("uri", TEXT, None, "The URI of the Hive metastore."),
-    _of_iceberg("hive-conf-dir", TEXT, None, "The folder with Hive's configuration."),
-    _of_iceberg("hadoop-conf-dir", TEXT, None, "The folder with Hadoop's configuration."),
-    _of_iceberg("manifest-compression", TEXT, "snappy", "The compression of its manifests."),
-    _of_iceberg("manifest-legacy-version", FLAG, "false", "Writes manifests of Iceberg 1.4."),
-    _of_iceberg("hive-client-class", TEXT, None, "The class of the metastore's client."),
-    _of_iceberg("database", TEXT, None, "Names the database in the metastore."),
-    _of_iceberg("table", TEXT, None, "Names the table in the metastore."),
-    _of_iceberg("glue.skip-archive", FLAG, "false", "Keeps no old versions in AWS Glue."),
-    _of_iceberg("hive-skip-update-stats", FLAG, "false", "Keeps no statistics in Hive."),
-    _of_iceberg("rest.<name>", TEXT, None, "An option of a REST catalog."),
     refused(
         # Writes are refused too: readers of the log would miss rows that are only in the table.
         "log.system",

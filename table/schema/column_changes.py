@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
 from penstock.table.options.definition import ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED, DISABLE_EXPLICIT_TYPE_CASTING
+from penstock.table.options.iceberg import ICEBERG_STORAGE
 from penstock.table.options.merge_engines import FIELDS_DEFAULT_AGGREGATE_FUNCTION
+from penstock.table.schema.iceberg_types import iceberg_follows
 from penstock.table.schema.members import Path, edit_field, edit_members, edit_type, number_members, place_of
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import check_default
@@ -170,11 +172,21 @@ def retype_column(schema: TableSchema, path: Path, wanted: DataType, keep_nullab
                 f"column {'.'.join(path)!r} cannot become {type_json(new)}: it is {type_json(old)}",
                 hint="add a new column, or change its members one by one" if explicit else _EXPLICIT,
             )
+        if schema.typed[ICEBERG_STORAGE] != "disabled" and not iceberg_follows(old, new):
+            raise ConfigError(
+                f"column {'.'.join(path)!r} cannot become {type_json(new)}: Iceberg's readers cannot convert"
+                f" {type_json(old)}",
+                hint=_NO_ICEBERG,
+            )
         return new
 
     return replace(schema, fields=edit_type(schema.fields, path, retype))
 
 
+_NO_ICEBERG = (
+    "add a new column; or remove metadata.iceberg.storage, change the type, rewrite all files by a full compaction, and"
+    " set the option again"
+)
 _EXPLICIT = "set disable-explicit-type-casting = false to allow casts that may lose digits"
 
 

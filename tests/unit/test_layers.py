@@ -60,6 +60,7 @@ FLOORS = {
         {"read"},
         {"lookup"},
         {"write", "dynamic_buckets"},
+        {"iceberg"},
         {"commit"},
         {"operations"},
         {"description"},

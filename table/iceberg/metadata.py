@@ -1,0 +1,173 @@
+"""The file metadata.json: the columns, snapshots and tags of a table in Iceberg's form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.errors import TableCorrupt
+from penstock.table.iceberg.avro_schemas import FIRST_PARTITION_ID
+from penstock.table.iceberg.types import highest_id
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.schema.json_file import JsonFile
+from penstock.table.schema.table_schema import TableSchema
+
+_PUBLISHER = "publisher"  # Java writes no properties
+_ENDLESS = 9223372036854775807  # tags end in the table, not by Iceberg's rules
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergSnapshot:
+    """One snapshot: that of the table with the same id. `manifest_list` is a URI."""
+
+    id: int
+    time_millis: int
+    manifest_list: str
+    schema_id: int
+    operation: str = "append"
+
+    @property
+    def node(self) -> dict[str, Any]:
+        return {
+            "sequence-number": self.id,
+            "snapshot-id": self.id,
+            "timestamp-ms": self.time_millis,
+            "summary": {"operation": self.operation},
+            "manifest-list": self.manifest_list,
+            "schema-id": self.schema_id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergMetadata:
+    """The content of one metadata.json. The newest snapshot, the last one, is the current one.
+
+    `schemas` are nodes of the JSON. `tags` maps names to snapshot ids. `spec` is the partition spec. `by_penstock`: the
+    current snapshot was published by Penstock.
+    """
+
+    version: int
+    uuid: str
+    location: str
+    schemas: tuple[Mapping[str, Any], ...]
+    spec: Mapping[str, Any]
+    snapshots: tuple[IcebergSnapshot, ...]
+    tags: Mapping[str, int]
+    current_id: int
+    by_penstock: bool
+
+    @property
+    def current(self) -> IcebergSnapshot:
+        return next(snapshot for snapshot in self.snapshots if snapshot.id == self.current_id)
+
+    @property
+    def schema_id(self) -> int:
+        """Return the id of the newest schema."""
+        return int(self.schemas[-1]["schema-id"])
+
+    def shows(self, snapshot: Snapshot) -> bool:
+        """Return whether the current snapshot is this one of the table, and not another one with the same id.
+
+        Penstock publishes a snapshot under its own time. Java publishes it under the time at which it does so.
+        """
+        if self.by_penstock:
+            return self.current.time_millis == snapshot.time_millis
+        return self.current.time_millis >= snapshot.time_millis
+
+    def at(self, snapshot_id: int) -> IcebergMetadata:
+        """Return the metadata as it was when this snapshot was the current one."""
+        kept = tuple(snapshot for snapshot in self.snapshots if snapshot.id <= snapshot_id)
+        return replace(self, snapshots=kept, current_id=snapshot_id)
+
+    def encode(self, now_millis: int) -> bytes:
+        """Return the file's content."""
+        fields = [field["field-id"] for field in self.spec["fields"]]
+        newest = self.current
+        node: dict[str, Any] = {
+            "format-version": self.version,
+            "table-uuid": self.uuid,
+            "location": self.location,
+            "last-sequence-number": self.current_id,
+            "last-updated-ms": max(now_millis, newest.time_millis),
+            "last-column-id": max(highest_id(schema) for schema in self.schemas),
+            "schemas": list(self.schemas),
+            "current-schema-id": self.schema_id,
+            "partition-specs": [self.spec],
+            "default-spec-id": 0,
+            "last-partition-id": max(fields, default=FIRST_PARTITION_ID - 1),
+            "sort-orders": [{"order-id": 0, "fields": []}],
+            "default-sort-order-id": 0,
+            "snapshots": [snapshot.node for snapshot in self.snapshots],
+            "current-snapshot-id": self.current_id,
+            "properties": {_PUBLISHER: "penstock"} if self.by_penstock else {},
+            "refs": self._tag_nodes,
+            "snapshot-log": [
+                {"snapshot-id": snapshot.id, "timestamp-ms": snapshot.time_millis} for snapshot in self.snapshots
+            ],
+        }
+        if self.version == 3:
+            node["next-row-id"] = 0  # rows have no Iceberg row ids
+        return json.dumps(node, indent=1).encode()
+
+    @property
+    def _tag_nodes(self) -> dict[str, Any]:
+        return {
+            name: {"snapshot-id": number, "type": "tag", "max-ref-age-ms": _ENDLESS}
+            for name, number in sorted(self.tags.items())
+            if name != "main"  # Iceberg's name of the branch
+        }
+
+
+def parse_metadata(data: bytes, where: str) -> IcebergMetadata:
+    """Return the metadata in `data`, which was read from the file `where` and may be Java's.
+
+    Raise TableCorrupt when it is not Iceberg metadata.
+    """
+    node = JsonFile.parse(data, where)
+    values: Mapping[str, Any] = node.values
+    try:
+        return IcebergMetadata(
+            node.number("format-version"),
+            node.text("table-uuid"),
+            node.text("location"),
+            tuple(sorted(values["schemas"], key=lambda schema: int(schema["schema-id"]))),
+            values["partition-specs"][0],
+            tuple(_snapshot(one) for one in values["snapshots"]),
+            {name: int(ref["snapshot-id"]) for name, ref in (values.get("refs") or {}).items() if ref["type"] == "tag"},
+            node.number("current-snapshot-id"),
+            (values.get("properties") or {}).get(_PUBLISHER) == "penstock",
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as reason:
+        raise TableCorrupt(f"not Iceberg metadata: {reason!r:.200}", file=where) from reason
+
+
+def _snapshot(node: Mapping[str, Any]) -> IcebergSnapshot:
+    return IcebergSnapshot(
+        int(node["snapshot-id"]),
+        int(node["timestamp-ms"]),
+        str(node["manifest-list"]),
+        int(node["schema-id"]),
+        str(node["summary"]["operation"]),
+    )
+
+
+def partition_spec(schema: TableSchema) -> dict[str, Any]:
+    """Return the partition columns as an Iceberg partition spec. A table has the same ones for ever."""
+    fields = [
+        {
+            "name": column.name,
+            "transform": "identity",
+            "source-id": column.id,
+            "field-id": FIRST_PARTITION_ID + place,
+        }
+        for place, column in enumerate(schema.select(schema.partition_keys))
+    ]
+    return {"spec-id": 0, "fields": fields}
+
+
+def kept_tags(tags: Mapping[str, int], snapshots: Sequence[IcebergSnapshot]) -> dict[str, int]:
+    """Return the tags of the snapshots. Readers refuse metadata in which a tag names another snapshot."""
+    known = {snapshot.id for snapshot in snapshots}
+    return {name: number for name, number in tags.items() if number in known}

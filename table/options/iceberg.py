@@ -1,0 +1,103 @@
+"""Options of the Iceberg metadata that is written beside a table."""
+
+from __future__ import annotations
+
+from penstock.table.options.declaration import Scope, TableOption, acts, refused
+from penstock.table.options.kinds import COUNT, FLAG, POSITIVE, TEXT, WHOLE, Kind, one_of
+
+_NO_SERVICE = (
+    "leave it out: metadata is written as files only, by table-location or hadoop-catalog; register its newest"
+    " metadata.json in the other catalog yourself"
+)
+
+ICEBERG_STORAGE = acts(
+    "metadata.iceberg.storage",
+    one_of("disabled", "table-location", "hadoop-catalog", "hive-catalog", "rest-catalog"),
+    "disabled",
+    "Writes Iceberg metadata after each snapshot, into the folder of the table (`table-location`) or into"
+    " `WAREHOUSE/iceberg` (`hadoop-catalog`). `hive-catalog` and `rest-catalog` are refused.",
+    scope=Scope.ICEBERG,
+)
+ICEBERG_STORAGE_LOCATION = acts(
+    "metadata.iceberg.storage-location",
+    one_of("table-location", "catalog-location"),
+    None,
+    "The place of the Iceberg metadata: in the folder of the table, or in `WAREHOUSE/iceberg`. By default"
+    " metadata.iceberg.storage decides.",
+    scope=Scope.ICEBERG,
+)
+ICEBERG_FORMAT_VERSION = acts(
+    "metadata.iceberg.format-version",
+    WHOLE.within(least=2, most=3),
+    "2",
+    "The version of Iceberg's format, 2 or 3. Deletion vectors need 3.",
+    scope=Scope.ICEBERG,
+)
+ICEBERG_COMPACTION_MIN_FILE_NUM = acts(
+    "metadata.iceberg.compaction.min.file-num",
+    POSITIVE,
+    "10",
+    "The number of small Iceberg manifests from which they are merged, if they are large enough together.",
+    scope=Scope.ICEBERG,
+)
+ICEBERG_COMPACTION_MAX_FILE_NUM = acts(
+    "metadata.iceberg.compaction.max.file-num",
+    POSITIVE,
+    "50",
+    "The number of small Iceberg manifests at which they are merged in any case.",
+    scope=Scope.ICEBERG,
+)
+ICEBERG_DELETE_AFTER_COMMIT = acts(
+    "metadata.iceberg.delete-after-commit.enabled",
+    FLAG,
+    "true",
+    "Deletes old versions of the file metadata.json after each commit.",
+    scope=Scope.ICEBERG,
+)
+ICEBERG_PREVIOUS_VERSIONS_MAX = acts(
+    "metadata.iceberg.previous-versions-max",
+    COUNT,
+    "0",
+    "The number of old versions of the file metadata.json that are kept.",
+    scope=Scope.ICEBERG,
+)
+ICEBERG_MANIFEST_COMPRESSION = acts(
+    "metadata.iceberg.manifest-compression",
+    TEXT,
+    "snappy",
+    "The compression of Iceberg manifests: `snappy`, `gzip`, `zstd` or `none`.",
+    scope=Scope.ICEBERG,
+)
+ICEBERG_MANIFEST_LEGACY_VERSION = acts(
+    "metadata.iceberg.manifest-legacy-version",
+    FLAG,
+    "false",
+    "Names the fields of manifest lists as Iceberg 1.4 did, for readers such as AWS Athena.",
+    scope=Scope.ICEBERG,
+)
+
+
+def _of_service(name: str, kind: Kind[object], default: str | None, meaning: str) -> TableOption[object]:
+    return refused(f"metadata.iceberg.{name}", kind, default, meaning, _NO_SERVICE, scope=Scope.ICEBERG)
+
+
+OPTIONS: tuple[TableOption[object], ...] = (
+    ICEBERG_STORAGE,
+    ICEBERG_STORAGE_LOCATION,
+    ICEBERG_FORMAT_VERSION,
+    ICEBERG_COMPACTION_MIN_FILE_NUM,
+    ICEBERG_COMPACTION_MAX_FILE_NUM,
+    ICEBERG_DELETE_AFTER_COMMIT,
+    ICEBERG_PREVIOUS_VERSIONS_MAX,
+    ICEBERG_MANIFEST_COMPRESSION,
+    ICEBERG_MANIFEST_LEGACY_VERSION,
+    _of_service("uri", TEXT, None, "The URI of the Hive metastore."),
+    _of_service("hive-conf-dir", TEXT, None, "The folder with Hive's configuration."),
+    _of_service("hadoop-conf-dir", TEXT, None, "The folder with Hadoop's configuration."),
+    _of_service("hive-client-class", TEXT, None, "The class of the metastore's client."),
+    _of_service("database", TEXT, None, "Names the database in the metastore."),
+    _of_service("table", TEXT, None, "Names the table in the metastore."),
+    _of_service("glue.skip-archive", FLAG, "false", "Keeps no old versions in AWS Glue."),
+    _of_service("hive-skip-update-stats", FLAG, "false", "Keeps no statistics in Hive."),
+    _of_service("rest.<name>", TEXT, None, "An option of a REST catalog."),
+)

@@ -6,7 +6,7 @@ An update that changes the key is split into a delete and an insert.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,10 +25,10 @@ from penstock.schema_evolution.fit import whole_messages
 from penstock.schema_evolution.masks import Mask
 from penstock.schema_evolution.text_casts import Misfits
 from penstock.schema_evolution.types.mapping import TypeMapping
-from penstock.schema_evolution.types.source import TYPED, paimon_type
+from penstock.schema_evolution.types.source import TYPED, paimon_type, typed
 from penstock.schema_evolution.value_casts import fit_column
 from penstock.table.values.arrow_types import from_arrow
-from penstock.table.values.types import Field, type_json
+from penstock.table.values.types import Field
 from penstock.table_pattern import TablePattern
 
 Flags = npt.NDArray[np.bool_]
@@ -50,6 +50,8 @@ class Transform:
     partition_keys: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     constants: tuple[tuple[str, str], ...] = ()
+    looks_up: bool = False  # columns of dimensions are added first
+    drops_misses: bool = False  # rows without a row in a dimension are left out
 
     @classmethod
     def of(
@@ -75,7 +77,12 @@ class Transform:
     @property
     def needs_before(self) -> bool:
         """Return whether the transform needs the before image of every update."""
-        return self.filter is not None or bool(self.primary_keys or self.partition_keys)
+        return self.filters or bool(self.primary_keys or self.partition_keys)
+
+    @property
+    def filters(self) -> bool:
+        """Return whether the transform leaves out rows."""
+        return self.filter is not None or self.drops_misses
 
     def applied(
         self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str = "UTC"
@@ -148,7 +155,7 @@ class _Work:
     def _computed(self, name: str, node: Node) -> tuple[SourceField, pa.Array]:
         values = self.value(node)
         type_ = pa.string() if pa.types.is_null(values.type) else values.type
-        declared = f"{TYPED}{type_json(from_arrow(type_, True))}"  # noqa: FBT003 -- nullable
+        declared = typed(from_arrow(type_, True))  # noqa: FBT003 -- nullable
         return SourceField(name, declared), pc.cast(values, type_)
 
     def _column(self, name: str) -> pa.Array:
@@ -183,6 +190,19 @@ class _Work:
             case "__data_event_type__":
                 return kind_texts(pa.array(self._change.kinds))
         return pa.repeat(pa.scalar(schema.database, pa.string()), rows)
+
+
+def typed_columns(change: ChangeBatch, names: Sequence[str], mapping: TypeMapping, zone: str) -> list[pa.Array]:
+    """Return columns of the batch in the types that their source declares; null where a value cannot be read."""
+    work = _Work(change, mapping, 0, zone)
+    return [work.value(ColumnReference(name)) for name in names]
+
+
+def filtered_by(change: ChangeBatch, passes: Flags) -> ChangeBatch:
+    """Return the changes of the rows that pass a filter."""
+    kinds, kept = change.kinds.copy(), np.ones(len(change), np.bool_)
+    _follow_filter(change, passes, kinds, kept)
+    return replace(change, kinds=kinds).filter(kept)
 
 
 def _with_mask(field: SourceField, values: pa.Array, mask: Mask) -> tuple[SourceField, pa.Array]:

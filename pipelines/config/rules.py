@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.masks import Mask
-from penstock.settings import Names, Strict, Text, errors_in_place
+from penstock.settings import Names, Seconds, Strict, Text, errors_in_place
 from penstock.table_pattern import TablePattern
 
 EventType = Literal[
@@ -30,10 +30,56 @@ def _options(given: object) -> object:
 Options = Annotated[Text, BeforeValidator(_options)]
 
 
+class LookupRetryConfig(Strict):
+    """Asks for keys that are missing in a dimension again, as Paimon's hint `retry-predicate = lookup_miss`."""
+
+    fixed_delay: Seconds = Field(default=10.0, description="time between two attempts")
+    max_attempts: int = Field(default=3, gt=0, description="after them, missing rows count as misses")
+    output_mode: Literal["ordered"] = "ordered"
+
+    @field_validator("output_mode", mode="before")
+    @classmethod
+    def _waits(cls, given: object) -> object:
+        if str(given).lower() == "allow_unordered":
+            raise ValueError("allow_unordered is not supported: rows with a key wait for those without. Use ordered")
+        return given
+
+
+class LookupConfig(Strict):
+    """Adds columns of a dimension table to each row, found by the values of some columns."""
+
+    table: str = Field(description="the dimension as database.table, in the catalog of the sink")
+    on: Text = Field(min_length=1, description="columns of the row, and the columns of the dimension they are equal to")
+    columns: Names = Field(min_length=1, description="columns of the dimension to add; `city as user_city` renames one")
+    join: Literal["left", "inner"] = Field(
+        default="left", description="whether a row without a row in the dimension is kept, with nulls"
+    )
+    retry: LookupRetryConfig | None = None
+
+    @field_validator("table")
+    @classmethod
+    def _has_a_database(cls, given: str) -> str:
+        if not all(given.partition(".")):
+            raise ValueError(f"{given!r} is not the name of a table; write database.table")
+        return given
+
+    @field_validator("columns")
+    @classmethod
+    def _are_columns(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for text in given:
+            words = text.split()
+            if len(words) != 1 and not (len(words) == 3 and words[1].lower() == "as"):
+                raise ValueError(f"{text!r} is not a column; write  city  or  city as user_city")
+        return given
+
+
 class TransformConfig(Strict):
     """Changes rows of the source tables that match. If several rules match a table, only the first one applies."""
 
     source_table: str = Field(description="source tables as database.table; both parts may be regular expressions")
+    lookup: tuple[LookupConfig, ...] = Field(
+        default=(), description="dimensions whose columns are added first, one after the other"
+    )
     projection: str | None = Field(default=None, description="columns and expressions, as in a SELECT list")
     filter: str | None = Field(default=None, description="condition on the rows to keep")
     mask: Text = Field(default_factory=dict, description="columns to mask, and how")

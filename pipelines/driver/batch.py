@@ -64,7 +64,7 @@ class Batch:
             return None
         # Before the first commit, so that a batch with too many bad records adds no row to any table.
         self._check_bad_records(report)
-        identity = self._identity(report.span, report.newest)
+        identity = replace(self._identity(report.span, report.newest), lookups=report.lookups)
         with report.stats.stage("commit"):
             uncompacted = self._commit(identity, report)
         if self.late is None:  # else later batches have reported newer comments

@@ -26,6 +26,8 @@ from penstock.table.schema.table_schema import TableSchema
 START = "penstock.start"
 NOW = "now"  # among the source's offsets: when the batch was planned, in epoch milliseconds
 END = "penstock.end"
+LOOKUPS = "lookups"  # among the source's offsets: the snapshot of each dimension, by its name
+LOOKUP = "penstock.lookup."  # and the dimension's name: the snapshot, or the first and last one, of its rows
 NEWEST = "penstock.newest"  # the newest event time of the table's rows so far, in milliseconds
 
 
@@ -40,6 +42,7 @@ class BatchIdentity:
     end: Offsets
     newest: Mapping[str, int] = field(default_factory=dict)  # by table, milliseconds
     tables: int = 0  # how many tables the batch changes; 0 if it is not known
+    lookups: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # first and last snapshot by dimension
 
     @property
     def user(self) -> str:
@@ -54,7 +57,11 @@ class BatchIdentity:
         newest = self.newest.get(table, -1)
         # Negative values are not known, and are left out.
         known = {NEWEST: newest, TABLES: self.tables or -1}
-        return self.properties | {name: str(value) for name, value in known.items() if value >= 0}
+        looked_up = {
+            f"{LOOKUP}{name}": f"{first}" if first == last else f"{first}-{last}"
+            for name, (first, last) in self.lookups.items()
+        }
+        return self.properties | {name: str(value) for name, value in known.items() if value >= 0} | looked_up
 
     @property
     def planned_at(self) -> int:

@@ -14,6 +14,7 @@ from penstock.formats.canal.message import canal_message
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping import target_images
+from penstock.pipelines.mapping.lookups import LookupRun
 from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
@@ -117,12 +118,20 @@ class PipelineMapping:
             return routed if self.naming.case_sensitive else routed.lower()
         return f"{self.database or database}.{self.naming.target(database, table)}"
 
+    @property
+    def dimensions(self) -> frozenset[str]:
+        return self.table_rules.dimensions
+
     def transformed(
-        self, change: ChangeBatch, fetched: FetchedMessages | None, now_millis: int
+        self,
+        change: ChangeBatch,
+        fetched: FetchedMessages | None,
+        now_millis: int,
+        lookups: LookupRun | None = None,
     ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
         if not self.table_rules:
             return change, ()
-        taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis, self.zone)
+        taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis, self.zone, lookups)
         return taken, tuple(with_message(record, change, fetched) for record in bad)
 
     def column(self, source: str) -> str:
@@ -137,7 +146,7 @@ class PipelineMapping:
         An old row says which aggregate to undo, at which key and partition a row was, and whether it passed a filter.
         """
         transform = self.table_rules.transform(source.database, source.table)
-        filters = transform is not None and transform.filter is not None
+        filters = transform is not None and transform.filters
         places = {*table.primary_keys, *table.partition_keys} if table.primary_keys else set[str]()
         keys = {self.column(name) for name in source.primary_keys}
         return filters or not places <= keys or target_images.needs_before(table)
@@ -155,12 +164,25 @@ class PipelineMapping:
             return None
         if self.marks_deletes(source.database, source.table):
             _check_marks(f"{source.database}.{source.table}", table)
+        self._check_retracts_with_lookups(change, table)
         # Fitted before rows are dropped: a value that does not fit is reported in a delete as well.
         fitted = self._fit(table, fetched, now_millis).rows(change)
         batch = as_upsert(fitted.batch, table) if table.primary_keys else as_append(fitted.batch)
         dropped = 0 if table.primary_keys else len(fitted.batch) - len(batch)
         bad = tuple(with_message(record, change, fetched) for record in fitted.bad)
         return replace(fitted, batch=batch, bad=bad, dropped=dropped)
+
+    def _check_retracts_with_lookups(self, change: ChangeBatch, table: TableSchema) -> None:
+        """Raise ConfigError if old rows would undo other values than were added: they are looked up today."""
+        transform = self.table_rules.transform(change.schema.database, change.schema.table)
+        looks_up = transform is not None and transform.looks_up
+        if looks_up and is_retract(change.kinds).any() and target_images.needs_before(table):
+            raise ConfigError(
+                "the target table needs the old rows of updates as they were, and a lookup finds today's columns",
+                source=f"{change.schema.database}.{change.schema.table}",
+                hint="write the rows with these columns to a table with  changelog-producer: lookup,  and fill this one"
+                " from there",
+            )
 
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None) -> tuple[str, ...]:
         return target_images.left_out(change, fetched, table, self.rules, frozenset(self.made))

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
+from penstock.pipelines.mapping.lookups import LookupRun, LookupStep
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.schema_evolution.soft_deletes import with_marks
 from penstock.schema_evolution.transforms import Transform, with_constants
 from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table_pattern import TablePattern
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ class TableRules:
     routes: tuple[Route, ...] = ()
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by target table
     deletes: spec.Deletes = "hard"  # unless a route says something else
+    lookups: tuple[tuple[LookupStep, ...], ...] = ()  # of each transform
 
     @classmethod
     def of(
@@ -92,24 +95,17 @@ class TableRules:
         transforms: Sequence[spec.TransformConfig],
         routes: Sequence[spec.RouteConfig],
         options: Mapping[str, Mapping[str, str]],
+        catalog: CatalogSettings,
         deletes: spec.Deletes = "hard",
     ) -> TableRules:
+        """Build from the sections of a pipeline file. Dimensions are tables of the catalog."""
+        lookups = tuple(tuple(LookupStep.of(one, catalog) for one in transform.lookup) for transform in transforms)
         return cls(
-            tuple(
-                Transform.of(
-                    transform.source_table,
-                    transform.projection,
-                    transform.filter,
-                    transform.mask,
-                    transform.primary_keys,
-                    transform.partition_keys,
-                    transform.table_options,
-                )
-                for transform in transforms
-            ),
+            tuple(_transform_of(transform) for transform in transforms),
             tuple(Route.of(route) for route in routes),
             options,
             deletes,
+            lookups,
         )
 
     def __bool__(self) -> bool:
@@ -132,13 +128,32 @@ class TableRules:
         route = self.route(database, table)
         return (self.deletes if route is None or route.deletes is None else route.deletes) == "soft"
 
+    @property
+    def dimensions(self) -> frozenset[str]:
+        """The tables of all lookups."""
+        return frozenset(step.table for steps in self.lookups for step in steps)
+
+    def lookups_of(self, transform: Transform) -> tuple[LookupStep, ...]:
+        """Return the lookups of one of the transforms."""
+        return self.lookups[self.transforms.index(transform)] if transform.looks_up else ()
+
     def applied(
-        self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str = "UTC"
+        self,
+        change: ChangeBatch,
+        mapping: TypeMapping,
+        now_millis: int,
+        zone: str = "UTC",
+        lookups: LookupRun | None = None,
     ) -> tuple[ChangeBatch, list[BadRecord]]:
-        """Return the transformed batch, with the constant columns of its route, and rows whose expressions failed."""
+        """Return the transformed batch, with the constant columns of its route, and rows whose expressions failed.
+
+        Without `lookups`, dimensions are looked up as they are now.
+        """
         schema, bad = change.schema, list[BadRecord]()
         transform = self.transform(schema.database, schema.table)
         if transform is not None:
+            for step in self.lookups_of(transform):
+                change = step.joined(change, mapping, zone, lookups or LookupRun())
             change, bad = transform.applied(change, mapping, now_millis, zone)
         route = self.route(schema.database, schema.table)
         if route is not None and schema.table is not None:
@@ -165,6 +180,20 @@ class TableRules:
                 keys = replace(keys, partition=transform.partition_keys, partitions_of={})
         options |= dict(self.options.get(target, {}))
         return replace(given, keys=keys, options=tuple(options.items()))
+
+
+def _transform_of(given: spec.TransformConfig) -> Transform:
+    transform = Transform.of(
+        given.source_table,
+        given.projection,
+        given.filter,
+        given.mask,
+        given.primary_keys,
+        given.partition_keys,
+        given.table_options,
+    )
+    drops = any(one.join == "inner" for one in given.lookup)
+    return replace(transform, looks_up=bool(given.lookup), drops_misses=drops)
 
 
 NO_RULES = TableRules()

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.decoded_source import FetchedMessages
+from penstock.pipelines.mapping.lookups import LookupRun
 from penstock.schema_evolution.fit import FittedRows
 from penstock.table.schema.table_schema import TableSchema
 
@@ -49,10 +50,22 @@ class TableMapping(Protocol):
         """Return whether deleted rows of a source table stay in the target table, marked as deleted."""
         ...
 
+    @property
+    def dimensions(self) -> frozenset[str]:
+        """The tables in which columns are looked up."""
+        ...
+
     def transformed(
-        self, change: ChangeBatch, fetched: FetchedMessages | None, now_millis: int
+        self,
+        change: ChangeBatch,
+        fetched: FetchedMessages | None,
+        now_millis: int,
+        lookups: LookupRun | None = None,
     ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
-        """Return the change after filters, projections and masks, and the messages for which these failed."""
+        """Return the change after lookups, filters, projections and masks, and the messages for which these failed.
+
+        `lookups` names the snapshots of the dimensions, and counts.
+        """
         ...
 
     def leaves_out(self, source: SourceSchema, table: TableSchema | None) -> bool:

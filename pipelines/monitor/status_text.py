@@ -168,7 +168,7 @@ def place(position: Mapping[str, Any]) -> str:
         to_copy = len(position.get("waiting", ())) + len(position.get("cursors", ())) + ("rest" in position)
         text = at if isinstance(at, str) else f"{at['file']}:{at['pos']}"
         return text + (f", {to_copy} tables to copy" if to_copy else "")
-    shown = json.dumps({name: value for name, value in position.items() if name != "now"})
+    shown = json.dumps({name: value for name, value in position.items() if name not in {"now", "lookups"}})
     return shown if len(shown) <= 200 else f"{shown[:200]}..."
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.formats.change import ChangeBatch, Int64s, SourceField, SourceSchema
 from penstock.row_kinds import INSERT, KIND_TEXTS, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
-from penstock.schema_evolution.types.source import TYPED
+from penstock.schema_evolution.types.source import typed
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
@@ -24,7 +24,6 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
 from penstock.table.read.stream_start import level_of_state
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.types import type_json
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +107,7 @@ class Upstream:
         """Return the schema as that of a source table."""
         database, _, table = self.name.partition(".")
         fields = tuple(
-            SourceField(field.name, f"{TYPED}{type_json(field.type)}", field.description, field.type.nullable)
+            SourceField(field.name, typed(field.type), field.description, field.type.nullable)
             for field in schema.fields
         )
         keys = schema.primary_keys

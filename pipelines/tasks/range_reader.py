@@ -12,6 +12,7 @@ from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, Sourc
 from penstock.ingest.decoded_source import DecodedChunk, FetchedMessages
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
+from penstock.pipelines.mapping.lookups import LookupRun
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_images import updates
 from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
@@ -32,6 +33,7 @@ class RangeReader:
         self._report = RangeReport(range_, span)
         self._bad = BadRecordCollector(context, range_, self._report, self._blobs)
         self._drifted: set[str] = set()
+        self._lookups = LookupRun(dict(context.task.lookups))
         self._empty: dict[str, bool] = {}  # whether a table has no snapshot yet
         self._omitted: dict[tuple[str, SourceSchema], tuple[str, ...]] = {}  # columns that updates lack
 
@@ -55,6 +57,7 @@ class RangeReader:
                 raise
             yield self._blobs.report(error)
         else:
+            self._report.missed, self._report.lookups = self._lookups.missed, self._lookups.used
             yield self._blobs.report(self._report)
 
     def _add_chunk(self, chunk: DecodedChunk) -> None:
@@ -71,7 +74,7 @@ class RangeReader:
 
     def _add_change(self, change: ChangeBatch, fetched: FetchedMessages | None) -> None:
         given = len(change)
-        change, unread = self._context.mapping.transformed(change, fetched, self._task.now_millis)
+        change, unread = self._context.mapping.transformed(change, fetched, self._task.now_millis, self._lookups)
         # A change that was empty before the transforms is a definition of a table, and is used below.
         if given and not len(change) and not unread:
             self._report.filtered += given

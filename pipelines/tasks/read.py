@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, grouped
-from penstock.pipelines.ledger.batch_identity import NOW, LastBatch
+from penstock.pipelines.ledger.batch_identity import LOOKUPS, NOW, LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Schemas, Versions, known_tables, versions_now
 from penstock.pipelines.tasks.bad_records import STRICT, ErrorPolicy
@@ -55,7 +55,12 @@ class BatchReader:
             return self.resumes.end
         end = self.source.latest_offsets(start, limit, until)
         # Without an instant if nothing is new: Spark compares offsets, and would plan a batch for one that differs.
-        return start if end == start else end | {NOW: self.warehouse.now_millis()}
+        return start if end == start else end | {NOW: self.warehouse.now_millis()} | self._dimensions()
+
+    def _dimensions(self) -> Offsets:
+        """Return the newest snapshots of the dimensions, which the rows of the batch are looked up in."""
+        newest = {name: self.warehouse.store(name).snapshots.latest_id() or 0 for name in self.mapping.dimensions}
+        return {LOOKUPS: newest} if newest else {}
 
     def at_barrier(self) -> bool:
         return self.source.at_barrier()
@@ -84,9 +89,9 @@ class BatchReader:
         late: bool = False,
     ) -> list[TaskInput]:
         groups = grouped(self.source.plan(start, end, self.tasks), self.tasks)
-        now = int(end.get(NOW, 0))
+        now, lookups = int(end.get(NOW, 0)), end.get(LOOKUPS, {})
         return [
-            TaskInput(tuple(group), versions, now, None if number else (start, end), only, left_out, late)
+            TaskInput(tuple(group), versions, now, None if number else (start, end), only, left_out, late, lookups)
             for number, group in enumerate(groups)
         ]
 
@@ -107,8 +112,9 @@ class BatchReader:
         wanted = {table: schema for table, schema in schemas.items() if everything or table in only}
         versions = versions_now(self.warehouse, wanted)
         now = int(span[1].get(NOW, 0)) if span else 0
+        lookups = span[1].get(LOOKUPS, {}) if span else {}
         groups = grouped(ranges, self.tasks)
-        return [TaskInput(tuple(group), versions, now, None, only, left_out, late) for group in groups]
+        return [TaskInput(tuple(group), versions, now, None, only, left_out, late, lookups) for group in groups]
 
     def read(self, task: TaskInput) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # one task uses one core; set here for workers that the daemon did not prepare

@@ -92,6 +92,8 @@ class RangeReport:
     filtered: int = 0  # rows that transforms filter out, or of left-out tables
     keyless: set[tuple[str, tuple[str, str]]] = field(default_factory=set)  # target and source, left out without a key
     repaired: int = 0  # texts with unpaired surrogates
+    missed: int = 0  # keys of rows that a dimension does not have
+    lookups: dict[str, tuple[int, int]] = field(default_factory=dict)  # first and last snapshot by dimension
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
     truncations: list[Truncation] = field(default_factory=list)
     barriers: list[Barrier] = field(default_factory=list)
@@ -189,12 +191,23 @@ class BatchReport:
             found.update({f"messages.{operation}": count for operation, count in report.skipped.items()})
             found["rows.left.out"] += report.filtered
             found["texts.repaired"] += report.repaired
+            found["lookup.missed"] += report.missed
         for _, of_table in self.tables:
             found["append.deletes.dropped"] += of_table.dropped
             found["values.nulled"] += of_table.nulled
             found["updates.without.columns"] += of_table.partial
         # The plus drops counts of zero.
         return +found
+
+    @property
+    def lookups(self) -> dict[str, tuple[int, int]]:
+        """The first and the last snapshot of each dimension whose rows are in the batch."""
+        found: dict[str, tuple[int, int]] = {}
+        for report in self.ranges:
+            for table, (first, last) in report.lookups.items():
+                known = found.get(table, (first, last))
+                found[table] = (min(first, known[0]), max(last, known[1]))
+        return found
 
     @property
     def rows(self) -> dict[str, int]:

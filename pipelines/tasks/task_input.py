@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import Offsets, Range
@@ -30,6 +30,7 @@ class TaskInput:
     only: frozenset[str] | None = None
     left_out: frozenset[str] = frozenset()
     late: bool = False
+    lookups: Mapping[str, int] = field(default_factory=dict)  # the snapshots of the dimensions
 
 
 @dataclass(frozen=True, slots=True)

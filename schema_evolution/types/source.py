@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -24,6 +25,12 @@ _DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
 
 
 TYPED = "paimon:"  # prefix of a computed column's type: the rest is a Paimon type, in any dialect
+
+
+def typed(type_: DataType) -> str:
+    """Return a Paimon type as the declared type of a column."""
+    node = type_json(type_)
+    return f"{TYPED}{node if isinstance(node, str) else json.dumps(node)}"
 
 
 def paimon_type(dialect: str, field: SourceField, mapping: TypeMapping) -> DataType:
@@ -64,7 +71,8 @@ def _unchecked(dialect: str, declared: str | None, mapping: TypeMapping) -> Data
     if declared is None or mapping.to_string:
         return STRING
     if declared.startswith(TYPED):
-        return parse_type(declared.removeprefix(TYPED))
+        text = declared.removeprefix(TYPED)
+        return parse_type(json.loads(text) if text.startswith("{") else text)
     known: Callable[[str, TypeMapping], DataType] | None = _DIALECTS.get(dialect)
     if known is None:
         raise SchemaConflict(f"the type dialect {dialect!r} is unknown", type=declared)

@@ -19,6 +19,7 @@ from penstock.table.lookup.by_key import KeyIndex
 from penstock.table.lookup.matches import DimensionIndex, Matches
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.meta.store import TableStore
+from penstock.table.options.indexes import LOOKUP_CACHE_MAX_DISK_SIZE
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.buffers import Ints
@@ -52,18 +53,17 @@ class Dimension:
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         folder: Path | None = None,
-        max_bytes: int | None = None,
     ) -> Dimension:
         """Open the table at `snapshot`, or at its newest one.
 
-        `columns` are those to return (None: all). Local files are kept in `folder`, up to `max_bytes`. ConfigError for
-        columns that the table lacks or that cannot be compared.
+        `columns` are those to return (None: all). Local files are kept in `folder`, up to the table's option
+        `lookup.cache-max-disk-size`. ConfigError for columns that the table lacks or that cannot be compared.
         """
         schema = store.schema()
         wanted = tuple(schema.names if columns is None else columns)
         key = tuple(by)
         _check(schema, wanted, key, store.name)
-        local = LookupStore(folder or lookup_folder(), max_bytes)
+        local = LookupStore(folder or lookup_folder(), schema.typed[LOOKUP_CACHE_MAX_DISK_SIZE])
         by_key = bool(schema.primary_keys) and set(key) == set(schema.primary_keys)
         index = KeyIndex(store, wanted, local) if by_key else ColumnIndex(store, wanted, key, local)
         dimension = cls(store, wanted, key, index)

@@ -7,7 +7,7 @@ from penstock.table.options.kinds import DURATION, FLAG, NUMBER, POSITIVE, SHARE
 
 # The options of this module change how fast keys are found, but not the rows, so they are accepted without effect.
 _SORTED_FILES = "keys are looked up in sorted local files"
-_NO_JOIN = "lookup joins are not supported; join the table in Spark"
+_NO_JOIN = "lookups of pipelines move to the newest snapshot with each batch, and keep what they ask for in local files"
 _NO_ROCKSDB = "no RocksDB is used"
 _COMPRESSIONS = (
     "NO_COMPRESSION",

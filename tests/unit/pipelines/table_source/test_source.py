@@ -243,3 +243,14 @@ def test_a_stream_can_begin_with_the_newest_changes(lake: Lake) -> None:
     lake.write("orders", [{"id": 200, "city": "a", "score": 1}])
     lake.run("orders", source={"options": {"scan.mode": "latest"}})
     assert lake.rows("dwd.orders") == [(200, "a", 1)]
+
+
+def test_nested_columns_arrive(lake: Lake) -> None:
+    nested = [("id", "BIGINT NOT NULL"), ("tags", "ARRAY<STRING>"), ("sizes", "MAP<STRING, INT>")]
+    lake.create("orders", LOGGED, nested)
+    lake.write("orders", [{"id": 1, "tags": ["a", None], "sizes": [("x", 1)]}, {"id": 2, "tags": None, "sizes": None}])
+    lake.run("orders")
+    lake.write("orders", [{"id": 2, "tags": [], "sizes": [("y", 2)]}])
+    lake.run("orders")
+    assert lake.rows("dwd.orders") == lake.rows("ods.orders")
+    assert lake.table("dwd.orders").schema == lake.table("ods.orders").schema

@@ -1,0 +1,222 @@
+"""Lookups of a pipeline: columns of dimension tables added to the changes of a source table.
+
+The rows of a batch come from one snapshot of each dimension, which the driver chooses and stores with the offsets of
+the batch. Only rows that missed, and are asked for again, may come from a newer one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from time import sleep
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.formats.change import ChangeBatch, SourceField
+from penstock.row_kinds import is_retract
+from penstock.schema_evolution.transforms import filtered_by, typed_columns
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.schema_evolution.types.source import typed
+from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.errors import SnapshotMissing
+from penstock.table.lookup.matches import Matches
+from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.values.buffers import Ints
+from penstock.table.values.types import with_nullability
+
+if TYPE_CHECKING:
+    from penstock.pipelines.config.rules import LookupConfig
+    from penstock.table.lookup.dimension import Dimension
+
+log = logging.getLogger(__name__)
+
+_MOST_OPEN = 32
+
+
+@dataclass(frozen=True, slots=True)
+class LookupRetry:
+    """Asks for missing keys again every `delay` seconds, at most `attempts` times in a range."""
+
+    delay: float
+    attempts: int
+
+
+@dataclass(slots=True)
+class LookupRun:
+    """The lookups of one range. `snapshots` are those of the dimensions; `used` the first and the last one by table."""
+
+    snapshots: dict[str, int] = field(default_factory=dict)
+    used: dict[str, tuple[int, int]] = field(default_factory=dict)
+    missed: int = 0
+    attempts: Counter[str] = field(default_factory=Counter)
+
+    def note(self, table: str, snapshot: int) -> None:
+        """Record that rows of a snapshot were used."""
+        self.used[table] = (self.used.get(table, (snapshot, snapshot))[0], snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class LookupStep:
+    """One dimension. `on` are pairs of a column of the row and one of the dimension, `columns` of new name and column.
+
+    With `inner`, a row whose key is missing is left out; otherwise its new columns are null.
+    """
+
+    catalog: CatalogSettings
+    table: str
+    on: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str], ...]
+    inner: bool = False
+    retry: LookupRetry | None = None
+
+    @classmethod
+    def of(cls, given: LookupConfig, catalog: CatalogSettings) -> LookupStep:
+        """Build from the section of a pipeline file."""
+        columns = tuple(_renamed(text) for text in given.columns)
+        retry = None if given.retry is None else LookupRetry(given.retry.fixed_delay, given.retry.max_attempts)
+        return cls(catalog, given.table, tuple(given.on.items()), columns, given.join == "inner", retry)
+
+    def joined(self, change: ChangeBatch, mapping: TypeMapping, zone: str, run: LookupRun) -> ChangeBatch:
+        """Return the changes with the columns of the dimension."""
+        fields = self._fields(change)
+        if not len(change):
+            nothing = pa.schema([pa.field(one.name, pa.string()) for one in fields]).empty_table()
+            return _with_columns(change, fields, nothing)
+        keys = typed_columns(change, [name for name, _ in self.on], mapping, zone)
+        matches = self._found(keys, run)
+        found = np.ones(len(change), np.bool_)
+        found[matches.missing] = False
+        run.missed += len(change) - int(found.sum())
+        numbers, rows = matches.beside(outer=True)
+        if len(numbers) > len(change):
+            change = _at(change, numbers)
+            found = found[numbers]
+        change = _with_columns(change, fields, rows.rename_columns([name for name, _ in self.columns]))
+        # A retract is kept without its columns: what it takes away was found before.
+        return filtered_by(change, found | is_retract(change.kinds)) if self.inner else change
+
+    def _fields(self, change: ChangeBatch) -> list[SourceField]:
+        """Return the new columns. ConfigError if the row or the dimension lacks a column, or both have one."""
+        own = [one.name for one in change.schema.fields]
+        source = f"{change.schema.database}.{change.schema.table}"
+        for name, _ in self.on:
+            if name not in own:
+                raise ConfigError(
+                    f"a lookup uses {name!r}, which is not a column of {source}",
+                    hint=f"the columns are {', '.join(own)}",
+                )
+        for name, _ in self.columns:
+            if name in own:
+                raise ConfigError(
+                    f"{source} has a column {name!r}, and so has the lookup in {self.table}",
+                    hint=f"name it in  columns: [{name} as another_name]",
+                )
+        schema = self._store().schema()
+        missing = [name for _, name in (*self.on, *self.columns) if name not in schema.names]
+        if missing:
+            raise ConfigError(
+                f"a lookup uses {missing[0]!r}, which is not a column of {self.table}",
+                hint=f"the columns are {', '.join(schema.names)}",
+            )
+        by_name = {one.name: one for one in schema.fields}
+        types = [(new, with_nullability(by_name[name].type, nullable=True)) for new, name in self.columns]
+        return [SourceField(new, typed(type_)) for new, type_ in types]
+
+    def _store(self) -> TableStore:
+        try:
+            return self.catalog.store(self.table)
+        except TableMissing as reason:
+            raise ConfigError(
+                "the table of a lookup does not exist", table=self.table, hint="create it before the pipeline"
+            ) from reason
+
+    def _found(self, keys: Sequence[pa.Array], run: LookupRun) -> Matches:
+        dimension = self._dimension(run)
+        run.note(self.table, dimension.snapshot or 0)
+        matches = dimension.rows(keys)
+        missing = _without_null(matches.missing, keys)
+        while self.retry is not None and len(missing) and run.attempts[self.table] < self.retry.attempts:
+            run.attempts[self.table] += 1
+            text = "event=lookup_waits table=%s keys=%d attempt=%d seconds=%g"
+            log.info(text, self.table, len(missing), run.attempts[self.table], self.retry.delay)
+            sleep(self.retry.delay)
+            if dimension.refresh():
+                run.snapshots[self.table] = dimension.snapshot or 0
+                run.note(self.table, dimension.snapshot or 0)
+                places = pa.array(missing)
+                matches = _merged(matches, dimension.rows([key.take(places) for key in keys]), missing)
+                missing = _without_null(matches.missing, keys)
+        return matches
+
+    def _dimension(self, run: LookupRun) -> Dimension:
+        """Return the dimension at the snapshot of the run. One that has expired is replaced by the newest."""
+        key = (self.catalog, self.table, self.on, self.columns)
+        dimension = _open.pop(key, None)
+        if dimension is None:
+            # It imports the reader of tables, which takes half a second, and most pipelines look nothing up.
+            from penstock.table.lookup.dimension import Dimension
+
+            by, columns = [name for _, name in self.on], [name for _, name in self.columns]
+            dimension = Dimension.open(self._store(), by=by, columns=columns)
+        _open[key] = dimension  # the last one is the most recently used
+        while len(_open) > _MOST_OPEN:
+            del _open[next(iter(_open))]
+        wanted = run.snapshots.get(self.table)
+        if wanted is None:
+            dimension.refresh()
+        elif wanted != (dimension.snapshot or 0):
+            try:
+                dimension.move_to(wanted or None)
+            except SnapshotMissing:
+                dimension.refresh()
+                text = "event=lookup_snapshot_expired table=%s snapshot=%d used=%s"
+                log.warning(text, self.table, wanted, dimension.snapshot)
+        return dimension
+
+
+# Worker processes serve many batches: what a dimension has read stays between them.
+_open: dict[object, Dimension] = {}
+
+
+def _renamed(text: str) -> tuple[str, str]:
+    """Return the new name and the column of `city`, or of `city as user_city`."""
+    words = text.split()
+    return (words[-1], words[0])
+
+
+def _without_null(numbers: Ints, keys: Sequence[pa.Array]) -> Ints:
+    """Return the numbers of the keys that could be found later: a key with a null never is."""
+    for key in keys:
+        if key.null_count and len(numbers):
+            numbers = numbers[key.take(pa.array(numbers)).is_valid().to_numpy(zero_copy_only=False)]
+    return numbers
+
+
+def _merged(first: Matches, again: Matches, asked: Ints) -> Matches:
+    numbers = np.concatenate([first.keys, asked[again.keys]])
+    order = np.argsort(numbers, kind="stable")
+    return Matches(numbers[order], pa.concat_tables([first.rows, again.rows]).take(pa.array(order)), first.count)
+
+
+def _at(change: ChangeBatch, numbers: Ints) -> ChangeBatch:
+    """Return the rows with these numbers."""
+    return replace(
+        change,
+        rows=change.rows.take(pa.array(numbers)),
+        kinds=change.kinds[numbers],
+        positions=change.positions[numbers],
+        subs=change.subs[numbers],
+        event_times=change.event_times[numbers],
+    )
+
+
+def _with_columns(change: ChangeBatch, fields: Sequence[SourceField], rows: pa.Table) -> ChangeBatch:
+    columns = [*change.rows.columns, *(column.combine_chunks() for column in rows.columns)]
+    schema = replace(change.schema, fields=(*change.schema.fields, *fields))
+    batch = pa.RecordBatch.from_arrays(columns, names=[one.name for one in schema.fields])
+    return replace(change, schema=schema, rows=batch)

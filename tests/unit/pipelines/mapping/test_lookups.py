@@ -1,0 +1,240 @@
+"""Pipelines that add columns of dimensions, compared with a join to the snapshot that each commit names."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.pipelines.config.load import parsed
+from penstock.pipelines.ledger.batch_identity import LOOKUP
+from penstock.pipelines.mapping import lookups
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.handle import Table
+from tests.here import run
+from tests.invariants import check_invariants
+
+USERS = [("id", "INT NOT NULL"), ("name", "STRING"), ("city", "STRING")]
+ORDERS = [("id", "BIGINT NOT NULL"), ("user_id", "BIGINT"), ("amount", "BIGINT")]
+LOOKUP_USERS: dict[str, Any] = {"table": "dim.users", "on": {"user_id": "id"}, "columns": ["name as user_name", "city"]}
+
+
+class Lake:
+    """A warehouse with orders and users, and a pipeline that adds columns of the users to the orders."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.chance = folder, random.Random(3)
+        self.catalog = Catalog(f"{folder}/lake")
+        for name in ("ods", "dim"):
+            self.catalog.create_database(name)
+
+    def create(self, name: str, columns: Any, keys: tuple[str, ...] = ("id",), **options: str) -> Table:
+        given = {"bucket": "1", **options} if keys else options
+        return self.catalog.create_table(name, columns, primary_keys=list(keys), options=given)
+
+    def write(self, name: str, rows: list[dict[str, Any]], kinds: list[str] | None = None) -> None:
+        table = self.catalog.table(name)
+        with table.writer() as writer:
+            writer.write(pa.Table.from_pylist(rows, schema=table.schema), kinds)
+            writer.commit()
+
+    def users(self, *ids: int) -> None:
+        self.write(
+            "dim.users", [{"id": one, "name": f"user {self.chance.random()}", "city": "abc"[one % 3]} for one in ids]
+        )
+
+    def orders(self, count: int, first: int) -> None:
+        ids = range(first, first + count)
+        self.write(
+            "ods.orders", [{"id": one, "user_id": self.chance.choice([None, *range(30)]), "amount": one} for one in ids]
+        )
+
+    def run(self, *steps: dict[str, Any], transform: dict[str, Any] | None = None, **sink: Any) -> None:
+        rule = {"source-table": "ods.orders", "lookup": list(steps or [LOOKUP_USERS]), **(transform or {})}
+        description = {
+            "pipeline": {"name": "dwd", "checkpoint": f"{self.folder}/checkpoint"},
+            "source": {"type": "table", "table": "ods.orders"},
+            "transform": [rule],
+            "sink": {"catalog": {"warehouse": f"{self.folder}/lake"}, "database": "dwd", **sink},
+        }
+        run(parsed(description))
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        table = self.catalog.table(name)
+        check_invariants(table)
+        return table.scan().to_arrow().to_pylist()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = Lake(tmp_path)
+    made.create("dim.users", USERS)
+    return made
+
+
+def test_each_row_has_the_columns_of_the_snapshot_that_its_commit_names(lake: Lake) -> None:
+    lake.create("ods.orders", ORDERS, ())
+    for number in range(4):
+        lake.users(*lake.chance.sample(range(30), 12))
+        lake.orders(50, number * 50)
+        lake.run()
+    target, users = lake.catalog.table("dwd.orders"), lake.catalog.table("dim.users")
+    seen = 0
+    for snapshot in target.snapshots:
+        at = int(snapshot.properties[f"{LOOKUP}dim.users"])
+        known = {row["id"]: row for row in users.scan(snapshot=at).to_arrow().to_pylist()}
+        for row in target.changes(snapshot.id - 1, snapshot.id).to_pylist():
+            user = known.get(row["user_id"], {"name": None, "city": None})
+            assert (row["user_name"], row["city"]) == (user["name"], user["city"])
+            seen += 1
+    assert seen == len(lake.rows("dwd.orders")) == 200
+    assert len({snapshot.properties[f"{LOOKUP}dim.users"] for snapshot in target.snapshots}) == 4
+
+
+def test_a_batch_that_is_read_again_sees_the_snapshot_it_was_planned_with(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create("ods.orders", ORDERS, ())
+    lake.users(*range(30))
+    lake.orders(20, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.pipelines.driver.batch.Batch._commit", _die)
+        with pytest.raises(KeyboardInterrupt):
+            lake.run()
+    before = {row["id"]: row for row in lake.rows("dim.users")}
+    lake.users(*range(30))
+    lake.run()
+    assert all(
+        row["user_name"] == before[row["user_id"]]["name"]
+        for row in lake.rows("dwd.orders")
+        if row["user_id"] is not None
+    )
+    (snapshot,) = lake.catalog.table("dwd.orders").snapshots
+    assert snapshot.properties[f"{LOOKUP}dim.users"] == "1"
+
+
+def _die(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_expressions_filters_and_keys_use_the_columns_of_a_dimension(lake: Lake) -> None:
+    lake.create("ods.orders", ORDERS, **{"changelog-producer": "lookup"})
+    lake.users(*range(20))
+    lake.orders(50, 0)
+    transform = {"projection": "id, upper(city) as place, amount", "filter": "city <> 'a'"}
+    lake.run(transform=transform)
+    cities = {row["id"]: row["city"] for row in lake.rows("dim.users")}
+    wanted = {row["id"]: cities.get(row["user_id"]) for row in lake.rows("ods.orders")}
+    expected = {one: city.upper() for one, city in wanted.items() if city not in {None, "a"} and city is not None}
+    assert {row["id"]: row["place"] for row in lake.rows("dwd.orders")} == expected
+
+
+def test_an_inner_lookup_leaves_out_rows_that_miss_and_follows_them(lake: Lake) -> None:
+    lake.create("ods.orders", ORDERS, **{"changelog-producer": "lookup"})
+    lake.users(1, 2)
+    inner = {**LOOKUP_USERS, "join": "inner"}
+    lake.write("ods.orders", [{"id": one, "user_id": one, "amount": 1} for one in (1, 2, 3)])
+    lake.run(inner)
+    assert sorted(row["id"] for row in lake.rows("dwd.orders")) == [1, 2]
+    lake.write("ods.orders", [{"id": 1, "user_id": 9, "amount": 2}, {"id": 3, "user_id": 2, "amount": 2}])
+    lake.write("ods.orders", [{"id": 2, "user_id": 2, "amount": 1}], ["-D"])
+    lake.run(inner)
+    assert sorted(row["id"] for row in lake.rows("dwd.orders")) == [3]
+
+
+def test_several_rows_of_a_dimension_give_several_rows(lake: Lake) -> None:
+    lake.create("ods.orders", ORDERS, ())
+    lake.create("dim.tags", [("user", "BIGINT"), ("tag", "STRING")], ())
+    lake.write("dim.tags", [{"user": 1, "tag": "x"}, {"user": 1, "tag": "y"}, {"user": 2, "tag": "z"}])
+    lake.write("ods.orders", [{"id": one, "user_id": one, "amount": 1} for one in (1, 2, 3)])
+    lake.run({"table": "dim.tags", "on": {"user_id": "user"}, "columns": ["tag"]})
+    found = sorted((row["id"], row["tag"] or "") for row in lake.rows("dwd.orders"))
+    assert found == [(1, "x"), (1, "y"), (2, "z"), (3, "")]
+
+
+def test_missing_keys_are_looked_up_again_until_all_exist(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.create("ods.orders", ORDERS, ())
+    lake.users(1)
+    lake.write("ods.orders", [{"id": one, "user_id": one, "amount": 1} for one in (1, 2)])
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            lake.users(2)
+
+    monkeypatch.setattr(lookups, "sleep", sleep)
+    lake.run({**LOOKUP_USERS, "retry": {"fixed-delay": "7s", "max-attempts": 5}})
+    assert waits == [7.0, 7.0]
+    assert all(row["user_name"] for row in lake.rows("dwd.orders"))
+    (snapshot,) = lake.catalog.table("dwd.orders").snapshots
+    assert snapshot.properties[f"{LOOKUP}dim.users"] == "1-2"
+
+
+def test_missing_keys_are_given_up_after_the_attempts(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.create("ods.orders", ORDERS, ())
+    lake.users(1)
+    lake.write("ods.orders", [{"id": 1, "user_id": 2, "amount": 1}, {"id": 2, "user_id": None, "amount": 1}])
+    waits: list[float] = []
+    monkeypatch.setattr(lookups, "sleep", waits.append)
+    lake.run({**LOOKUP_USERS, "retry": {"max-attempts": 4}})
+    assert waits == [10.0] * 4
+    assert [row["user_name"] for row in lake.rows("dwd.orders")] == [None, None]
+
+
+def test_a_snapshot_that_expired_is_replaced_by_the_newest(lake: Lake) -> None:
+    lake.users(1)
+    lake.users(1)
+    table = lake.catalog.table("dim.users")
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=2**60)
+    lake.create("ods.orders", ORDERS, ())
+    rule = {"source-table": "ods.orders", "lookup": [LOOKUP_USERS]}
+    spec = parsed(
+        {
+            "source": {"type": "table", "table": "ods.orders"},
+            "transform": [rule],
+            "sink": {"catalog": {"warehouse": f"{lake.folder}/lake"}},
+        }
+    )
+    step = lookups.LookupStep.of(spec.transform[0].lookup[0], CatalogSettings.of(f"{lake.folder}/lake", {}))
+    pinned = lookups.LookupRun({"dim.users": 1})
+    assert step._dimension(pinned).snapshot == 2
+
+
+def test_an_aggregate_of_looked_up_columns_refuses_retracts(lake: Lake) -> None:
+    lake.create("ods.orders", ORDERS, **{"changelog-producer": "lookup"})
+    lake.users(1)
+    lake.write("ods.orders", [{"id": 1, "user_id": 1, "amount": 1}])
+    options = {"merge-engine": "aggregation", "fields.amount.aggregate-function": "sum", "bucket": "1"}
+    transform = {"projection": "city, amount", "primary-keys": ["city"], "filter": "city is not null"}
+    lake.run(transform=transform, **{"table-options": options})
+    lake.write("ods.orders", [{"id": 1, "user_id": 1, "amount": 2}])
+    with pytest.raises(ConfigError, match="a lookup finds today's columns"):
+        lake.run(transform=transform, **{"table-options": options})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"table": "users"}, "not the name of a table"),
+        ({"table": "dim.missing"}, "the table of a lookup does not exist"),
+        ({"on": {"usr_id": "id"}}, "'usr_id', which is not a column of ods.orders"),
+        ({"on": {"user_id": "idd"}}, "'idd', which is not a column of dim.users"),
+        ({"on": {}}, "on"),
+        ({"columns": ["nmae"]}, "'nmae', which is not a column of dim.users"),
+        ({"columns": ["name user_name"]}, "not a column; write"),
+        ({"columns": ["id"]}, "has a column 'id', and so has the lookup"),
+        ({"join": "full"}, "join"),
+        ({"retry": {"output-mode": "allow_unordered"}}, "allow_unordered is not supported"),
+    ],
+    ids=str,
+)
+def test_a_lookup_that_cannot_work_is_refused(lake: Lake, change: dict[str, Any], message: str) -> None:
+    lake.create("ods.orders", ORDERS, ())
+    with pytest.raises(ConfigError, match=message):
+        lake.run({**LOOKUP_USERS, **change})

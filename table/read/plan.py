@@ -16,7 +16,8 @@ from penstock.table.meta.live import all_manifests, index_entries, manifest_entr
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
-from penstock.table.read.pruning import key_facts, partition_facts, possible, required_values, value_facts
+from penstock.table.read.column_conditions import required_values
+from penstock.table.read.pruning import key_facts, partition_facts, possible, value_facts
 from penstock.table.read.splits import Split, VectorPlace, bucket_splits, invisible_level_0, is_settled
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.hashing import bucket_of, hash_rows

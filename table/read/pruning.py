@@ -7,10 +7,7 @@ partition or a bucket, and is never opened. Statistics are first expressed in th
 from __future__ import annotations
 
 import functools
-import itertools
-import json
 import operator
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -98,61 +95,6 @@ def arrow_scalar(value: object, type_: AtomicType) -> pa.Scalar:
         case "DECIMAL":
             return pa.scalar(Decimal(str(value)), target)
     return pa.scalar(value, target)
-
-
-_CANDIDATES = 64
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-
-
-def required_values(field: Field, schema: pa.Schema, where: pc.Expression) -> Sequence[object] | None:
-    """Return the few values the column must have for `where` to be true, or None.
-
-    None when `where` allows other values. Candidates are the literals in the expression's text. Arrow then proves that
-    no other value satisfies the expression, by evaluating it on the gaps between the candidates.
-    """
-    import pyarrow.dataset as ds
-
-    candidates = _literals(field, str(where))
-    if not candidates or len(candidates) > _CANDIDATES:
-        return None
-    column = pc.field(field.name)
-    scalars = [pa.scalar(value, to_arrow(field.type)) for value in candidates]
-    # Every value that is not a candidate is in one of these gaps, null included.
-    gaps = [column.is_null(), column < scalars[0], column > scalars[-1]]
-    gaps += [(column > low) & (column < high) for low, high in itertools.pairwise(scalars)]
-    form = ds.ParquetFileFormat()
-    files = fs.LocalFileSystem()
-    fragments = [form.make_fragment(str(i), filesystem=files, partition_expression=gap) for i, gap in enumerate(gaps)]
-    try:
-        if any(True for _ in ds.FileSystemDataset(fragments, schema, form, files).get_fragments(where)):
-            return None
-    except pa.ArrowException:  # the filter compares values Arrow cannot order, so nothing is proven
-        return None
-    return candidates
-
-
-def _literals(field: Field, text: str) -> Sequence[object]:
-    if field.name not in text or not isinstance(field.type, AtomicType):
-        return []
-    match field.type.root:
-        case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
-            numbers = {int(number) for number in re.findall(r"(?<![\w.])-?\d+(?![\w.])", text)}
-            # Numbers that other columns are compared with may be greater than this type allows.
-            most = 1 << (_BITS[field.type.root] - 1)
-            return sorted(number for number in numbers if -most <= number < most)
-        case "CHAR" | "VARCHAR":
-            return sorted({found for quoted in _QUOTED.findall(text) if (found := _unescaped(quoted)) is not None})
-    return []
-
-
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-
-
-def _unescaped(quoted: str) -> str | None:
-    try:
-        return str(json.loads(quoted, strict=False))
-    except ValueError:  # an escape only Arrow knows: without this candidate the proof fails, and nothing is pruned
-        return None
 
 
 def partition_facts(layout: Layout, partition: bytes | ColumnStats, rows: int) -> list[KnownBounds]:

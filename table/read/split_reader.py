@@ -5,7 +5,7 @@ Memory is bounded by one batch per run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.row_kinds import ROWKIND, kind_texts
 from penstock.table.buckets.layout import Layout
+from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.deletion_vectors import decode_vectors
 from penstock.table.files.file_reader import BATCH_ROWS, FileReader
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
@@ -26,6 +27,7 @@ from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import READ_BATCH_SIZE
+from penstock.table.read.column_conditions import column_conditions
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.splits import Split, VectorPlace
 from penstock.table.schema.numbered_files import MAIN_BRANCH
@@ -105,6 +107,11 @@ class SplitReader:
             names |= self.where.columns(self.layout.schema.names)
         return tuple(field for field in self.layout.schema.fields if field.name in names)
 
+    def _conditions(self, fields: Sequence[Field]) -> list[ColumnCondition]:
+        """Return what the filter demands of columns, by which readers skip row groups."""
+        where = None if self.where is None else self.where.expression
+        return [] if where is None else column_conditions(fields, arrow_schema(self.layout.schema.fields), where)
+
     def _reader(
         self, split: Split, fields: tuple[Field, ...], *, with_kind: bool = False, with_sequence: bool = False
     ) -> FileReader:
@@ -122,11 +129,13 @@ class SplitReader:
         fields = self._columns()
         plain = self._reader(split, fields)
         with_kind = self._reader(split, fields, with_kind=True)
+        conditions = self._conditions(fields)
         for file in split.files:
             vector = self._vector(file, split.vectors.get(file.name))
             # Row kinds are read only from files that may contain deletes.
             kinds = self.layout.has_keys and (self.kinds or file.delete_row_count != 0)
-            for batch in (with_kind if kinds else plain).read(file, vector=vector, batch_rows=self.batch_rows):
+            reader = with_kind if kinds else plain
+            for batch in reader.read(file, conditions=conditions, vector=vector, batch_rows=self.batch_rows):
                 yield visible_rows(batch) if kinds else batch
 
     def _merged(self, split: Split) -> Iterator[pa.RecordBatch]:
@@ -137,8 +146,11 @@ class SplitReader:
             # When the order of the runs determines which row is newer, sequence numbers are not read.
             reader = self._reader(split, read, with_kind=True, with_sequence=not section.in_order)
             if len(section.runs) == 1:
+                # Rows of several runs may be hidden by newer rows that fail the condition. Here there are none.
+                conditions = self._conditions(read)
                 for file in section.data_files:
-                    yield from map(visible_rows, reader.read(file, batch_rows=self.batch_rows))
+                    batches = reader.read(file, conditions=conditions, batch_rows=self.batch_rows)
+                    yield from map(visible_rows, batches)
                 continue
             if may_mask(spec, len(section.runs)):
                 yield from self._masked(spec, split, section)

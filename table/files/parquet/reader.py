@@ -15,6 +15,7 @@ from penstock.table.files.columns import fitting_rows, has_nanoseconds, stored_r
 from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_contain
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
+from penstock.table.files.parquet.row_ranges import decidable, wanted_rows
 from penstock.table.files.parquet.thrift import I32, Struct, ThriftReader, struct_bytes
 from penstock.table.files.relayout import map_leaves, moments, relayout
 from penstock.table.values.arrow_types import to_arrow
@@ -78,6 +79,7 @@ def _moments(leaf: pa.Array, type_: pa.DataType, column: str) -> pa.Array:
 # Larger compressed row groups are read in pieces: Java writes groups of up to 128 MB.
 _BUFFERED_ABOVE = 16 << 20
 _PIECE = 1 << 20
+_FEW_ROWS = 4_096
 
 
 class ParquetWriter:
@@ -123,7 +125,8 @@ def read(
     """Yield batches of the named columns in their in-memory types, each with the number of its first row in the file.
 
     A column that is not in the file is null. Row groups in which no row satisfies `conditions` (with the file's column
-    names) are skipped. Holds one batch, and the compressed row group it comes from.
+    names) are skipped, and so are the batches before the first and after the last such row of a row group. Holds one
+    batch, and the compressed row group it comes from.
     """
     file = pq.ParquetFile(source)
     metadata = file.metadata
@@ -137,11 +140,21 @@ def read(
         # With the metadata as an argument, the footer is not read again.
         file = pq.ParquetFile(source, metadata=raw_metadata(source) if raw else metadata, **options)
     public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
+    narrow = decidable(conditions, public) if not raw else []
     for first_row, group in groups:
+        rows = metadata.row_group(group).num_rows
+        wanted = wanted_rows(file, group, narrow, public) if len(narrow) < len(names) else range(rows)
         fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group)))
-        for batch in file.iter_batches(fitting, row_groups=[group], columns=names, use_threads=False):
-            yield first_row, _public(batch, public, raw=raw)
-            first_row += batch.num_rows
+        if len(wanted) < rows:
+            # Small batches: the last one that is read ends soon after the last wanted row.
+            fitting = min(fitting, max(_FEW_ROWS, len(wanted)))
+        place = 0
+        for batch in file.iter_batches(fitting, row_groups=[group], columns=names, use_threads=False) if wanted else ():
+            if place + batch.num_rows > wanted.start:
+                yield first_row + place, _public(batch, public, raw=raw)
+            place += batch.num_rows
+            if place >= wanted.stop:
+                break
 
 
 def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, int]]) -> dict[str, Any]:

@@ -1,0 +1,109 @@
+"""Queries and a merge on a table of 1,000,000 rows with twelve columns, in CPU seconds, beside pypaimon-rust.
+
+python -m benchmarks.queries [ROWS]
+
+`PEER=/path/to/python` names an environment with pypaimon-rust 0.4 (`pip install pypaimon-rust pyarrow`). Without it the
+peer is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import penstock
+from penstock.table.sql.merge_into import Clause, merge_into
+from penstock.table.sql.session import Session
+
+QUERIES = 40
+PEER = Path(__file__).with_name("peer_rust.py")
+
+
+def filled(catalog: penstock.Catalog, name: str, rows: int) -> penstock.Table:
+    columns = [("id", "BIGINT NOT NULL"), *((f"c{n}", "BIGINT" if n % 2 else "STRING") for n in range(11))]
+    table = catalog.create_table(f"shop.{name}", columns, ["id"], options={"bucket": "4"})
+    chance = np.random.default_rng(1)
+    with table.writer() as writer:
+        for ids in np.array_split(np.arange(rows), max(1, rows // 100_000)):
+            values = {n: chance.integers(0, 5_000 if n % 2 == 0 else 1 << 30, len(ids)) for n in range(11)}
+            texts = {f"c{n}": [f"v{one}-{n}" for one in found] if n % 2 == 0 else found for n, found in values.items()}
+            writer.write(pa.table({"id": ids, **texts}))
+        writer.commit()
+    table.compact()
+    return table
+
+
+def cpu(run: Callable[[], Any]) -> float:
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def peer(path: str, rows: int) -> dict[str, float]:
+    python = os.environ.get("PEER")
+    if python is None:
+        return {}
+    done = subprocess.run([python, PEER, path, str(rows), str(QUERIES)], capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout))
+
+
+def own(catalog: penstock.Catalog, table: penstock.Table, rows: int) -> dict[str, float]:
+    keys = [place * (rows // QUERIES) + 7 for place in range(QUERIES)]
+    found = {}
+    for key in keys[:3]:
+        table.scan(where=pc.field("id") == key).to_arrow()
+    found["point"] = median(cpu(lambda key=key: table.scan(where=pc.field("id") == key).to_arrow()) for key in keys)
+    with Session(catalog, "shop") as session:
+        ask = "SELECT * FROM t WHERE id = {}"
+        for key in keys[:3]:
+            session.query(ask.format(key))
+        found["point, SQL"] = median(cpu(lambda key=key: session.query(ask.format(key))) for key in keys)
+        found["sum, SQL"] = median(cpu(lambda: session.query("SELECT sum(c1) FROM t")) for _ in range(5))
+    found["scan"] = median(cpu(lambda: table.scan().to_arrow()) for _ in range(5))
+    return found
+
+
+def merged(catalog: penstock.Catalog, rows: int) -> tuple[float, float]:
+    table = filled(catalog, "target", rows)
+    ids = np.arange(rows - rows // 20, rows + rows // 20)
+    columns = {f"c{n}": [f"new {n}"] * len(ids) if n % 2 == 0 else ids for n in range(11)}
+    clauses = [Clause("matched-upsert", "*"), Clause("not-matched-insert", "*")]
+    start, wall = time.process_time(), time.perf_counter()
+    merge_into(
+        catalog, "shop.target", "changes", "target.id = changes.id", clauses,
+        source_rows={"changes": pa.table({"id": ids, **columns})},
+    )  # fmt: skip
+    found = time.process_time() - start, time.perf_counter() - wall
+    assert table.refresh().count() == rows + rows // 20
+    return found
+
+
+def main(rows: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        catalog = penstock.Catalog(folder, {"local.sync": "false"})
+        catalog.create_database("shop")
+        table = filled(catalog, "t", rows)
+        # In turns, since the machine may be busy with other work.
+        turns = [(own(catalog, table, rows), peer(table.path, rows)) for _ in range(3)]
+        for name in turns[0][0]:
+            ours = median(turn[0][name] for turn in turns) * 1000
+            theirs = [turn[1][name] * 1000 for turn in turns if name in turn[1]]
+            print(f"{name}: {ours:.1f} ms" + (f", pypaimon-rust {median(theirs):.1f} ms" if theirs else ""))
+        found = merged(catalog, rows)
+        print(f"MERGE of {rows // 10} rows into {rows}: {found[0]:.2f} CPU-s, {found[1]:.2f} s")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)

@@ -42,7 +42,7 @@ def executor_of(given: Given, name: str, *, waits: bool = False) -> Iterator[Exe
     Otherwise these are processes, or threads for a command that only `waits` for the store. Ends the session that it
     started.
     """
-    parallelism = _parallelism(given)
+    parallelism = parallelism_of(given)
     settings, master = pairs(given.get("spark-conf", ())), text(given, "master")
     running = _running_session()
     if running is None and master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -66,7 +66,8 @@ def executor_of(given: Given, name: str, *, waits: bool = False) -> Iterator[Exe
                 session.stop()
 
 
-def _parallelism(given: Given) -> int | None:
+def parallelism_of(given: Given) -> int | None:
+    """Return the number that --parallelism or one of Paimon's flags with the same meaning sets."""
     names = ("parallelism", "sink-parallelism", "scan-parallelism")
     found = {name: value for name in names if (value := number(given, name)) is not None}
     for name, value in found.items():

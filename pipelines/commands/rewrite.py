@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
-from penstock.pipelines.commands.execution import EXECUTION, also, executor_of
+from penstock.pipelines.commands.execution import EXECUTION, also, executor_of, parallelism_of
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import (
@@ -23,7 +23,6 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.pipelines.config.flags import without_effect
 
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
@@ -67,7 +66,8 @@ _FLAGS = {
         Flag("not-matched-by-source-upsert-set", "col=expression,...", metavar="LIST"),
         Flag("not-matched-by-source-upsert-condition", "condition on target rows without a source row", metavar="SQL"),
         Flag("not-matched-by-source-delete-condition", "condition on target rows without a source row", metavar="SQL"),
-        *without_effect("sink-parallelism"),
+        Flag("parallelism", "number of threads of the join (default: one per core)", metavar="N"),
+        *also("sink-parallelism"),
     ),
     "rescale": (
         *ON_TABLE,
@@ -134,6 +134,7 @@ def _merge_into(given: Given) -> int:
         [_clause(given, name.strip()) for name in needed(given, "merge-actions").split(",") if name.strip()],
         target_as=text(given, "target-as"),
         source_sql=given.get("source-sql", []),
+        threads=parallelism_of(given),
     )
     return _committed(given, snapshots, "no row changes")
 

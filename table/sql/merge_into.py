@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -67,18 +68,22 @@ def merge_into(
     target_as: str | None = None,
     source_sql: Sequence[str] = (),
     source_rows: Mapping[str, object] | None = None,
+    threads: int | None = None,
 ) -> list[Snapshot]:
     """Merge the rows of `source` into `target` (`database.table`) in one commit; no snapshot when nothing changes.
 
     `source` is a table of the catalog, a view created by `source_sql`, or one of `source_rows` (Arrow tables by name).
     CommitConflict when another job writes the same buckets in the meantime. A target row that two source rows or two
-    clauses would change is refused. Both sides and the changed rows are kept in DuckDB's memory.
+    clauses would change is refused. DuckDB keeps the rows that it joins, and the changed rows, in memory up to its
+    limit (80% of the machine's, or `SET memory_limit` in `source_sql`), and the rest in a temporary folder. It uses at
+    most `threads` threads.
     """
     table = catalog.table(target)
     database, own_name = split_name(target)
     _check(table, clauses)
     # The writer reads the table state before the query does, so that the commit detects rows other jobs write later.
-    with table.writer() as writer, Session(catalog, database) as session:
+    with TemporaryDirectory() as folder, table.writer() as writer, Session(catalog, database) as session:
+        session.bound(threads, folder)
         for name, rows in (source_rows or {}).items():
             session.register(name, rows)
         for statement in source_sql:

@@ -123,6 +123,12 @@ class Session:
         except self._duckdb.Error as reason:
             raise self._refused(sql, reason) from reason
 
+    def bound(self, threads: int | None, folder: str) -> None:
+        """Use at most so many threads (None: one per core), and write what exceeds DuckDB's memory into a folder."""
+        if threads is not None:
+            self._connection.execute(f"SET threads = {threads}")
+        self._connection.execute("SET temp_directory = '{}'".format(folder.replace("'", "''")))
+
     def run(self, sql: str) -> None:
         """Run a statement for its effect inside this session, such as creating a view or a temporary table."""
         prepared = self.prepared(sql)

@@ -201,6 +201,20 @@ def test_one_partition_or_a_whole_database_is_compacted(shop: Shop) -> None:
     check_invariants(shop.orders)
 
 
+def test_flags_for_parallelism_mean_the_same_and_must_agree(shop: Shop) -> None:
+    place = ["--partition", "dt=a", "--bucket-num", "2"]
+    differ = shop.run("rescale", *place, "--sink-parallelism", "2", "--scan-parallelism", "3", expect=2)
+    assert "--sink-parallelism and --scan-parallelism differ" in differ
+    assert shop.json("rescale", *place, "--sink-parallelism", "2", "--scan-parallelism", "2") == {"snapshots": [4]}
+    shop.make("logs")
+    where = ["--where", "id = 1", "--source-sql", "CREATE VIEW v AS SELECT 1"]
+    assert "--parallelism cannot be used with --source-sql" in shop.run(
+        "delete", *where, "--parallelism", "2", table="logs", expect=2
+    )
+    assert shop.json("delete", "--where", "id = 1", "--sink-parallelism", "2", table="logs") == {"snapshots": [4]}
+    assert len(shop.json("copy-files", "--target-table", "copied", "--parallelism", "2", table="logs")["tables"]) == 1
+
+
 def test_tables_are_compacted_in_one_job_and_watching_is_checked(shop: Shop) -> None:
     shop.make("others")
     words = ["compact-database", "--warehouse", shop.warehouse, "--mode", "Combined", "--json"]
@@ -345,7 +359,7 @@ def test_tables_are_merged_by_paimons_flags(shop: Shop) -> None:
         *("--matched_delete_condition", "S.id = 2", "--not_matched_insert_values", "*"),
         *("--not_matched_by_source_delete_condition", "T.id < 3"),
     ]
-    assert shop.json("merge-into", *flags) == {"snapshots": [4]}
+    assert shop.json("merge-into", *flags, "--sink-parallelism", "2") == {"snapshots": [4]}
     assert shop.values() == ["a1, new", "a3", "a4", "b3"]
     check_invariants(shop.orders)
     wrong = [*flags[:9], "matched-explode"]

@@ -294,6 +294,24 @@ def test_a_merge_accepts_arrow_rows_views_aliases_and_stars(shop: penstock.Catal
     assert [row[:2] for row in content(shop.table("shop.t"))] == [(1, "one"), (2, "b"), (3, "three"), (9, "n")]
 
 
+@pytest.mark.slow
+def test_a_merge_larger_than_its_memory_is_joined_on_disk(
+    shop: penstock.Catalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ids = pa.array(range(600_000), pa.int32())
+    given = pa.table({"id": ids, "v": [f"{'long text ' * 8}{one}" for one in range(600_000)]})
+    given = given.append_column("price", pa.nulls(len(ids), pa.decimal128(10, 2)))
+    assert given.nbytes > 50_000_000
+    clauses = [Clause("matched-upsert", "*"), Clause("not-matched-insert", "*")]
+    limits = ["SET memory_limit = '40MB'", "SET preserve_insertion_order = false"]
+    merge_into(
+        shop, "shop.t", "given", "t.id = given.id", clauses, source_sql=limits, source_rows={"given": given}, threads=1
+    )
+    assert shop.table("shop.t").scan().count() == 600_000
+    assert not (tmp_path / ".tmp").exists()  # DuckDB's own place for what exceeds its memory
+
+
 def test_a_merge_that_changes_nothing_creates_no_snapshot(shop: penstock.Catalog) -> None:
     assert (
         merge_into(shop, "shop.t", "shop.s", "shop.t.id = s.id", [Clause("matched-delete", condition="s.id = 9")]) == []

@@ -22,6 +22,7 @@ from penstock.table.options.kinds import FLAG, TEXT, WHOLE
 from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
 from penstock.table.options.spark import READ_CHANGELOG
 from penstock.table.options.table_options import TableOptions
+from penstock.table.system.tables import check_system_options
 
 # Options of this format itself; all others override table options for this one read or write.
 ROW_KIND = acts("rowkind", FLAG, "false", "Shows row kinds in a column rowkind.")
@@ -96,17 +97,22 @@ def check_options(given: Mapping[str, str]) -> None:
     report("read or written by Spark", {name: text for name, text in given.items() if name not in OWN})
 
 
-def check_system_options(system: str, given: Mapping[str, str], table: str) -> None:
-    """Raise ConfigError for options that select rows: a system table shows all of its rows."""
-    for name in given:
-        if name.startswith(_TRAVELS) or name in {ROW_KIND.key, READ_CHANGELOG.key}:
+def _check_system_options(system: str, given: Mapping[str, str], table: str) -> None:
+    """Raise ConfigError for options that the system table cannot follow."""
+    for name in (ROW_KIND.key, READ_CHANGELOG.key):
+        if name in given:
             raise ConfigError(
-                "a system table always shows the present state of the table",
+                "a system table has no row kinds of its own",
                 table=f"{table}${system}",
                 option=name,
-                hint=f"remove {name} and select rows with .where(...); read changes from the table itself, with "
-                "incremental-between or as a stream with rowkind=true",
+                hint="read the changes of the table itself, with incremental-between or as a stream with rowkind=true",
             )
+    check_system_options(system, travel_options(given), table)
+
+
+def travel_options(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that select rows."""
+    return {name: text for name, text in given.items() if name.startswith(_TRAVELS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +179,7 @@ class TablePlace:
     def check_shows_now(self) -> None:
         """Raise ConfigError when options would make a system table show anything but the current state of the table."""
         if self.system is not None:
-            check_system_options(self.system, self.options, self.path)
+            _check_system_options(self.system, self.options, self.path)
 
     def as_changes(self) -> TablePlace:
         """Return the table whose audit log this is, read with row kinds, which produces the same columns."""

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark_source.table_place import TablePlace
+from penstock.pipelines.spark_source.table_place import TablePlace, travel_options
 from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
 from penstock.table.errors import SnapshotMissing
@@ -103,7 +103,8 @@ class TableRead:
         """Yield the rows of a piece. In memory: one batch per sorted run."""
         store = self.place.store()
         if piece.way is PieceRead.SYSTEM:
-            yield from SystemTable(store, self.place.system or "").scan(where=self.where).to_batches()
+            options = travel_options(self.place.options)
+            yield from SystemTable(store, self.place.system or "").scan(where=self.where, options=options).to_batches()
             return
         scan = self.scan(store)
         # Rows that are read without merging include old rows and deletes, which only their kinds distinguish from

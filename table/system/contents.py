@@ -1,4 +1,4 @@
-"""System tables with the contents of a table's newest snapshot: files, manifests, partitions, buckets, indexes."""
+"""System tables with the contents of a snapshot: files, manifests, partitions, buckets, indexes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.meta.data_file import DataFile, epoch_millis
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import all_manifests, index_entries, live_entries
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.system.description import TIMESTAMP, local, table_of
 from penstock.table.values.binary_row import decode_row
@@ -18,9 +19,8 @@ from penstock.table.values.partition_text import row_text, value_text
 from penstock.table.values.types import Field
 
 
-def _entries(store: TableStore) -> list[ManifestEntry]:
-    latest = store.snapshots.latest()
-    return [] if latest is None else live_entries(store, latest)
+def _entries(store: TableStore, snapshot: Snapshot | None) -> list[ManifestEntry]:
+    return [] if snapshot is None else live_entries(store, snapshot)
 
 
 def _row_text(row: bytes, fields: Sequence[Field], brackets: str = "{}") -> str:
@@ -28,7 +28,7 @@ def _row_text(row: bytes, fields: Sequence[Field], brackets: str = "{}") -> str:
     return row_text(decode_row(row, types), types, brackets)
 
 
-def files(store: TableStore) -> pa.Table:
+def files(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return `files`: the live data files."""
     columns = [
         ("partition", pa.string()),
@@ -51,7 +51,7 @@ def files(store: TableStore) -> pa.Table:
         ("file_source", pa.string()),
     ]
     layout = Layout.of(store.schema())
-    return table_of(columns, (_file_row(store, layout, entry) for entry in _entries(store)))
+    return table_of(columns, (_file_row(store, layout, entry) for entry in _entries(store, snapshot)))
 
 
 def _file_row(store: TableStore, layout: Layout, entry: ManifestEntry) -> Sequence[object]:
@@ -106,8 +106,8 @@ def _stats_texts(store: TableStore, file: DataFile) -> tuple[str, str, str]:
     )
 
 
-def manifests(store: TableStore) -> pa.Table:
-    """Return `manifests`: the manifests of the newest snapshot."""
+def manifests(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
+    """Return `manifests`: the manifests of the snapshot."""
     columns = [
         ("file_name", pa.string()),
         ("file_size", pa.int64()),
@@ -117,7 +117,6 @@ def manifests(store: TableStore) -> pa.Table:
         ("min_partition_stats", pa.string()),
         ("max_partition_stats", pa.string()),
     ]
-    latest = store.snapshots.latest()
     fields = Layout.of(store.schema()).partition_fields
     rows = (
         (
@@ -129,7 +128,7 @@ def manifests(store: TableStore) -> pa.Table:
             _row_text(manifest.partition_stats.min_values, fields),
             _row_text(manifest.partition_stats.max_values, fields),
         )
-        for manifest in (all_manifests(store, latest) if latest else ())
+        for manifest in (all_manifests(store, snapshot) if snapshot else ())
     )
     return table_of(columns, rows)
 
@@ -163,25 +162,25 @@ def _summed(store: TableStore, sums: dict[tuple[object, ...], _Sum]) -> list[Seq
     ]
 
 
-def partitions(store: TableStore) -> pa.Table:
+def partitions(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return `partitions`: rows, bytes and files per partition."""
     fields = Layout.of(store.schema()).partition_fields
     sums: dict[tuple[object, ...], _Sum] = {}
-    for entry in _entries(store):
+    for entry in _entries(store, snapshot):
         sums.setdefault((_row_text(entry.partition, fields),), _Sum()).add(entry.file)
     return table_of([("partition", pa.string()), *_SUMS], _summed(store, sums))
 
 
-def buckets(store: TableStore) -> pa.Table:
+def buckets(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return `buckets`: rows, bytes and files per bucket."""
     fields = Layout.of(store.schema()).partition_fields
     sums: dict[tuple[object, ...], _Sum] = {}
-    for entry in _entries(store):
+    for entry in _entries(store, snapshot):
         sums.setdefault((_row_text(entry.partition, fields), entry.bucket), _Sum()).add(entry.file)
     return table_of([("partition", pa.string()), ("bucket", pa.int32()), *_SUMS], _summed(store, sums))
 
 
-def table_indexes(store: TableStore) -> pa.Table:
+def table_indexes(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return `table_indexes`: the index files, with deletion vectors by data file."""
     vector = pa.struct([("f0", pa.string()), ("f1", pa.int32()), ("f2", pa.int32()), ("_CARDINALITY", pa.int64())])
     columns = [
@@ -193,7 +192,6 @@ def table_indexes(store: TableStore) -> pa.Table:
         ("row_count", pa.int64()),
         ("dv_ranges", pa.list_(vector)),
     ]
-    latest = store.snapshots.latest()
     fields = Layout.of(store.schema()).partition_fields
     rows = (
         (
@@ -210,6 +208,6 @@ def table_indexes(store: TableStore) -> pa.Table:
                 for part in entry.vector_ranges
             ],
         )
-        for entry in (index_entries(store, latest) if latest else ())
+        for entry in (index_entries(store, snapshot) if snapshot else ())
     )
     return table_of(columns, rows)

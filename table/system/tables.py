@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,31 +11,43 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError, did_you_mean
 from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
+from penstock.table.options.scans import (
+    SCAN_MODE,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+    SCAN_VERSION,
+    SCAN_WATERMARK,
+)
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.outputs import Outputs
 from penstock.table.read.plan import plan_state
 from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.time_travel import Travel, resolve
 from penstock.table.system import contents, description
+from penstock.table.values.arguments import option_texts
 from penstock.table.values.names import no_column
 
 
-def audit_log(store: TableStore) -> pa.Table:
+def audit_log(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return the merged rows with the row kind of each."""
-    schema = store.schema()
+    schema = store.schema() if snapshot is None else store.schemas.get(snapshot.schema_id)
     layout = Layout.of(schema)
     reader = SplitReader(store, layout, schema.fields, kinds=True)
-    plan = plan_state(store, layout, store.snapshots.latest())
+    plan = plan_state(store, layout, snapshot)
     return pa.Table.from_batches((batch for split in plan.splits for batch in reader.read(split)), reader.schema)
 
 
-def binlog(store: TableStore) -> pa.Table:
+def binlog(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return the rows of the audit log with each value in a list.
 
     Streaming reads put both sides of an update in one list.
     """
-    rows = audit_log(store)
+    rows = audit_log(store, snapshot)
     columns = [rows.column(0)]
     for column in rows.columns[1:]:
         values = column.combine_chunks()
@@ -45,12 +57,12 @@ def binlog(store: TableStore) -> pa.Table:
     return pa.Table.from_arrays(columns, names=[ROWKIND, *rows.column_names[1:]])
 
 
-def read_optimized(store: TableStore) -> pa.Table:
+def read_optimized(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return the rows of the files on the highest level only, read without merging.
 
     They are the state of the last full compaction.
     """
-    schema = store.schema()
+    schema = store.schema() if snapshot is None else store.schemas.get(snapshot.schema_id)
     layout = Layout.of(schema)
     options = schema.typed
     trigger = options[NUM_SORTED_RUN_COMPACTION_TRIGGER]
@@ -59,7 +71,7 @@ def read_optimized(store: TableStore) -> pa.Table:
     reader = SplitReader(store, layout, schema.fields)
     # The files of append tables are all on level 0 and need no merge.
     keep = (lambda level: level == top) if layout.has_keys else None
-    plan = plan_state(store, layout, store.snapshots.latest(), keep_level=keep)
+    plan = plan_state(store, layout, snapshot, keep_level=keep)
     return pa.Table.from_batches((batch for split in plan.splits for batch in reader.read(split)), reader.schema)
 
 
@@ -72,6 +84,9 @@ _TABLES: dict[str, Callable[[TableStore], pa.Table]] = {
     "consumers": description.consumers,
     "statistics": description.statistics,
     "aggregation_fields": description.aggregation_fields,
+}
+# Tables of one snapshot, which is the newest one unless options of the read name another.
+_STATES: dict[str, Callable[[TableStore, Snapshot | None], pa.Table]] = {
     "files": contents.files,
     "manifests": contents.manifests,
     "partitions": contents.partitions,
@@ -82,12 +97,24 @@ _TABLES: dict[str, Callable[[TableStore], pa.Table]] = {
     "ro": read_optimized,
     "read_optimized": read_optimized,
 }
-NAMES = tuple(sorted(_TABLES))
+NAMES = tuple(sorted((*_TABLES, *_STATES)))
+_TRAVEL = {
+    option.key
+    for option in (
+        SCAN_MODE,
+        SCAN_SNAPSHOT_ID,
+        SCAN_TAG_NAME,
+        SCAN_TIMESTAMP,
+        SCAN_TIMESTAMP_MILLIS,
+        SCAN_VERSION,
+        SCAN_WATERMARK,
+    )
+}
 
 
 def check_name(name: str, table: str) -> None:
     """Raise ConfigError for an unknown system table, with the nearest name as hint."""
-    if name.lower() not in _TABLES:
+    if name.lower() not in NAMES:
         raise ConfigError(
             f"there is no system table {name!r}",
             table=table,
@@ -95,10 +122,35 @@ def check_name(name: str, table: str) -> None:
         )
 
 
-def system_table(store: TableStore, name: str) -> pa.Table:
-    """Return the system table of that name; names are not case sensitive."""
+def check_system_options(name: str, options: Mapping[str, str], table: str) -> None:
+    """Raise ConfigError for options of a read that the system table cannot follow."""
+    for key in options:
+        if name.lower() not in _STATES:
+            raise ConfigError(
+                "the system table always shows the present state of the table",
+                table=f"{table}${name}",
+                option=key,
+                hint=f"tables with the state of a snapshot: {', '.join(sorted(_STATES))}",
+            )
+        if key not in _TRAVEL:
+            raise ConfigError(
+                "a system table is read at one snapshot",
+                table=f"{table}${name}",
+                option=key,
+                hint=f"possible are {', '.join(sorted(_TRAVEL))}",
+            )
+
+
+def system_table(store: TableStore, name: str, options: Mapping[str, str] | None = None) -> pa.Table:
+    """Return the system table of that name; names are not case sensitive.
+
+    Tables with the contents of a snapshot show the one that the options of the read name.
+    """
     check_name(name, store.name)
-    return _TABLES[name.lower()](store)
+    check_system_options(name, options or {}, store.name)
+    if name.lower() in _TABLES:
+        return _TABLES[name.lower()](store)
+    return _STATES[name.lower()](store, resolve(store, Travel.of(options or {})))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +161,14 @@ class SystemScan(Outputs):
     system: str
     columns: tuple[str, ...] | None
     where: pc.Expression | str | None
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:
         return self.to_arrow().schema
 
     def to_arrow(self) -> pa.Table:
-        rows = system_table(self.store, self.system)
+        rows = system_table(self.store, self.system, self.options)
         if self.where is not None:
             condition = RowFilter.of(self.where, rows.schema, self.store.name)
             kept = [condition.kept(batch) for batch in rows.to_batches()]
@@ -150,8 +203,15 @@ class SystemTable:
         return self.scan().schema
 
     def scan(
-        self, columns: Sequence[str] | None = None, where: pc.Expression | str | None = None, **others: object
+        self,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | str | None = None,
+        options: Mapping[str, object] | None = None,
+        **others: object,
     ) -> SystemScan:
         if any(value is not None for value in others.values()):
-            raise ConfigError("a system table shows only the current state of its table", table=self.name)
-        return SystemScan(self.store, self.system, None if columns is None else tuple(columns), where)
+            hint = "options={'scan.snapshot-id': '3'}, and others that name a snapshot"
+            raise ConfigError("a scan of a system table has columns, where and options", table=self.name, hint=hint)
+        given = option_texts(options)
+        check_system_options(self.system, given, self.store.name)
+        return SystemScan(self.store, self.system, None if columns is None else tuple(columns), where, given)

@@ -527,3 +527,30 @@ def test_sql_returns_the_rows_of_the_last_statement(tmp_path: Path) -> None:
     assert penstock.sql("SHOW TABLES", tmp_path, database="d").to_pylist() == [{"database": "d", "table": "t"}]
     with pytest.raises(ConfigError, match="contains no statement"):
         penstock.sql(" -- nothing", tmp_path)
+
+
+def test_system_tables_of_a_snapshot_travel_in_time(shop: Shop) -> None:
+    shop.run("UPDATE orders SET status = 'sent'; CALL sys.create_tag('shop.orders', 'first', 1)")
+    hint = "/*+ OPTIONS('scan.snapshot-id' = '1') */"
+    assert shop.rows(f"SELECT count(*) FROM orders$files {hint}") == [(2,)]
+    assert shop.rows("SELECT count(*) FROM orders$files") == [(4,)]
+    assert shop.rows("SELECT count(*) FROM orders$files VERSION AS OF 'first'") == [(2,)]
+    old = shop.rows("SELECT rowkind, id, status FROM orders$audit_log FOR VERSION AS OF 1 ORDER BY id")
+    assert old == [("+I", 1, "new"), ("+I", 2, "new"), ("+I", 3, "paid")]
+    assert shop.rows(f"SELECT sum(record_count) FROM orders$partitions {hint}") == [(3,)]
+    assert shop.rows(f"SELECT count(*) FROM orders$manifests {hint}") == [(1,)]
+    for system in ("$buckets", "$ro", "$binlog", "$table_indexes"):
+        shop.rows(f"SELECT * FROM orders{system} {hint}")
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("orders$snapshots FOR VERSION AS OF 1", "always shows the present state"),
+        ("orders$files /*+ OPTIONS('scan.partitions' = 'dt=a') */", "is read at one snapshot"),
+        ("orders$files VERSION AS OF 77", "snapshot 77"),
+        ("orders$files /*+ OPTIONS('incremental-between' = '1,2') */", "is read at one snapshot"),
+    ],
+)
+def test_options_that_a_system_table_cannot_follow_are_refused(shop: Shop, query: str, message: str) -> None:
+    assert message in str(shop.refused(f"SELECT * FROM {query}"))

@@ -12,20 +12,24 @@ from threading import current_thread, main_thread
 from types import FrameType
 
 from penstock.errors import ConfigError
-from penstock.ingest.sync_actions import Flag
+from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import wants_json
 from penstock.pipelines.commands.sql_results import OUTPUTS, Results
 from penstock.pipelines.commands.sql_shell import run_shell
-from penstock.pipelines.commands.target import READING, catalog_of, text, yes
+from penstock.pipelines.commands.target import READING, catalog_of, text, warehouse_and_options, yes
 from penstock.table.sql.interpreter import STREAMING, Interpreter
 
+_ENGINES = ("duckdb", "spark")
 _CREATE_CATALOG = re.compile(r"\bcreate\s+catalog\b", re.IGNORECASE)
 _FLAGS = (
     *READING,
     Flag("database", "database of table names without a database", metavar="NAME"),
     Flag("file", "run the statements of this file; -f is the same", metavar="FILE"),
     Flag("output", f"{', '.join(OUTPUTS)} (default: table; --json is the same as json)", metavar="FORMAT"),
+    Flag("engine", "duckdb (default), or spark: the warehouse is the catalog lake of a Spark session", metavar="NAME"),
+    Flag("master", "Spark master of --engine spark (default: this machine, all cores)", metavar="URL"),
+    Flag("spark-conf", "setting of the Spark session; may be repeated", "pairs", "K=V"),
     Flag("stream", "read tables as streams: INSERT INTO ... SELECT and SELECT run until Ctrl-C", "bool"),
     Flag("until-caught-up", "end streams once they have processed what was there at their start", "bool"),
     Flag("limit", "maximum number of rows to print as a table (default: 100; 0 for all)", metavar="N"),
@@ -45,6 +49,8 @@ def command(name: str, words: list[str]) -> int:
     output = "json" if wants_json(given) else (text(given, "output") or "table").lower()
     if output not in OUTPUTS:
         raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(OUTPUTS)}")
+    if _on_spark(given):
+        return _run_on_spark(_script(script, given), Results(output, given), given)
     if script is None and "file" not in given and sys.stdin.isatty() and sys.stdout.isatty():
         with _interpreter(given, needs_warehouse=False) as interpreter:
             run_shell(interpreter, lambda: Results("table" if output == "arrow" else output, given))
@@ -63,6 +69,29 @@ def command(name: str, words: list[str]) -> int:
                 if not interpreter.is_streaming:
                     raise
         results.end()
+    return 0
+
+
+def _on_spark(given: Given) -> bool:
+    engine = (text(given, "engine") or "duckdb").lower()
+    if engine not in _ENGINES:
+        raise ConfigError(f"--engine {engine} is unknown", hint=f"it can be {' or '.join(_ENGINES)}")
+    for name in ("master", "spark-conf") if engine == "duckdb" else ("stream", "until-caught-up"):
+        if name in given:
+            hint = "add --engine spark" if engine == "duckdb" else "leave --engine out: streams run on DuckDB"
+            raise ConfigError(f"--{name} has no meaning with --engine {engine}", hint=hint)
+    return engine == "spark"
+
+
+def _run_on_spark(script: str, results: Results, given: Given) -> int:
+    from penstock.pipelines.commands.spark_statements import run_statements, spark_session
+
+    settings = pairs(given.get("spark-conf", ()))
+    warehouse, options = warehouse_and_options(given)
+    with spark_session(warehouse, options, text(given, "database"), text(given, "master"), settings) as session:
+        for rows in run_statements(session, script):
+            results.show(rows)
+    results.end()
     return 0
 
 

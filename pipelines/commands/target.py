@@ -37,6 +37,11 @@ NEEDED_PARTITION = Flag("partition", PARTITION.help, "text", PARTITION.metavar, 
 def catalog_of(given: Given) -> Catalog:
     from penstock.table.catalog.catalog import Catalog
 
+    return Catalog(*warehouse_and_options(given))
+
+
+def warehouse_and_options(given: Given) -> tuple[str, dict[str, str]]:
+    """Return the warehouse that the flags name, and the options of its catalog."""
     options = pairs(given.get("catalog-conf", ()))
     named = options.pop("warehouse", None)
     warehouse = text(given, "warehouse") or named
@@ -50,7 +55,7 @@ def catalog_of(given: Given) -> Catalog:
         warehouse, options = warehouse or settings.warehouse, {**dict(settings.options), **options}
     if warehouse is None:
         raise ConfigError("no warehouse is given", hint="--warehouse PATH")
-    return Catalog(warehouse, options)
+    return warehouse, options
 
 
 def warehouse_of(given: Given) -> Catalog:

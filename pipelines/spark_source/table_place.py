@@ -102,7 +102,7 @@ def _check_system_options(system: str, given: Mapping[str, str], table: str) -> 
     for name in (ROW_KIND.key, READ_CHANGELOG.key):
         if name in given:
             raise ConfigError(
-                "a system table has no row kinds of its own",
+                "the row kinds of a system table cannot be shown",
                 table=f"{table}${system}",
                 option=name,
                 hint="read the changes of the table itself, with incremental-between or as a stream with rowkind=true",

@@ -108,7 +108,7 @@ def test_rows_are_inserted_with_defaults_and_types_of_the_table(shop: Shop) -> N
         ("CALL sys.nothing('orders')", "there is no procedure 'nothing'"),
         ("CALL sys.create_tag('orders')", "needs the argument 'tag'"),
         ("CALL sys.compact('orders', frob => 1)", "'frob' of compact is unknown"),
-        ("SET 'execution.runtime-mode' = 'streaming'", "not supported here"),
+        ("SET 'execution.runtime-mode' = 'automatic'", "not supported here"),
         ("SET 'frob' = 'x'", "is not supported"),
         ("SELECT * FROM a.b.c.d", "a.b.c.d"),
     ],

@@ -142,7 +142,9 @@ class RestServer:
         data = None if body is None else json.dumps(body).encode()
         # The settings are the reply to this request, so it is sent with the user's options alone.
         options = dict(self.options) if path == "/v1/config" else self.settings
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        headers = {"Accept": "application/json"}
+        if data is not None:
+            headers["Content-Type"] = "application/json"
         headers |= {
             name.removeprefix(HEADER): resolve(text) for name, text in options.items() if name.startswith(HEADER)
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.table.catalog.rest_login import DlfKeys, dlf_authorization
 from penstock.table.handle import Table
 from tests.interop.oracle.client import JavaRefused, Oracle
 from tests.interop.pypaimon.client import Pypaimon
@@ -92,6 +93,34 @@ def test_java_uses_our_catalog(lake: Lake) -> None:
     assert ours.tables("shop") == []
     with pytest.raises(JavaRefused, match=r"sales"):
         lake.java("read", table="shop.sales")
+
+
+def test_signed_requests_of_all_clients_are_accepted(lake: Lake) -> None:
+    keys = DlfKeys("the-id", "the-secret", "the-session")
+    refused = 0
+
+    def signed(method: str, path: str, query: Mapping[str, str], data: bytes, headers: Mapping[str, str]) -> bool:
+        nonlocal refused
+        given = {name: text for name, text in headers.items() if data or name != "content-type"}
+        found = dlf_authorization(keys, "cn-hangzhou", method, path, query, given) == headers.get("authorization")
+        refused += not found
+        return found
+
+    lake.server.authorize = signed
+    lake.options = {
+        "metastore": "rest", "uri": lake.options["uri"], "token.provider": "dlf", "dlf.region": "cn-hangzhou",
+        "dlf.access-key-id": keys.key_id, "dlf.access-key-secret": keys.secret, "dlf.security-token": "the-session",
+    }  # fmt: skip
+    ours = lake.ours
+    ours.create_database("shop")
+    put(ours.create_table("shop.orders", COLUMNS, **KEYED), 1)
+    lake.java("write", table="shop.orders", rows=[["+I", 2, "java", "x"]])
+    assert lake.java("tables")["tables"] == ["shop.orders"]
+    assert ids(ours.table("shop.orders")) == [1, 2]
+    assert refused == 0
+    with pytest.raises(penstock.ConfigError, match="login is not valid"):
+        penstock.Catalog("lake", {**lake.options, "dlf.access-key-secret": "another"}).databases()
+    assert refused == 1
 
 
 def test_we_use_the_catalog_of_java(lake: Lake) -> None:

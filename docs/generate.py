@@ -118,6 +118,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("source of type files", FilesConfig),
     ("selection", model.SelectionConfig),
     ("transform: a list of", rules.TransformConfig),
+    ("expect: a list of", rules.ExpectConfig),
     ("route: a list of", rules.RouteConfig),
     ("sink", sink.SinkConfig),
     ("sink: catalog", sink.CatalogConfig),

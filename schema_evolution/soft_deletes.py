@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import ConfigError
@@ -45,6 +46,14 @@ def with_marks(change: ChangeBatch, now_millis: int) -> ChangeBatch:
     rows = pa.RecordBatch.from_arrays(columns, names=[one.name for one in fields])
     kinds = np.where(deleted, np.int8(UPDATE_AFTER), change.kinds)
     return replace(change, schema=replace(change.schema, fields=fields), rows=rows, kinds=kinds)
+
+
+def deleted_rows(change: ChangeBatch) -> npt.NDArray[np.bool_]:
+    """Return which rows are marked as deleted, none if the changes have no marks."""
+    if change.schema.fields[-len(_FIELDS) :] != _FIELDS:
+        return np.zeros(len(change), np.bool_)
+    flags: npt.NDArray[np.bool_] = change.rows.column(DELETED).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def marked(rows: pa.RecordBatch, millis: int) -> pa.RecordBatch:

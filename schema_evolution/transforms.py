@@ -106,6 +106,17 @@ class Transform:
         return _taken(change, columns, kinds, kept, self.primary_keys), list(bad)
 
 
+def matching_rows(
+    change: ChangeBatch, condition: Node, mapping: TypeMapping, now_millis: int, zone: str, misfits: Misfits
+) -> Flags:
+    """Return which rows match a condition. Rows with values that it cannot read are recorded in `misfits`."""
+    work = _Work(change, mapping, now_millis, zone)
+    flags = _true(work.value(condition))
+    for row, reason in work.misfits.reasons.items():
+        misfits.reasons.setdefault(row, reason)
+    return flags
+
+
 class _Work:
     """The typed columns of one batch, each computed when it is first used."""
 
@@ -226,13 +237,13 @@ def with_constants(change: ChangeBatch, constants: tuple[tuple[str, str], ...]) 
 
 def _true(values: pa.Array) -> Flags:
     if not pa.types.is_boolean(values.type):
-        raise ConfigError(f"a filter must be a condition, and this one is {values.type}")
+        raise ConfigError(f"a condition must be true or false, and this one is {values.type}")
     # As in SQL, a condition that is null does not match.
     flags: Flags = pc.fill_null(values, fill_value=False).to_numpy(zero_copy_only=False)
     return flags
 
 
-def _pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
+def image_pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
     """Return the positions of before images that are directly followed by their after images."""
     kinds = change.kinds
     if len(kinds) < 2:
@@ -246,7 +257,7 @@ def _pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
 def _follow_filter(change: ChangeBatch, passes: Flags, kinds: RowKinds, kept: Flags) -> None:
     """Apply the filter by changing `kinds` and `kept` in place."""
     kept &= passes
-    before = _pairs(change)
+    before = image_pairs(change)
     after = before + 1
     kinds[before[passes[before] & ~passes[after]]] = DELETE
     kinds[after[~passes[before] & passes[after]]] = INSERT
@@ -260,7 +271,7 @@ def _follow_filter(change: ChangeBatch, passes: Flags, kinds: RowKinds, kept: Fl
 
 
 def _part_moved(change: ChangeBatch, keys: list[pa.Array], kinds: RowKinds, kept: Flags) -> None:
-    before = _pairs(change)
+    before = image_pairs(change)
     # Only updates whose two images are both left: the filter has already turned the others into deletes and
     # inserts.
     both = kept[before] & kept[before + 1] & (kinds[before] == UPDATE_BEFORE)

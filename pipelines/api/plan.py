@@ -52,6 +52,7 @@ class PlannedTable:
     columns: tuple[PlannedColumn, ...] = ()
     problem: str | None = None
     warnings: tuple[str, ...] = ()
+    expectations: tuple[str, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -65,7 +66,15 @@ def planned(shape: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int
         target = shape.target(schema.database, schema.table)
         if target is not None:
             by_target.setdefault(target, []).append(schema)
-    return [_table(shape, target, found, now) for target, found in sorted(by_target.items())]
+    return [
+        replace(_table(shape, target, found, now), expectations=_expectations(shape, found))
+        for target, found in sorted(by_target.items())
+    ]
+
+
+def _expectations(shape: PipelineMapping, sources: Sequence[SourceSchema]) -> tuple[str, ...]:
+    found = (one for source in sources for one in shape.table_rules.expected(source.database, source.table))
+    return tuple(dict.fromkeys(f"{one.condition}, or {one.action}" for one in found))
 
 
 def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now: int) -> PlannedTable:

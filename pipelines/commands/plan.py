@@ -84,6 +84,8 @@ def _print_plan(looked: str, tables: list[PlannedTable], *, explain: bool, diff:
         _keys(table)
         for warning in table.warnings:
             print(f"  warning: {warning}")
+        for expectation in table.expectations:
+            print(f"  expects {expectation}")
         _columns(table)
 
 

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from penstock.ingest.connector import KeylessRule
 from penstock.ingest.connectors import connector_of
-from penstock.pipelines.config.rules import Behavior, RouteConfig, TransformConfig
+from penstock.pipelines.config.rules import Behavior, ExpectConfig, RouteConfig, TransformConfig
 from penstock.pipelines.config.sink import SinkConfig, default_checkpoint
 from penstock.pipelines.config.source_section import Source
 from penstock.settings import Bytes, Names, Seconds, Share, Strict, seconds
@@ -180,6 +180,7 @@ class PipelineSpec(Strict):
     source: Source
     selection: SelectionConfig = SelectionConfig()
     transform: tuple[TransformConfig, ...] = ()
+    expect: tuple[ExpectConfig, ...] = ()
     route: tuple[RouteConfig, ...] = ()
     sink: SinkConfig
     errors: Errors = Errors()
@@ -191,6 +192,11 @@ class PipelineSpec(Strict):
         if self.errors.position_lost == "resnapshot" and not capabilities.rereads_tables:
             raise ValueError(
                 f"a source of type {self.source.type} does not support reading tables again: set position-lost to fail"
+            )
+        if self.errors.bad_record != "dead-letter" and any(one.action == "dead-letter" for one in self.expect):
+            raise ValueError(
+                "an expectation has the action dead-letter, and there is no table for dead letters: set "
+                "errors: {bad-record: dead-letter}"
             )
         if self.pipeline.resnapshot and self.pipeline.reset:
             raise ValueError("resnapshot reads all tables again: remove reset")

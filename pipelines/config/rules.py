@@ -108,6 +108,28 @@ class TransformConfig(Strict):
 
 
 Deletes = Literal["hard", "soft"]
+ExpectAction = Literal["warn", "drop", "dead-letter", "fail"]
+
+
+class ExpectConfig(Strict):
+    """A quality rule: a condition that the new rows of the source tables that match should meet. All rules that match
+    a table apply, after its transform.
+    """
+
+    source_table: str = Field(description="source tables as database.table; both parts may be regular expressions")
+    condition: str = Field(description="condition on the rows, as in a filter; null does not meet it")
+    action: ExpectAction = Field(default="warn", description="what happens to a row that does not meet it")
+    name: str | None = Field(default=None, description="its name in metrics and status; default: the condition")
+
+    @field_validator("source_table", "condition")
+    @classmethod
+    def _can_be_read(cls, given: str, about: ValidationInfo) -> str:
+        with errors_in_place():
+            if about.field_name == "source_table":
+                TablePattern.of(given)
+            else:
+                parse_expression(given)
+        return given
 
 
 class RouteConfig(Strict):

@@ -190,7 +190,7 @@ def shape(spec: PipelineSpec, warehouse: CatalogSettings) -> PipelineMapping:
         ),
         new_tables=_new_tables(spec),
         zone=spec.pipeline.local_time_zone,
-        table_rules=TableRules.of(spec.transform, spec.route, sink.per_table, warehouse, sink.deletes),
+        table_rules=TableRules.of(spec.transform, spec.route, sink.per_table, warehouse, sink.deletes, spec.expect),
     )
 
 

@@ -33,6 +33,7 @@ def unmet_rules(
     return [
         *_transforms(shape, taken, before),
         *_routes(shape, taken, before),
+        *_expectations(shape, taken, before),
         *_table_options(shape, taken, before),
         *_columns_made(spec, shape, taken),
     ]
@@ -105,6 +106,20 @@ def _routes(
     for number, rule in enumerate(rules):
         if number not in met:
             yield _no_table("route", rule.tables, schemas)
+
+
+def _expectations(
+    shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+) -> Iterator[ConfigError]:
+    for rule in shape.table_rules.expectations:
+        matched = [one for one in schemas if rule.tables.match(one.database, one.table)]
+        if not matched and not any(rule.tables.match(*name) for name in before):
+            yield _no_table("expectation", rule.tables, schemas)
+        for one in matched:
+            try:
+                shape.examined(one)
+            except ConfigError as error:
+                yield error
 
 
 def _table_options(

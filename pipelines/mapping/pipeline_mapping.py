@@ -25,6 +25,7 @@ from penstock.pipelines.mapping.target_tables import set_options
 from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, drift_of
+from penstock.schema_evolution.expectations import CheckedRows, checked
 from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.soft_deletes import check_marks
 from penstock.schema_evolution.target_names import TargetNames
@@ -134,6 +135,13 @@ class PipelineMapping:
         taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis, self.zone, lookups)
         return taken, tuple(with_message(record, change, fetched) for record in bad)
 
+    def checked(self, change: ChangeBatch, fetched: FetchedMessages | None, now_millis: int) -> CheckedRows:
+        expected = self.table_rules.expected(change.schema.database, change.schema.table)
+        if not expected:
+            return CheckedRows(change)
+        found = checked(change, expected, self.rules.mapping, now_millis, self.zone)
+        return replace(found, bad=tuple(with_message(record, change, fetched) for record in found.bad))
+
     def column(self, source: str) -> str:
         return self.rules.name(source)
 
@@ -192,11 +200,21 @@ class PipelineMapping:
 
     def shaped(self, source: SourceSchema) -> SourceSchema:
         """Return the schema of such rows after transforms and routes."""
-        # A batch without rows passes the same code as rows do, so that the schema cannot differ from theirs.
+        return self._nothing(source).schema
+
+    def examined(self, source: SourceSchema) -> None:
+        """Raise ConfigError for a quality rule that the columns of this table do not allow."""
+        self.checked(self._nothing(source), None, 0)
+
+    def _nothing(self, source: SourceSchema) -> ChangeBatch:
+        """Return a transformed batch without rows.
+
+        It passes the same code as rows do, so that its schema cannot differ from theirs.
+        """
         nothing = pa.RecordBatch.from_arrays(
             [pa.nulls(0, pa.string()) for _ in source.fields], names=[one.name for one in source.fields]
         )
-        return self.transformed(ChangeBatch.inserts(source, nothing), None, 0)[0].schema
+        return self.transformed(ChangeBatch.inserts(source, nothing), None, 0)[0]
 
     @property
     def _schemas(self) -> TargetSchemas:

@@ -10,6 +10,7 @@ from penstock.errors import ConfigError
 from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
 from penstock.pipelines.mapping.lookups import LookupRun, LookupStep
 from penstock.pipelines.mapping.new_tables import NewTables
+from penstock.schema_evolution.expectations import Expectation
 from penstock.schema_evolution.soft_deletes import with_marks
 from penstock.schema_evolution.transforms import Transform, with_constants
 from penstock.schema_evolution.types.mapping import TypeMapping
@@ -88,6 +89,7 @@ class TableRules:
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by target table
     deletes: spec.Deletes = "hard"  # unless a route says something else
     lookups: tuple[tuple[LookupStep, ...], ...] = ()  # of each transform
+    expectations: tuple[Expectation, ...] = ()
 
     @classmethod
     def of(
@@ -97,6 +99,7 @@ class TableRules:
         options: Mapping[str, Mapping[str, str]],
         catalog: CatalogSettings,
         deletes: spec.Deletes = "hard",
+        expectations: Sequence[spec.ExpectConfig] = (),
     ) -> TableRules:
         """Build from the sections of a pipeline file. Dimensions are tables of the catalog."""
         lookups = tuple(tuple(LookupStep.of(one, catalog) for one in transform.lookup) for transform in transforms)
@@ -106,6 +109,7 @@ class TableRules:
             options,
             deletes,
             lookups,
+            tuple(Expectation.of(one.source_table, one.condition, one.action, one.name) for one in expectations),
         )
 
     def __bool__(self) -> bool:
@@ -162,6 +166,10 @@ class TableRules:
         if self.marks_deletes(schema.database, schema.table):
             change = with_marks(change, now_millis)
         return change, bad
+
+    def expected(self, database: str | None, table: str | None) -> tuple[Expectation, ...]:
+        """Return the expectations of a source table."""
+        return tuple(one for one in self.expectations if one.tables.match(database, table))
 
     def new_tables(self, given: NewTables, target: str, sources: Sequence[SourceSchema]) -> NewTables:
         """Return the rules for creating one table.

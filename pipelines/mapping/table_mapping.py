@@ -12,6 +12,7 @@ from typing import Protocol
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping.lookups import LookupRun
+from penstock.schema_evolution.expectations import CheckedRows
 from penstock.schema_evolution.fit import FittedRows
 from penstock.table.schema.table_schema import TableSchema
 
@@ -66,6 +67,10 @@ class TableMapping(Protocol):
 
         `lookups` names the snapshots of the dimensions, and counts.
         """
+        ...
+
+    def checked(self, change: ChangeBatch, fetched: FetchedMessages | None, now_millis: int) -> CheckedRows:
+        """Return the rows of a transformed change that meet the quality rules of its table."""
         ...
 
     def leaves_out(self, source: SourceSchema, table: TableSchema | None) -> bool:

@@ -95,6 +95,12 @@ class RangeReader:
             self._report.filtered += len(change)
             self._report.keyless.add((table, source))
             return
+        checked = self._context.mapping.checked(change, fetched, self._task.now_millis)
+        self._report.expectations.update(checked.counts or {})
+        change, unread = checked.change, (*unread, *checked.bad)
+        # A change without rows is a definition of a table, but not if all its rows were dropped.
+        if given and not len(change) and not unread:
+            return
         report = self._report.table(table)
         if report.error is not None:
             return

@@ -89,6 +89,7 @@ class RangeReport:
     tables: dict[str, TableReport] = field(default_factory=dict)
     seconds: Seconds = field(default_factory=no_seconds)
     skipped: Counter[str] = field(default_factory=Counter)  # messages without rows, by operation
+    expectations: Counter[str] = field(default_factory=Counter)  # rows that did not meet one, by expectation
     filtered: int = 0  # rows that transforms filter out, or of left-out tables
     keyless: set[tuple[str, tuple[str, str]]] = field(default_factory=set)  # target and source, left out without a key
     repaired: int = 0  # texts with unpaired surrogates
@@ -189,6 +190,7 @@ class BatchReport:
         found: Counter[str] = Counter()
         for report in self.ranges:
             found.update({f"messages.{operation}": count for operation, count in report.skipped.items()})
+            found.update(report.expectations)
             found["rows.left.out"] += report.filtered
             found["texts.repaired"] += report.repaired
             found["lookup.missed"] += report.missed

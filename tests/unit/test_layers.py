@@ -151,6 +151,7 @@ FLOORS = {
         {"computed_columns", "drift", "masks"},
         {"fit"},
         {"transforms", "soft_deletes"},
+        {"expectations"},
     ],
     "formats": [
         {"change", "json_text", "mysql_type"},

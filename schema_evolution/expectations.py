@@ -1,0 +1,112 @@
+"""Quality rules: conditions that the new rows of a table meet, and what happens to those that do not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from penstock.errors import DecodeError
+from penstock.formats.change import BadRecord, ChangeBatch
+from penstock.row_kinds import INSERT, UPDATE_AFTER
+from penstock.schema_evolution.expressions.nodes import Node
+from penstock.schema_evolution.expressions.parse import parse_expression
+from penstock.schema_evolution.fit import whole_messages
+from penstock.schema_evolution.soft_deletes import deleted_rows
+from penstock.schema_evolution.text_casts import Misfits
+from penstock.schema_evolution.transforms import Flags, image_pairs, matching_rows
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.table_pattern import TablePattern
+
+ExpectAction = Literal["warn", "drop", "dead-letter", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A condition on the new rows of all source tables that match `tables`."""
+
+    tables: TablePattern
+    condition: str
+    node: Node
+    action: ExpectAction
+    name: str
+
+    @classmethod
+    def of(cls, tables: str, condition: str, action: ExpectAction, name: str | None) -> Expectation:
+        return cls(TablePattern.of(tables), condition, parse_expression(condition), action, name or condition)
+
+    @property
+    def counted_as(self) -> str:
+        """The name of its count in metrics and status."""
+        return f"expect.{self.action}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRows:
+    """The rows that remain, the messages refused, and how many rows did not meet each expectation."""
+
+    change: ChangeBatch
+    bad: tuple[BadRecord, ...] = ()
+    counts: Counter[str] | None = None
+
+
+def checked(
+    change: ChangeBatch,
+    expectations: Sequence[Expectation],
+    mapping: TypeMapping,
+    now_millis: int,
+    zone: str = "UTC",
+) -> CheckedRows:
+    """Return the rows that meet the expectations, or whose expectation only warns.
+
+    Old images and deletes are not checked: a row that does not meet a condition must be deletable. DecodeError for a
+    row that must not be.
+    """
+    new = ((change.kinds == INSERT) | (change.kinds == UPDATE_AFTER)) & ~deleted_rows(change)
+    kept, misfits, counts = np.ones(len(change), np.bool_), Misfits(), Counter[str]()
+    for one in expectations:
+        unread = Misfits()
+        failed = new & kept & ~matching_rows(change, one.node, mapping, now_millis, zone, unread)
+        # A value that cannot be read is reported as such, and not as one that does not meet the condition.
+        for row, reason in unread.reasons.items():
+            failed[row] = False
+            misfits.add(np.array([row]), reason)
+        if not failed.any():
+            continue
+        counts[one.counted_as] += int(np.count_nonzero(failed))
+        if one.action == "fail":
+            raise _violation(change, one, int(np.argmax(failed)))
+        if one.action == "drop":
+            kept &= ~failed
+        elif one.action == "dead-letter":
+            misfits.add(np.flatnonzero(failed), f"the expectation {one.name} is not met: {one.condition}")
+    whole, bad = whole_messages(change, misfits)
+    if whole is not None:
+        kept &= whole
+    return CheckedRows(_without(change, kept), bad, counts)
+
+
+def _without(change: ChangeBatch, kept: Flags) -> ChangeBatch:
+    if kept.all():
+        return change
+    before = image_pairs(change)
+    # The old image of an update is left out with the new one: the table keeps the row as it was.
+    kept[before[~kept[before + 1]]] = False
+    return change.filter(kept)
+
+
+def _violation(change: ChangeBatch, one: Expectation, row: int) -> DecodeError:
+    schema = change.schema
+    keys = [name for name in schema.primary_keys if name in change.rows.schema.names]
+    key = ", ".join(f"{name}={change.rows.column(name)[row].as_py()}" for name in keys)
+    return DecodeError(
+        f"a row does not meet the expectation {one.name}, and nothing of the batch was committed",
+        source=".".join(filter(None, (schema.database, schema.table))) or None,
+        condition=one.condition,
+        key=key or None,
+        offset=int(change.positions[row]),
+        hint="correct the row at the source, or choose the action drop or dead-letter for the expectation",
+    )

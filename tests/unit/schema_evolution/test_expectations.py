@@ -1,0 +1,96 @@
+"""Quality rules on changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.errors import ConfigError, DecodeError
+from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from penstock.schema_evolution.expectations import CheckedRows, ExpectAction, Expectation, checked
+from penstock.schema_evolution.soft_deletes import with_marks
+from penstock.schema_evolution.types.mapping import TypeMapping
+
+Row = tuple[int, str | None]
+
+
+def changes(*rows: Row) -> ChangeBatch:
+    """Rows of (kind, amount) with their number as id; the two images of an update share a position."""
+    kinds = np.array([kind for kind, _ in rows], np.int8)
+    positions = np.cumsum([kind != UPDATE_AFTER or not at for at, (kind, _) in enumerate(rows)])
+    return ChangeBatch(
+        pa.RecordBatch.from_pydict({"id": list(map(str, range(len(rows)))), "amount": [text for _, text in rows]}),
+        kinds,
+        positions.astype(np.int64),
+        np.zeros(len(rows), np.int32),
+        SourceSchema("mysql", "shop", "t", (SourceField("id", "int"), SourceField("amount", "int")), ("id",)),
+        np.full(len(rows), -1, np.int64),
+    )
+
+
+def look(change: ChangeBatch, *rules: tuple[str, ExpectAction]) -> CheckedRows:
+    expected = [
+        Expectation.of("shop.t", condition, action, f"rule {at}") for at, (condition, action) in enumerate(rules)
+    ]
+    return checked(change, expected, TypeMapping(), 0)
+
+
+def ids(found: CheckedRows) -> list[str]:
+    names: list[str] = found.change.rows.column("id").to_pylist()
+    return names
+
+
+def test_a_warning_only_counts() -> None:
+    found = look(changes((INSERT, "1"), (INSERT, "-1"), (INSERT, None)), ("amount > 0", "warn"))
+    assert ids(found) == ["0", "1", "2"]
+    assert found.counts == {"expect.warn.rule 0": 2}, "null does not meet a condition"
+
+
+def test_old_images_are_dropped_with_their_rows_and_deletes_remain() -> None:
+    change = changes((INSERT, "-1"), (UPDATE_BEFORE, "1"), (UPDATE_AFTER, "-1"), (UPDATE_AFTER, "2"), (DELETE, "-1"))
+    found = look(change, ("amount > 0", "drop"))
+    assert ids(found) == ["3", "4"]
+    assert found.change.kinds.tolist() == [UPDATE_AFTER, DELETE]
+    assert found.counts == {"expect.drop.rule 0": 2}
+
+
+def test_a_marked_delete_is_a_delete() -> None:
+    found = look(with_marks(changes((DELETE, "-1"), (INSERT, "-1")), 0), ("amount > 0", "drop"))
+    assert ids(found) == ["0"]
+
+
+def test_a_dead_letter_is_the_whole_message() -> None:
+    found = look(changes((UPDATE_BEFORE, "1"), (UPDATE_AFTER, "-1"), (INSERT, "1")), ("amount > 0", "dead-letter"))
+    assert ids(found) == ["2"]
+    assert [(one.pos, one.message) for one in found.bad] == [
+        (1, "shop.t: the expectation rule 0 is not met: amount > 0")
+    ]
+
+
+def test_a_failure_names_the_row() -> None:
+    with pytest.raises(DecodeError, match="rule 0") as failed:
+        look(changes((INSERT, "1"), (INSERT, "-1")), ("amount > 0", "fail"))
+    assert failed.value.facts["key"] == "id=1"
+    assert failed.value.facts["condition"] == "amount > 0"
+
+
+def test_all_rules_apply_and_dropped_rows_are_not_counted_again() -> None:
+    found = look(
+        changes((INSERT, "1"), (INSERT, "-1"), (INSERT, "99")), ("amount > 0", "drop"), ("amount < 50", "warn")
+    )
+    assert found.counts == {"expect.drop.rule 0": 1, "expect.warn.rule 1": 1}
+
+
+def test_a_value_that_cannot_be_read_is_a_bad_record() -> None:
+    found = look(changes((INSERT, "many"), (INSERT, "1")), ("amount > 0", "warn"))
+    assert ids(found) == ["1"]
+    assert found.counts == {}
+    assert "many" in found.bad[0].message
+
+
+@pytest.mark.parametrize(("condition", "words"), [("amount + 1", "true or false"), ("total > 0", "'total'")])
+def test_a_condition_that_the_columns_do_not_allow_is_refused(condition: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        look(changes((INSERT, "1")), (condition, "warn"))

@@ -16,6 +16,9 @@ from penstock.table.sql.text import tokens_of
 _NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does not exist)', re.IGNORECASE)
 
 
+_STREAM = "SET 'execution.runtime-mode' = 'streaming', and SELECT ... FROM t without STREAM"
+
+
 def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> PenstockError:
     """Return the error for a statement that DuckDB refused; `sql` is the text that it received."""
     if statement is None:
@@ -32,7 +35,7 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
 
 def missing_table(catalog: Catalog, name: str, sql: str) -> TableMissing:
     """Return the error for a table that does not exist: DuckDB does not know the warehouse's tables."""
-    hint = _near(catalog, name)
+    hint = _STREAM if name.lower() == "stream" else _near(catalog, name)
     return TableMissing(f"there is no table {name}", warehouse=catalog.warehouse, sql=" ".join(sql.split()), hint=hint)
 
 

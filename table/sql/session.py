@@ -18,6 +18,7 @@ from penstock.table.read.filter import RowFilter
 from penstock.table.read.lazy_dataset import LazyDataset
 from penstock.table.sql.engine_errors import engine_error, missing_table
 from penstock.table.sql.grammar import ScriptPart
+from penstock.table.sql.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.statements import View
 from penstock.table.sql.text import Mention, common_names, duck_text, has_alias, mentions, quoted, tokens_of
 from penstock.table.values.optional import duckdb_module
@@ -154,7 +155,7 @@ class Session:
 
     def prepared(self, sql: str) -> str:
         """Return the statement in DuckDB's dialect, after registering every table it mentions."""
-        tokens = tokens_of(sql.strip().rstrip(";"))
+        tokens = tokens_of(newest_partitions(sql.strip().rstrip(";"), self._newest_partition))
         parts: list[str] = []
         done = 0
         common = common_names(tokens)
@@ -172,6 +173,12 @@ class Session:
             parts.append(self._named(place, mention, tokens))
             done = mention.end
         return "".join(parts) + duck_text(tokens[done:])
+
+    def _newest_partition(self, name: str) -> str | None:
+        place = self.place(name.split("."))
+        if place is None:
+            raise missing_table(self._catalog, name, name)
+        return newest_partition(self._catalog.table(".".join(place)))
 
     def place(self, names: Sequence[str]) -> tuple[str, str] | None:
         """Return (database, table) when such a table exists; the table's name includes its `$` parts."""

@@ -17,6 +17,15 @@ _TOKEN = re.compile(
 )
 _OPTIONS_HINT = re.compile(r"/\*\+\s*options\s*\((.*)\)\s*\*/", re.IGNORECASE | re.DOTALL)
 _HINTED_OPTIONS = re.compile(r"\s*('[^']*'\s*=\s*'[^']*'\s*(,\s*(?=')|$))*")
+_PAIR = r"(?:'[^']+'|`[^`]+`)\s*=\s*'[^']*'"
+_WITH = re.compile(rf"with\s*\(\s*{_PAIR}(?:\s*,\s*{_PAIR})*\s*\)", re.IGNORECASE)
+# Paimon's functions of Spark that read changes, and the option that each of them stands for.
+_CHANGES = {
+    "paimon_incremental_query": "incremental-between",
+    "paimon_incremental_between_timestamp": "incremental-between-timestamp",
+    "paimon_incremental_to_auto_tag": "incremental-to-auto-tag",
+}
+_ARGUMENTS = re.compile(r"\s*\(\s*'([^']+)'((?:\s*,\s*(?:'[^']*'|\d+))+)\s*\)")
 _BEFORE_TABLE = {"from", "join", "using", "table", "describe", "summarize", ","}
 _FROM_WORDS = {"from", "join", "using"}
 _OTHER_CLAUSES = {"select", "where", "on", "group", "order", "having", "limit", "qualify", "window", "values", "set"}
@@ -89,7 +98,9 @@ def mentions(tokens: Sequence[SqlToken]) -> Iterator[Mention]:
             place += 1
         elif token.name is not None and clauses.names_table_after(before):
             names, end = _chain(tokens, place)
+            names, changes, end = _changes_function(tokens, names, end)
             options, past = _said_of(tokens, end)
+            options = changes | options
             yield Mention(names, place, past, options)
             before, place = "", past
         else:
@@ -98,6 +109,22 @@ def mentions(tokens: Sequence[SqlToken]) -> Iterator[Mention]:
             before = "" if (before, word) == ("distinct", "from") else word
             clauses.enter(before)
             place += 1
+
+
+def _changes_function(
+    tokens: Sequence[SqlToken], names: tuple[str, ...], end: int
+) -> tuple[tuple[str, ...], dict[str, str], int]:
+    """Return the table and the options of `paimon_incremental_query('t', 1, 3)`; other names as they are."""
+    option = _CHANGES.get(names[-1].lower())
+    found = None if option is None else _ARGUMENTS.match("".join(token.text for token in tokens[end:]))
+    if option is None or found is None:
+        return names, {}, end
+    length = found.end()
+    while length > 0:
+        length -= len(tokens[end].text)
+        end += 1
+    ends = re.findall(r"'([^']*)'|(\d+)", found[2])
+    return tuple(found[1].split(".")), {option: ",".join(text or number for text, number in ends)}, end
 
 
 class _Clauses:
@@ -168,6 +195,12 @@ def _said_of(tokens: Sequence[SqlToken], end: int) -> tuple[dict[str, str], int]
         elif len(words) >= 3 and lower[:2] == ["for", "tag"] and words[2].startswith("'"):
             options |= {"scan.tag-name": words[2][1:-1].replace("''", "'")}
             end = _past(tokens, place, 3)
+        elif lower[:2] == ["with", "("] and (given := _spark_options(tokens, place)) is not None:
+            options |= given[0]
+            end = given[1]
+        elif lower[:2] == ["changes", "from"]:
+            hint = "t /*+ OPTIONS('incremental-between' = '1,3') */: the changes behind snapshot 1 up to snapshot 3"
+            raise ConfigError("CHANGES FROM is not supported", hint=hint)
         elif len(words) >= 4 and lower[0] in {"version", "timestamp"} and lower[1:3] == ["as", "of"]:
             typed = lower[3] == "timestamp" and len(words) > 4
             options |= _point(lower[0], words[4 if typed else 3])
@@ -175,6 +208,19 @@ def _said_of(tokens: Sequence[SqlToken], end: int) -> tuple[dict[str, str], int]
         else:
             break
     return options, end
+
+
+def _spark_options(tokens: Sequence[SqlToken], place: int) -> tuple[dict[str, str], int] | None:
+    """Return the options of Spark's `WITH ('key' = 'value', ...)` and where they end; None for another WITH."""
+    found, end = _WITH.match("".join(token.text for token in tokens[place:])), place
+    if found is None:
+        return None
+    length = found.end()
+    while length > 0:
+        length -= len(tokens[end].text)
+        end += 1
+    pairs = re.findall(r"(?:'([^']+)'|`([^`]+)`)\s*=\s*'([^']*)'", found[0])
+    return {quoted_key or key: value for quoted_key, key, value in pairs}, end
 
 
 def _solid(tokens: Sequence[SqlToken], place: int) -> int:

@@ -554,3 +554,38 @@ def test_system_tables_of_a_snapshot_travel_in_time(shop: Shop) -> None:
 )
 def test_options_that_a_system_table_cannot_follow_are_refused(shop: Shop, query: str, message: str) -> None:
     assert message in str(shop.refused(f"SELECT * FROM {query}"))
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("SELECT id FROM orders WITH ('scan.snapshot-id' = '1')", [1, 2, 3]),
+        ("SELECT o.id FROM orders WITH (`scan.snapshot-id`='1', 'scan.mode'='from-snapshot') AS o", [1, 2, 3]),
+        ("WITH c AS (SELECT id FROM orders WITH ('scan.snapshot-id' = '1')) SELECT id FROM c", [1, 2, 3]),
+        ("SELECT id FROM paimon_incremental_query('orders', 1, 2)", [4]),
+        ("SELECT q.id FROM paimon_incremental_query('shop.orders', '1', '2') q", [4]),
+        ("SELECT id FROM paimon_incremental_between_timestamp('orders', 0, 99999999999999)", [1, 2, 3, 4]),
+        ("SELECT id FROM orders WHERE dt = sys.max_pt('orders')", [4]),
+        ("SELECT id FROM orders WHERE dt < sys.MAX_PT( 'shop.orders' ) AND 'sys.max_pt(''x'')' <> ''", [1, 2, 3]),
+        ("SELECT id FROM none WHERE dt = sys.max_pt('none')", []),
+    ],
+)
+def test_options_and_functions_of_spark_select_rows(shop: Shop, query: str, ids: list[int]) -> None:
+    shop.run("INSERT INTO orders VALUES (4, 'new', 1, 'c'); CREATE TABLE none LIKE orders")
+    assert sorted(row[0] for row in shop.rows(query)) == ids  # type: ignore[type-var]  # ids are numbers
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT * FROM STREAM orders", "SET 'execution.runtime-mode' = 'streaming'"),
+        ("SELECT * FROM orders CHANGES FROM VERSION 1 TO VERSION 2", "incremental-between"),
+        ("SELECT sys.max_pt('nowhere')", "there is no table nowhere"),
+        ("SELECT sys.max_pt('flat')", "needs a table with partitions"),
+    ],
+)
+def test_forms_that_are_not_supported_have_a_hint(shop: Shop, query: str, message: str) -> None:
+    shop.run("CREATE TABLE flat (id INT)")
+    error = shop.refused(query)
+    assert message in str(error)
+    assert error.facts["line"] == 1

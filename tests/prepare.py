@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.golden.cases import unpacked
+from tests.interop.duckdb_iceberg import client as duckdb_iceberg
 from tests.interop.oracle import client as oracle
 from tests.interop.pypaimon import client as pypaimon
 
@@ -27,6 +28,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "golden tables": unpacked,
     "Java Paimon": oracle.prepare,
     "pypaimon": pypaimon.prepare,
+    "DuckDB for Iceberg": duckdb_iceberg.prepare,
     "Kafka": server("kafka"),
     "MySQL": server("mysql"),
     "MariaDB 10.11": server("mariadb"),

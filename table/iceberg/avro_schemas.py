@@ -72,13 +72,6 @@ def _partition_type(type_: DataType) -> Any:
     match type_.root:
         case "DATE":
             return {"type": "int", "logicalType": "date"}
-        case "DECIMAL":
-            return {
-                "type": "bytes",
-                "logicalType": "decimal",
-                "precision": type_.precision,
-                "scale": type_.scale,
-            }
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             zoned = type_.root == "TIMESTAMP_LTZ"
             return {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": zoned}

@@ -7,7 +7,7 @@ import struct
 from decimal import Decimal
 from typing import Any
 
-from penstock.table.values.internal import scaled, unscaled
+from penstock.table.values.internal import unscaled
 from penstock.table.values.types import AtomicType, DataType
 
 _INT, _LONG, _FLOAT, _DOUBLE = (struct.Struct(f"<{code}") for code in "iqfd")
@@ -25,8 +25,6 @@ def internal_value(value: Any, type_: AtomicType) -> Any:
     """Return the internal value of a partition column; the inverse of `partition_value`, also after a read."""
     if type_.root in {"TIMESTAMP", "TIMESTAMP_LTZ"}:
         return value * _NANOS_PER_MICRO
-    if type_.root == "DECIMAL" and isinstance(value, bytes):
-        return scaled(int.from_bytes(value, "big", signed=True), type_.scale)
     return value
 
 

@@ -22,10 +22,14 @@ from penstock.table.values.types import AtomicType, Field
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """The files that a commit adds to what Iceberg shows, by URI, and those it removes."""
+    """The files that a commit adds to what Iceberg shows, by URI, and those it removes.
+
+    Of the added ones, Java may have shown `risen` before, on a lower level.
+    """
 
     added: Mapping[str, ManifestEntry]
     removed: frozenset[str]
+    risen: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -62,20 +66,27 @@ class DataFiles:
         """Return whether Iceberg shows the file. Rows that wait for a bucket are never shown."""
         return entry.file.level >= self._least_level and entry.bucket >= 0
 
-    def changes(self, entries: Iterable[ManifestEntry]) -> FileChanges:
-        """Return what the entries of a commit mean for Iceberg. A file that changes its level stays as it is."""
+    def changes(self, entries: Iterable[ManifestEntry], *, pure: bool) -> FileChanges:
+        """Return what the entries of a commit mean for Iceberg. A file that only changes its level stays as it is.
+
+        `pure`: the metadata shows files of the shown levels alone. Java makes metadata from a table's files in another
+        way: it then shows single files of lower levels too.
+        """
         added: dict[str, ManifestEntry] = {}
         removed: set[str] = set()
+        lower: set[str] = set()
         for entry in entries:
-            if not self.is_shown(entry):
-                continue
+            shown = self.is_shown(entry)
             uri = self.uri((entry.partition, entry.bucket), entry.file)
-            if entry.kind is FileKind.ADD:
+            if entry.kind is FileKind.DELETE:
+                (removed if shown else lower).add(uri)
+            elif shown:
                 added[uri] = entry
-            else:
-                removed.add(uri)
         moved = added.keys() & removed
-        return FileChanges({uri: entry for uri, entry in added.items() if uri not in moved}, frozenset(removed - moved))
+        new = {uri: entry for uri, entry in added.items() if uri not in moved}
+        if pure:
+            return FileChanges(new, frozenset(removed - moved))
+        return FileChanges(new, frozenset((removed | lower) - added.keys()), frozenset(lower & new.keys()))
 
     def record(self, uri: str, entry: ManifestEntry) -> dict[str, Any]:
         """Return the record `data_file` of a data file."""

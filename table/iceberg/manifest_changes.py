@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.table.iceberg.data_files import DataFiles, FileChanges
 from penstock.table.iceberg.manifest_files import ManifestFiles
@@ -44,7 +44,9 @@ class ManifestChanges:
         live = [manifest for manifest in manifests if not manifest.is_empty]
         data = [manifest for manifest in live if manifest.content is Content.DATA]
         vectors = [manifest for manifest in live if manifest.content is Content.DELETES]
-        data = self._without(data, changes.removed, snapshot.id) + self._write_added(changes, snapshot.id)
+        known = {path for one in data for path in self._paths(one)} & changes.risen if changes.risen else set()
+        new = replace(changes, added={uri: one for uri, one in changes.added.items() if uri not in known})
+        data = self._without(data, changes.removed, snapshot.id) + self._write_added(new, snapshot.id)
         return self._merged(data, snapshot.id) + (vectors if same_vectors else self._vectors(vectors, snapshot))
 
     def _write_added(self, changes: FileChanges, snapshot_id: int) -> list[Manifest]:

@@ -14,7 +14,8 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.schema.json_file import JsonFile
 from penstock.table.schema.table_schema import TableSchema
 
-_PUBLISHER = "publisher"  # Java writes no properties
+# Java removes all properties when it publishes.
+_PUBLISHER, _PURE = "penstock.publisher", "penstock.pure"
 _ENDLESS = 9223372036854775807  # tags end in the table, not by Iceberg's rules
 
 
@@ -45,7 +46,8 @@ class IcebergMetadata:
     """The content of one metadata.json. The newest snapshot, the last one, is the current one.
 
     `schemas` are nodes of the JSON. `tags` maps names to snapshot ids. `spec` is the partition spec. `by_penstock`: the
-    current snapshot was published by Penstock.
+    current snapshot was published by Penstock. `pure`: all snapshots were, so that files of other levels than those of
+    `shown_level` are not shown.
     """
 
     version: int
@@ -57,6 +59,7 @@ class IcebergMetadata:
     tags: Mapping[str, int]
     current_id: int
     by_penstock: bool
+    pure: bool = False
 
     @property
     def current(self) -> IcebergSnapshot:
@@ -101,7 +104,7 @@ class IcebergMetadata:
             "default-sort-order-id": 0,
             "snapshots": [snapshot.node for snapshot in self.snapshots],
             "current-snapshot-id": self.current_id,
-            "properties": {_PUBLISHER: "penstock"} if self.by_penstock else {},
+            "properties": self._properties,
             "refs": self._tag_nodes,
             "snapshot-log": [
                 {"snapshot-id": snapshot.id, "timestamp-ms": snapshot.time_millis} for snapshot in self.snapshots
@@ -110,6 +113,12 @@ class IcebergMetadata:
         if self.version == 3:
             node["next-row-id"] = 0  # rows have no Iceberg row ids
         return json.dumps(node, indent=1).encode()
+
+    @property
+    def _properties(self) -> dict[str, str]:
+        if not self.by_penstock:
+            return {}
+        return {_PUBLISHER: "penstock", **({_PURE: "true"} if self.pure else {})}
 
     @property
     def _tag_nodes(self) -> dict[str, Any]:
@@ -138,6 +147,7 @@ def parse_metadata(data: bytes, where: str) -> IcebergMetadata:
             {name: int(ref["snapshot-id"]) for name, ref in (values.get("refs") or {}).items() if ref["type"] == "tag"},
             node.number("current-snapshot-id"),
             (values.get("properties") or {}).get(_PUBLISHER) == "penstock",
+            (values.get("properties") or {}).get(_PURE) == "true",
         )
     except (LookupError, TypeError, ValueError, AttributeError) as reason:
         raise TableCorrupt(f"not Iceberg metadata: {reason!r:.200}", file=where) from reason

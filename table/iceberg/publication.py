@@ -158,6 +158,7 @@ class _Round:
             {},
             self.latest.id,
             by_penstock=True,
+            pure=True,
         )
 
     def _check_types(self, schema_ids: Iterable[int]) -> None:
@@ -185,7 +186,7 @@ class _Round:
             snapshot = self.latest if number == self.latest.id else self.store.snapshots.find(number)
             if snapshot is None or not _is_next(before, snapshot):
                 raise _Gap(f"the changes of snapshot {number} are not known")
-            made = data.changes(delta_entries(self.store, snapshot))
+            made = data.changes(delta_entries(self.store, snapshot), pure=base.pure)
             same_vectors = before is not None and before.index_manifest == snapshot.index_manifest
             manifests = changes.after(manifests, made, snapshot, same_vectors=same_vectors)
             operation = "overwrite" if made.removed or (not same_vectors and before is not None) else "append"

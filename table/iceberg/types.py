@@ -75,6 +75,14 @@ def check_iceberg(schema: TableSchema) -> None:
             hint="set file.format = parquet, or by file.format.per.level for the levels above 0",
         )
     avro_codec(options)
+    for column in schema.select(schema.partition_keys):
+        if isinstance(column.type, AtomicType) and column.type.root == "DECIMAL":
+            # Iceberg's specification and Java Paimon encode them in different ways, each of which the other misreads.
+            raise ConfigError(
+                "a table with Iceberg metadata cannot be partitioned by a DECIMAL column",
+                column=column.name,
+                hint="partition by an integer or a text",
+            )
     iceberg_schema(schema)
 
 

@@ -84,6 +84,11 @@ def test_tables_that_readers_would_misread_are_refused(
         check_usable(schema([("id", "INT")], options=options, primary_keys=keys))
 
 
+def test_partitions_by_decimals_are_refused() -> None:
+    with pytest.raises(ConfigError, match="cannot be partitioned by a DECIMAL"):
+        check_usable(schema([("id", "INT"), ("p", "DECIMAL(10, 2)")], partition_keys=["p"]))
+
+
 def test_files_that_iceberg_does_not_show_may_have_another_format() -> None:
     check_usable(
         schema([("id", "INT")], options={"file.format.per.level": "0:avro", "bucket": "1"}, primary_keys=["id"])

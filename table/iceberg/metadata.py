@@ -112,7 +112,7 @@ class IcebergMetadata:
         }
         if self.version == 3:
             node["next-row-id"] = 0  # rows have no Iceberg row ids
-        return json.dumps(node, indent=1).encode()
+        return json.dumps(node).encode()
 
     @property
     def _properties(self) -> dict[str, str]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from penstock.formats.change import ChangeBatch, SourceSchema
@@ -171,6 +171,23 @@ class ComparisonPoint:
 
     offsets: Offsets
     text: str
+
+
+@runtime_checkable
+class RereadableSource(Protocol):
+    """A source that keeps the rows of its tables, and can read a table again while changes continue."""
+
+    def filled_columns(self, table: tuple[str, str], columns: Collection[str]) -> list[str]:
+        """Return those of these new columns that have values in rows that are older than the column.
+
+        These are columns with a default, generated ones, and those that cannot be null. The source's log does not
+        show their values. Empty if the pipeline does not read the rows that tables had.
+        """
+        ...
+
+    def read_again(self, table: tuple[str, str]) -> None:
+        """Read the table again with the next batches. A request that is repeated reads it once more."""
+        ...
 
 
 class ComparableSource(Protocol):

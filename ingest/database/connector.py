@@ -51,6 +51,13 @@ class DatabaseSnapshot(Strict):
     )
 
 
+class RelationalSnapshot(DatabaseSnapshot):
+    fill_added_columns: bool = Field(
+        default=True,
+        description="read a table again when a column was added that has a default, is generated or cannot be null",
+    )
+
+
 class ServerConfig(SourceConfig):
     """The keys of a database at one address."""
 
@@ -81,6 +88,7 @@ class RelationalConfig(DatabaseConfig, ServerConfig):
     """The keys that the section of every relational database has."""
 
     keyless: Keyless = "leave-out"
+    snapshot: RelationalSnapshot = RelationalSnapshot()
 
 
 C = TypeVar("C", bound=DatabaseConfig)

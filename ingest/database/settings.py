@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+import secrets
+import time
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -94,9 +96,14 @@ class RereadRequest:
 
 @dataclass(frozen=True, slots=True)
 class RereadRequests:
-    """The requests of users to read tables again: one file each in a folder of the checkpoint."""
+    """The requests to read tables again: one file each in a folder of the checkpoint."""
 
     folder: StateFolder
+
+    def add(self, table: TableName) -> None:
+        """Request that a table is read again."""
+        content = json.dumps({"tables": [".".join(table)]}).encode()
+        self.folder.write(f"{self.folder.prefix}{time.time_ns()}-{secrets.token_hex(4)}", content)
 
     def pending(self, noted: Collection[str]) -> list[RereadRequest]:
         """Return the requests that the offsets do not name yet, and delete the others.
@@ -144,7 +151,7 @@ class DatabaseSettings(Generic[A_co]):
 
     `rereads` is a request that the offsets do not contain yet: empty the tables in `reset`, or all, and read them
     again. With `rereads_when_lost` this is done too if the log is gone. With `keyless_stops`, a table without a key is
-    an error.
+    an error. With `fills_added_columns`, tables are read again for new columns that have values in older rows.
     """
 
     server: A_co
@@ -155,6 +162,7 @@ class DatabaseSettings(Generic[A_co]):
     rereads: str = ""
     reset: tuple[TableName, ...] = ()
     rereads_when_lost: bool = False
+    fills_added_columns: bool = False
     log_bytes: int = _LOG_BYTES
     snapshot_rows: int = _SNAPSHOT_ROWS
 

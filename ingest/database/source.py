@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.errors import SourceError
+from penstock.ingest.connector import TableName
 from penstock.ingest.database.settings import Address, DatabaseSettings
 from penstock.ingest.source import Limit, Offsets
 
@@ -100,6 +102,18 @@ class DatabaseSource(ABC, Generic[S, P]):
         # The first end is stored even if there is nothing to read. Otherwise the next call would begin at the
         # server's position of that time, and the changes before it would be lost.
         return start if "server" in start else dict(begin.to_json())
+
+    def filled_columns(self, table: TableName, columns: Collection[str]) -> list[str]:
+        if not (self.settings.fills_added_columns and self.settings.reads_tables):
+            return []
+        return [name for name in self.columns_with_values(table) if name in columns]
+
+    def columns_with_values(self, table: TableName) -> list[str]:
+        """Return the columns of a table that have a value in rows which are older than the column."""
+        return []
+
+    def read_again(self, table: TableName) -> None:
+        self.settings.requests.add(table)
 
     def at_barrier(self) -> bool:
         return self._planner is not None and self._planner.at_barrier

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.ingest.database.connector import DatabaseSnapshot, Expression, RelationalConfig, TablePatterns
+from penstock.ingest.database.connector import Expression, RelationalConfig, RelationalSnapshot, TablePatterns
 from penstock.settings import Bytes, Names, Strict
 
 MODES = ("initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot")
@@ -46,7 +46,7 @@ class MySqlStartup(Strict):
         return self
 
 
-class MySqlSnapshot(DatabaseSnapshot):
+class MySqlSnapshot(RelationalSnapshot):
     """With `mode: auto`, the snapshot is `exact` if a change that is applied twice would be visible in a target
     table.
     """

@@ -160,6 +160,7 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         rereads=secrets.token_hex(4) if request.rereads else "",
         accept_gap=request.accept_gap,
         rereads_when_lost=request.rereads_when_lost,
+        fills_added_columns=snapshot.fill_added_columns,
     )
 
 

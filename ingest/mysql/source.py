@@ -23,8 +23,8 @@ from penstock.ingest.mysql.offsets import BatchContent, Progress, barrier_json, 
 from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.position import LogPosition, file_number
 from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, IGNORED, LOG, MySqlRangeReader
-from penstock.ingest.mysql.server.catalog import definitions
-from penstock.ingest.mysql.server.connection import connected, log_files
+from penstock.ingest.mysql.server.catalog import TableName, columns_with_values, definitions
+from penstock.ingest.mysql.server.connection import connected, log_files, server_facts
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
 from penstock.ingest.source import ComparisonPoint, Offsets, Range, grouped
@@ -113,6 +113,10 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
         unread = [*progress.waiting, *((cursor.database, cursor.table) for cursor in progress.cursors)]
         waiting = {f"{database}.{table}": 1 for database, table in unread}
         return {"log": behind - progress.log.pos} | waiting
+
+    def columns_with_values(self, table: TableName) -> list[str]:
+        with connected(self.settings.server) as connection:
+            return columns_with_values(connection, table, is_mariadb=server_facts(connection).is_mariadb)
 
     def mirror(self, offsets: Offsets) -> None:
         """Do nothing: a server does not store the positions of its readers."""

@@ -56,6 +56,7 @@ def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
         keyless_stops=request.keyless == "fail" or config.keyless == "fail",
         rereads=secrets.token_hex(4) if request.rereads else "",
         rereads_when_lost=request.rereads_when_lost,
+        fills_added_columns=config.snapshot.fill_added_columns,
     )
 
 

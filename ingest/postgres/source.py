@@ -17,7 +17,7 @@ from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.offsets import PgProgress
 from penstock.ingest.postgres.planner import PgPlanner
 from penstock.ingest.postgres.read_range import BARRIERS, CHUNK, LOG, PgRangeReading
-from penstock.ingest.postgres.server.catalog import relations
+from penstock.ingest.postgres.server.catalog import TableName, columns_with_values, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.slot import confirm, lsn_text, parse_lsn
 from penstock.ingest.postgres.settings import PgSettings
@@ -76,6 +76,10 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         waiting = [*progress.waiting, *([progress.rest.name] if progress.rest is not None else [])]
         behind = max(0, self.planner.end() - progress.log)
         return {"log": behind} | {f"{schema}.{table}": 1 for schema, table in waiting}
+
+    def columns_with_values(self, table: TableName) -> list[str]:
+        with connected(self.settings.server) as connection:
+            return columns_with_values(connection, table)
 
     def mirror(self, offsets: Offsets) -> None:
         """Confirm the start of the batch that these offsets end, so that the server can remove older WAL.

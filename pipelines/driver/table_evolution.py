@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.ingest.source import Barrier
+from penstock.pipelines.driver.added_columns import fill_added_columns
 from penstock.pipelines.driver.deleted_rows import mark_rows
 from penstock.pipelines.errors import KeylessTable, not_created
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
@@ -45,6 +46,9 @@ class TableEvolution:
         schemas, unmade = {}, dict[str, PenstockError]()
         for table, found in drifts.items():
             current = self.reader.warehouse.store(table).schema() if table in self.targets.schemas else None
+            if current is not None:
+                # Before the columns are added: after a crash in between, they would not be new any more.
+                fill_added_columns(self.reader, current, found)
             try:
                 schema = self.reader.mapping.evolved(table, current, found)
             except (SchemaConflict, ConfigError) as error:

@@ -62,6 +62,26 @@ def list_tables(connection: Connection, kinds: Sequence[str] = (BASE_TABLE,)) ->
     return [MySqlTableFacts(row[0], row[1], row[2], int(row[3]), int(row[4]), bool(row[5]), row[6]) for row in rows]
 
 
+def columns_with_values(connection: Connection, table: TableName, *, is_mariadb: bool) -> list[str]:
+    """Return the columns that have a value in rows which are older than the column.
+
+    These are columns with a default, generated ones, and those that cannot be null: they are 0 or empty there.
+    """
+    rows = ask(
+        connection,
+        "SELECT COLUMN_NAME, COLUMN_DEFAULT, IS_NULLABLE, EXTRA FROM information_schema.COLUMNS"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
+        *table,
+    )
+    # MariaDB writes a default of null as this word, and texts in quotation marks.
+    no_default = {None, "NULL"} if is_mariadb else {None}
+    return [
+        str(name)
+        for name, default, nullable, extra in rows
+        if default not in no_default or nullable == "NO" or "GENERATED" in str(extra).upper()
+    ]
+
+
 def definitions(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableDefinition]:
     """Return the definitions of these tables; a table that does not exist is omitted."""
     wanted = list(dict.fromkeys(names))

@@ -74,6 +74,16 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
     ]  # fmt: skip
 
 
+def columns_with_values(connection: PgConnection, table: TableName) -> list[str]:
+    """Return the columns that have a value in rows which are older than the column: defaults, identities, NOT NULL."""
+    name = qualified(table).replace("'", "''")
+    rows = connection.rows(
+        "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped AND (atthasdef OR atthasmissing OR "
+        f"attnotnull OR attidentity <> '') AND attrelid = to_regclass('{name}') ORDER BY attnum"
+    )
+    return [str(column) for (column,) in rows]
+
+
 def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Relation]:
     """Return tables with their present columns. Generated columns are left out, because the log lacks them."""
     if not oids:

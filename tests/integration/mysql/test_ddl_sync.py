@@ -428,3 +428,33 @@ def test_a_renamed_column_is_not_reported_as_missing_in_updates(
     assert sync.rows() == [{"id": 1, "b": None, "c": 2}]
     assert [report.passed_over["updates.without.columns"] for report in reports] == [0] * len(reports)
     assert "binlog_row_image" not in caplog.text
+
+
+def test_rows_that_are_older_than_a_column_get_its_value(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+    sync = Sync(server, tmp_path, "t", ["table-name=t"])
+    sync.run()
+    server.run(
+        "ALTER TABLE t ADD n INT NOT NULL, ADD d VARCHAR(9) DEFAULT 'seven', ADD e INT",
+        "ALTER TABLE t ADD twice INT AS (a * 2) STORED",
+        "UPDATE t SET a = 10 WHERE id = 1",
+        "DELETE FROM t WHERE id = 2",
+    )
+    sync.run()
+    assert sync.rows() == [
+        {"id": 1, "a": 10, "n": 0, "d": "seven", "e": None, "twice": 20},
+        {"id": 3, "a": 3, "n": 0, "d": "seven", "e": None, "twice": 6},
+    ]
+    assert [one.is_equal for one in sync.verified()] == [True]
+    before = sync.target().store.snapshots.latest_id()
+    sync.run()
+    assert sync.target().store.snapshots.latest_id() == before, "the table was read again once"
+
+
+def test_rows_of_an_input_changelog_are_not_inserted_again_for_a_new_column(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    sync = Sync(server, tmp_path, "t", ["table-name=t"], flags=["--table-conf", "changelog-producer=input"])
+    sync.run()
+    server.run("ALTER TABLE t ADD d INT DEFAULT 7", "INSERT INTO t VALUES (2, 8)")
+    sync.run()
+    assert sync.rows() == [{"id": 1, "d": None}, {"id": 2, "d": 8}]

@@ -251,3 +251,22 @@ def test_tables_without_a_key_are_refused(server: PgPlayground, tmp_path: Path) 
     server.create("nokey", "id int")
     with pytest.raises(ConfigError, match="No table satisfies the given database name and table name"):
         PgSync(server, tmp_path, "nokey", ["table-name=nokey"]).run()
+
+
+def test_rows_that_are_older_than_a_column_get_its_value(server: PgPlayground, tmp_path: Path) -> None:
+    server.create("filled", "id int PRIMARY KEY, a int")
+    server.run("INSERT INTO filled SELECT i, i FROM generate_series(1, 3) i")
+    sync = PgSync(server, tmp_path, "filled", ["table-name=filled"])
+    sync.run()
+    server.run(
+        "ALTER TABLE filled ADD d text DEFAULT 'seven', ADD n int NOT NULL DEFAULT 5, ADD e int",
+        "UPDATE filled SET a = 10 WHERE id = 1",
+        "DELETE FROM filled WHERE id = 2",
+    )
+    sync.run()
+    sync.run()
+    rows = sync.rows()
+    assert {number: (row["a"], row["d"], row["n"], row["e"]) for number, row in rows.items()} == {
+        1: (10, "seven", 5, None),
+        3: (3, "seven", 5, None),
+    }

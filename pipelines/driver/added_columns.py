@@ -1,0 +1,70 @@
+"""Columns added at the source that have values in older rows: their tables are read again.
+
+`ALTER TABLE ... ADD COLUMN c INT DEFAULT 7` gives every row a value at once, and no log of a database shows it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from penstock.ingest.source import RereadableSource
+from penstock.pipelines.mapping.table_mapping import SeenSchema
+from penstock.pipelines.tasks.read import BatchReader
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER, ChangelogProducer
+from penstock.table.options.merge_engines import MERGE_ENGINE
+from penstock.table.schema.table_schema import TableSchema
+
+log = logging.getLogger(__name__)
+
+# In other engines, a row that is read again counts twice, or is ignored.
+_REPLACES_ROWS = frozenset({"deduplicate", "partial-update"})
+
+
+def fill_added_columns(reader: BatchReader, current: TableSchema, found: Sequence[SeenSchema]) -> None:
+    """Request that source tables are read again whose new columns have values in rows that the table already has."""
+    source = reader.source
+    if not isinstance(source, RereadableSource):
+        return
+    for table, added in _added_columns(reader, current, found).items():
+        filled = source.filled_columns(table, added)
+        if not filled:
+            continue
+        name, columns, refusal = ".".join(table), ",".join(filled), _refusal(current)
+        if refusal is None:
+            source.read_again(table)
+            log.info("event=added_columns_have_values source=%s columns=%s", name, columns)
+        else:
+            log.warning(
+                "event=added_columns_not_filled table=%s source=%s columns=%s reason=%s hint=rows written before the"
+                " columns were added are null in them; `penstock signal PIPELINE snapshot %s` reads the table again",
+                found[0].table,
+                name,
+                columns,
+                refusal,
+                name,
+            )
+
+
+def _added_columns(
+    reader: BatchReader, current: TableSchema, found: Sequence[SeenSchema]
+) -> dict[tuple[str, str], set[str]]:
+    """Return the new columns of each source table that the schemas seen in a batch have."""
+    tables: dict[tuple[str, str], set[str]] = {}
+    for one in found:
+        schema = one.schema
+        added = {field.name for field in schema.fields if reader.mapping.column(field.name) not in current.names}
+        if added and schema.database is not None and schema.table is not None:
+            tables.setdefault((schema.database, schema.table), set()).update(added)
+    return tables
+
+
+def _refusal(table: TableSchema) -> str | None:
+    """Return why rows of the table must not be written a second time, None if they may."""
+    options = table.typed
+    if not table.primary_keys:
+        return "the table has no primary key"
+    if options[MERGE_ENGINE] not in _REPLACES_ROWS:
+        return f"merge-engine={options[MERGE_ENGINE]}"
+    # Its changelog contains the rows as they arrive: each would be inserted a second time.
+    return "changelog-producer=input" if options[CHANGELOG_PRODUCER] is ChangelogProducer.INPUT else None

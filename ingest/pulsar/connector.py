@@ -36,7 +36,7 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
 
     name = "pulsar"
     config = PulsarConfig
-    capabilities = Capabilities(lag_unit=ENTRIES, numbers_messages=False)
+    capabilities = Capabilities(keeps_state=True, lag_unit=ENTRIES, numbers_messages=False)
     references = frozenset({"properties", "schema-registry"})
     conf_flag = "pulsar-conf"
 

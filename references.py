@@ -22,6 +22,17 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 
+# Options of catalogs whose names look like those of credentials, and whose values are not.
+_NO_SECRETS = {
+    "catalog-key",
+    "data-token.enabled",
+    "dlf.token-loader",
+    "dlf.token-path",
+    "jdbc.allowpublickeyretrieval",
+    "lock-key-max-length",
+    "token.provider",
+}
+
 
 def resolve(text: str) -> str:
     """Return the text with every reference replaced by its value. Raise ConfigError when one cannot be resolved."""
@@ -68,4 +79,5 @@ def masked(name: str, value: str) -> str:
     # Only if it is the whole value: a reference within a text may have a secret in clear text beside it.
     if _REFERENCE.fullmatch(value):
         return value
-    return "***" if _SECRET.search(name) else without_login(value)
+    secret = _SECRET.search(name) and name.lower() not in _NO_SECRETS
+    return "***" if secret else without_login(value)

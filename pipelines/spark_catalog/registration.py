@@ -42,9 +42,16 @@ def register(
         return
     if warehouse is None:
         raise ConfigError(f"the catalog {catalog!r} has no warehouse", hint="warehouse='/path or URL'")
+    _register_catalog(session, catalog, {"warehouse": _place(warehouse, options or {}), **(options or {})})
+
+
+def _place(warehouse: str | PathLike[str], options: Mapping[str, str]) -> str:
+    from penstock.table.catalog.registry import DEFAULT, NAMED_WAREHOUSE, OPTION
+
+    if "://" in str(warehouse) or options.get(OPTION, DEFAULT).strip().lower() in NAMED_WAREHOUSE:
+        return str(warehouse)
     # Spark's processes have other working folders.
-    place = str(warehouse) if "://" in str(warehouse) else os.path.abspath(warehouse)  # noqa: PTH100
-    _register_catalog(session, catalog, {"warehouse": place, **(options or {})})
+    return os.path.abspath(warehouse)  # noqa: PTH100
 
 
 def _register_catalog(session: SparkSession, catalog: str, options: Mapping[str, str]) -> None:

@@ -82,6 +82,11 @@ def test_names_of_secret_options_are_recognised(name: str) -> None:
     assert masked(name, "${HUSH}") == "${HUSH}"
 
 
+@pytest.mark.parametrize("name", ["token.provider", "catalog-key", "dlf.token-path", "jdbc.allowPublicKeyRetrieval"])
+def test_options_that_only_look_like_secrets_are_shown(name: str) -> None:
+    assert masked(name, "bear") == "bear"
+
+
 def test_urls_are_shown_without_credentials() -> None:
     assert without_login(f"a https://u:{HUSH}@h/p?x=1&sig={HUSH}&y=2 b") == "a https://h/p?x=1&sig=***&y=2 b"
     assert without_login("s3://bucket/a@b, http://h/p") == "s3://bucket/a@b, http://h/p"

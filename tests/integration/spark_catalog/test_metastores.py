@@ -1,0 +1,99 @@
+"""Spark SQL on catalogs whose names are in a database or in a server."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.pipelines.spark.session import open_session
+from penstock.table.catalog.catalog import Catalog
+from tests.integration.spark_catalog.statements import refusal, rows
+from tests.rest_server import TOKEN, RestCatalogServer, running
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RestCatalogServer, dict[str, str]]]:
+    folder = tmp_path_factory.mktemp("served")
+    secret = folder / "token"
+    secret.write_text(TOKEN)
+    with running(folder / "files") as (server, options):
+        yield server, {**options, "token": f"${{file:{secret}}}"}
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    folder = tmp_path_factory.mktemp("names")
+    with sqlite3.connect(folder / "names.db") as database:
+        database.execute("PRAGMA journal_mode = WAL")
+    options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{folder}/names.db", "lock.enabled": "true"}
+    return folder / "warehouse", {**options, "local.sync": "false"}
+
+
+@pytest.fixture(scope="module")
+def spark(
+    names: tuple[Path, dict[str, str]], server: tuple[RestCatalogServer, dict[str, str]]
+) -> Iterator[SparkSession]:
+    session = open_session("metastores", master="local[2]", settings={"spark.sql.session.timeZone": "UTC"})
+    names[0].mkdir()
+    penstock.register(session, catalog="named", warehouse=names[0], options=names[1])
+    # The warehouse of a REST server is a name, and no folder.
+    penstock.register(session, catalog="served", warehouse="lake", options=server[1])
+    yield session
+    session.stop()
+
+
+@pytest.mark.parametrize("name", ["named", "served"])
+def test_statements_reach_the_catalog_of_their_names(
+    spark: SparkSession,
+    names: tuple[Path, dict[str, str]],
+    server: tuple[RestCatalogServer, dict[str, str]],
+    name: str,
+) -> None:
+    warehouse, options = (str(names[0]), names[1]) if name == "named" else ("lake", server[1])
+    catalog = Catalog(warehouse, options)
+    spark.sql(f"CREATE DATABASE {name}.shop")
+    spark.sql(f"USE {name}.shop")
+    spark.sql("CREATE TABLE orders (id INT, v STRING, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '1')")
+    spark.sql("INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
+    spark.sql(
+        "MERGE INTO orders t USING (SELECT 2 id, 'c' v UNION ALL SELECT 3, 'd') s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    spark.sql("ALTER TABLE orders ADD COLUMN n INT")
+    assert rows(spark, "SELECT * FROM orders") == [(1, "a", None), (2, "c", None), (3, "d", None)]
+    assert rows(spark, "SELECT id FROM orders VERSION AS OF 1") == [(1,), (2,)]
+    spark.sql("CREATE TABLE copied AS SELECT id FROM orders WHERE id > 1")
+    spark.sql("ALTER TABLE orders RENAME TO sales")
+    # The catalog knows what Spark did: names, columns and the newest snapshot.
+    assert catalog.tables("shop") == ["copied", "sales"]
+    sales = catalog.table("shop.sales")
+    assert (sales.schema.names, sales.count()) == (["id", "v", "n"], 3)
+    assert rows(spark, f"CALL {name}.sys.create_tag('shop.sales', 'monday')") == [("OK",)]
+    assert list(catalog.table("shop.sales").tags) == ["monday"]
+    spark.sql("DROP TABLE copied")
+    assert "copied" in refusal(spark, "SELECT * FROM copied")
+    assert catalog.tables("shop") == ["sales"]
+
+
+def test_the_server_gets_the_commits(spark: SparkSession, server: tuple[RestCatalogServer, dict[str, str]]) -> None:
+    spark.sql("CREATE DATABASE served.other")
+    spark.sql("CREATE TABLE served.other.log (id INT)")
+    before = len(server[0].done)
+    spark.sql("INSERT INTO served.other.log VALUES (1)")
+    spark.sql("UPDATE served.other.log SET id = 2")
+    commits = [path for method, path, _ in server[0].requests if method == "POST" and path.endswith("/log/commit")]
+    assert len(commits) == 2
+    assert len(server[0].done) >= before
+    assert rows(spark, "SELECT * FROM served.other.log") == [(2,)]
+
+
+def test_a_secret_in_clear_text_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(penstock.ConfigError, match="visible to all its users"):
+        penstock.register(spark, catalog="plain", warehouse="lake", options={"metastore": "rest", "token": "abc"})

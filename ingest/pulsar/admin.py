@@ -60,6 +60,11 @@ class PulsarAdmin:
         found = self._get(f"namespaces/{tenant}/{namespace}/messageTTL")
         return int(found) if found else None
 
+    def schema_type(self, topic: str) -> str | None:
+        """Return the type of the newest schema of a topic, None without a schema."""
+        found = self._get(f"schemas/{topic.partition('://')[2]}/schema")
+        return None if found is None else str(found.get("type"))
+
     def _get(self, path: str) -> Any:
         """Return the answer, None if what the path names does not exist."""
         request = Request(f"{self._url}/admin/v2/{path}", headers=self._headers())  # noqa: S310  the user's own URL

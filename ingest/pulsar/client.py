@@ -33,18 +33,47 @@ client_log.setLevel(logging.WARNING)
 _clients: dict[tuple[int, tuple[tuple[str, str], ...]], pulsar.Client] = {}
 
 
+_CONNECTION = re.compile(r"\[[^\]]* -> ([^\]]*)\]")
+
+
 class EventLine(logging.Filter):
     """Rewrite a log line of the client as `event=pulsar_client ...`, the form of all log lines of Penstock."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = f"event=pulsar_client reason={record.getMessage()}", ()
+        # Without the port of the client's side: with it, no two lines are the same.
+        text = _CONNECTION.sub(r"[\1]", record.getMessage())
+        record.msg, record.args = f"event=pulsar_client reason={text}", ()
         # The client keeps trying. An error that ends a run is raised separately.
         record.levelno, record.levelname = logging.WARNING, "WARNING"
         return True
 
 
-client_log.addFilter(Seldom())
+class LateChunks(logging.Filter):
+    """The parts of messages in chunks that a reader received without their first part, as ledger and entry.
+
+    The client drops such a part, and says so only in its log. All clients of a process write to the logger of the first
+    one, which in a task is that of this module.
+    """
+
+    _LINE = re.compile(r"Received an uncached chunk .*messageId: \((\d+),(\d+),")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[tuple[int, int]] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        line = self._LINE.search(record.getMessage())
+        if line is None:
+            return True
+        if len(self.found) < 10_000:  # a planner only adds, and never looks
+            self.found.add((int(line[1]), int(line[2])))
+        return False
+
+
+late_chunks = LateChunks()
+client_log.addFilter(late_chunks)
 client_log.addFilter(EventLine())
+client_log.addFilter(Seldom())
 
 
 def client(properties: Mapping[str, str]) -> pulsar.Client:

@@ -16,7 +16,7 @@ from penstock.ingest.pulsar.client import check_reachable, client, reader
 from penstock.ingest.pulsar.errors import needs_admin, patiently
 from penstock.ingest.pulsar.position import START, Position, position_and_size
 from penstock.ingest.pulsar.settings import PulsarSettings
-from penstock.ingest.pulsar.topics import Place, full_name, partition_name, place_of
+from penstock.ingest.pulsar.topics import NO_PARTITION, Place, full_name, partition_name, place_of
 from penstock.ingest.source import is_patient
 
 if TYPE_CHECKING:
@@ -54,7 +54,13 @@ class PulsarCluster:
         return sorted(place for topic in dict.fromkeys(topics) for place in self._partitions_of(topic))
 
     def _partitions_of(self, topic: str) -> list[Place]:
-        names = self._ask(lambda: client(self._settings.properties).get_topic_partitions(topic), topic)
+        try:
+            names = self._ask(lambda: client(self._settings.properties).get_topic_partitions(topic), topic)
+        except SourceError as error:
+            if error.retryable and self.admin is not None:
+                # A broker does not answer a wrong login, but its admin interface does.
+                self.admin.stats((topic, NO_PARTITION))
+            raise
         return [place_of(name) for name in names]
 
     def _ask(self, ask: Callable[[], _T], topic: str) -> _T:

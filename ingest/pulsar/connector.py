@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.errors import SourceError
+from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
     ENTRIES,
     Capabilities,
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from penstock.ingest.pulsar.topics import Place
 
 log = logging.getLogger(__name__)
+
+# Types of Pulsar's schemas whose messages are the bytes that the producer has given, or JSON. None is no schema.
+_READABLE = {None, "NONE", "BYTES", "STRING", "JSON", "AUTO_CONSUME"}
 
 
 class PulsarConnector(MessageConnector[PulsarConfig]):
@@ -88,6 +91,8 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
         return config.model_copy(update={"startup": startup})
 
     def _settings(self, config: PulsarConfig, request: SourceRequest) -> PulsarSettings:
+        _check_installed()
+        from penstock.formats import format_named
         from penstock.ingest.pulsar.settings import PulsarSettings, StartPosition
 
         startup = StartPosition(
@@ -101,8 +106,18 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
             self.extras(config, request),
             request.accept_gap,
             # The same in all processes of a pipeline, and another for each checkpoint.
+            refuses_schema=config.value_format if format_named(config.value_format).needs_registry else None,
             reader=f"penstock-{zlib.crc32(request.state.location.encode()):08x}",
         )
+
+
+def _check_installed() -> None:
+    try:
+        import pulsar  # noqa: F401  only looked for
+    except ImportError as error:
+        raise ConfigError(
+            f"sources of type pulsar need pulsar-client: {error}", hint="pip install pulsar-client"
+        ) from error
 
 
 def _findings(
@@ -139,6 +154,14 @@ def _findings(
                 3,
             )
     for topic in sorted({topic for topic, _ in places}):
+        kind = admin.schema_type(topic)
+        if kind not in _READABLE:
+            yield SourceFinding(
+                "error",
+                f"the messages of {topic} have a schema of Pulsar of type {kind}, which no message format reads",
+                "publish them as bytes or JSON in one of the message formats",
+                3,
+            )
         seconds = admin.message_ttl(topic)
         if seconds:
             yield SourceFinding(

@@ -65,7 +65,8 @@ def broker_error(error: pulsar.PulsarException, service_url: str, *, topic: str 
         broker=service_url,
         topic=topic,
         retryable=is_passing(error),
-        hint="check that the broker is running, pulsar.client.serviceUrl is correct, and no firewall blocks it"
+        # A broker does not answer a wrong login, it only closes the connection.
+        hint="check that the broker is running, and pulsar.client.serviceUrl, authPluginClassName and authParams"
         if isinstance(error, (pulsar.ConnectError, pulsar.Timeout))
         else None,
     )

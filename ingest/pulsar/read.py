@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -15,20 +16,23 @@ from _pulsar import Message
 from penstock.errors import SourceError
 from penstock.formats.change import Messages
 from penstock.ingest.decoded_source import Extra, FetchedMessages
-from penstock.ingest.pulsar.client import reader
+from penstock.ingest.pulsar.client import late_chunks, reader
 from penstock.ingest.pulsar.errors import PATIENCE_SECONDS, broker_error, messages_gone, patiently
 from penstock.ingest.pulsar.ids import EntryIds
-from penstock.ingest.pulsar.position import Position, position_and_size
+from penstock.ingest.pulsar.position import START, Position, position_and_size
 from penstock.ingest.pulsar.settings import PulsarSettings
-from penstock.ingest.pulsar.topics import place_of
+from penstock.ingest.pulsar.topics import Place, partition_name, place_of
 from penstock.ingest.source import Range, patience_seconds
 
 if TYPE_CHECKING:
     from _pulsar import Reader
 
+log = logging.getLogger(__name__)
+
 CHUNK_ROWS = 20_000
 CHUNK_BYTES = 32 << 20
 _WAIT_MS = 1000
+_BACK = (100, 10_000, 1 << 62)  # entries
 
 
 def read_range(
@@ -45,22 +49,21 @@ def read_range(
     `patience` seconds without a message, then raises a retryable SourceError. Holds one chunk in memory.
     """
     place, start, end = place_of(range_.place), Position.of(range_.start), Position.of(range_.end)
-    opened = patiently(lambda: reader(settings.properties, place, start), settings.service_url, topic=range_.place)
     waiting = patience_seconds(PATIENCE_SECONDS) if patience is None else patience
-    reading = _PartitionReader(opened, settings, range_.place, start, end, waiting)
+    reading = _PartitionReader(settings, place, start, end, waiting)
     try:
         count = 0
         while not reading.done:
             found = reading.chunk(rows, size)
+            if reading.goes_back(found):
+                continue
             if found.messages:
                 yield _fetched(place, found, count, settings.extras)
                 count += len(found.messages)
     except pulsar.PulsarException as error:
         raise broker_error(error, settings.service_url, topic=range_.place) from error
     finally:
-        # A connection that is already closed does not matter after the last message.
-        with suppress(pulsar.PulsarException):
-            opened.close()
+        reading.close()
 
 
 class _Chunk:
@@ -79,34 +82,70 @@ class _PartitionReader:
     batch arrive together, and their ids differ only in the index.
     """
 
-    def __init__(
-        self, opened: Reader, settings: PulsarSettings, name: str, start: Position, end: Position, patience: float
-    ) -> None:
-        self._read, self._settings, self._name = opened.read_next, settings, name
+    def __init__(self, settings: PulsarSettings, place: Place, start: Position, end: Position, patience: float) -> None:
+        self._settings, self._place, self._name = settings, place, partition_name(place)
         self._start, self._end, self._patience = start, end, patience
+        self._reached = self._yielded = start  # the newest message that was read, and the newest that was yielded
         self._expects_start = start.is_message
+        self._backwards = iter(_BACK)
         self.done = False
+        self._open(start)
+
+    def _open(self, first: Position) -> None:
+        settings = self._settings
+        late_chunks.found.clear()
+        self._reader: Reader = patiently(
+            lambda: reader(settings.properties, self._place, first), settings.service_url, topic=self._name
+        )
+        self._read = self._reader.read_next
+
+    def close(self) -> None:
+        # A connection that is already closed does not matter after the last message.
+        with suppress(pulsar.PulsarException):
+            self._reader.close()
 
     def chunk(self, rows: int, size: int) -> _Chunk:
         found, length = _Chunk(), 0
         while not self.done and len(found.messages) < rows and length < size:
             message = self._next()
             position, batch = position_and_size(message.message_id())
-            if self._expects_start or position <= self._start:
+            if self._expects_start or position <= self._reached:
                 self._check_start(position)
                 continue
             if position > self._end:
-                raise messages_gone(*place_of(self._name), self._end, position)
+                raise messages_gone(*self._place, self._end, position)
+            self._check_schema(message)
             found.entries.append(position.place)
             found.firsts.append(len(found.messages))
             found.messages.append(message)
             more = self._rest(position, batch)
             found.messages += map(self._read, repeat(_WAIT_MS, more))
+            self._reached = Position(position.ledger, position.entry, position.index + more) if more else position
             if more:
-                self._check_entry(found.messages[-1], position, more)
+                self._check_entry(found.messages[-1])
             length += (more + 1) * message.length()
-            self.done = (position.ledger, position.entry, position.index + more) == self._end.place
+            self.done = self._reached == self._end
         return found
+
+    def goes_back(self, found: _Chunk) -> bool:
+        """Return whether messages are to be read again, from an earlier entry; otherwise they are to be yielded.
+
+        Other messages may be between the parts of a message in chunks, also the last one of a batch. A reader that
+        begins there never receives that message, although it is complete in this range.
+        """
+        late = sorted(entry for entry in late_chunks.found if self._yielded < Position(*entry) <= self._reached)
+        back = next(self._backwards, None) if late else None
+        if back is None:
+            for ledger, entry in late:
+                log.warning("event=chunk_without_beginning topic=%s entry=%d:%d", self._name, ledger, entry)
+            late_chunks.found.difference_update(late)
+            self._yielded = self._reached
+            return False
+        ledger, entry = late[0]
+        self.close()
+        self._reached, self.done = self._yielded, False
+        self._open(Position.before(ledger, entry - back) if back < entry else START)
+        return True
 
     def _next(self) -> Message:
         give_up = time.monotonic() + self._patience
@@ -126,26 +165,35 @@ class _PartitionReader:
     def _check_start(self, position: Position) -> None:
         """Accept the message at the start, which belongs to the batch before; it is the proof that none is lost."""
         if self._expects_start and position.place != self._start.place:
-            raise messages_gone(*place_of(self._name), self._start, position)
+            raise messages_gone(*self._place, self._start, position)
         self._expects_start = False
 
     def _rest(self, position: Position, batch: int) -> int:
         """Return how many messages of the same entry follow this one within the range."""
-        last = batch - 1
+        last = max(batch - 1, position.index)
         if (position.ledger, position.entry) == (self._end.ledger, self._end.entry):
             last = min(last, self._end.index)
         return max(0, last - position.index)
 
-    def _check_entry(self, message: Message, position: Position, more: int) -> None:
+    def _check_entry(self, message: Message) -> None:
         """Raise unless the message is the last of the entry that was counted."""
         last, _ = position_and_size(message.message_id())
-        if last.place != (position.ledger, position.entry, position.index + more):
+        if last != self._reached:
             raise SourceError(
                 "Pulsar returned the messages of a batch in another order than they have",
                 topic=self._name,
-                expected=f"{position.ledger}:{position.entry}:{position.index + more}",
+                expected=str(self._reached),
                 found=str(last),
                 retryable=True,
+            )
+
+    def _check_schema(self, message: Message) -> None:
+        refusing = self._settings.refuses_schema
+        if refusing is not None and message.schema_version():
+            raise SourceError(
+                f"the messages have a schema of Pulsar, but {refusing} needs those of a schema registry",
+                topic=self._name,
+                hint="let the producer publish bytes with the header of the schema registry, without a Pulsar schema",
             )
 
 

@@ -16,8 +16,8 @@ import pytest
 from tests.servers import launch
 
 _numbers = itertools.count()
-_log = logging.getLogger("tests.pulsar")
-_log.setLevel(logging.CRITICAL)
+# That of the source: the first client of a process decides where all of them log.
+_log = logging.getLogger("penstock.pulsar")
 
 
 @dataclass

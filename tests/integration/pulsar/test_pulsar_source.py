@@ -102,6 +102,21 @@ def test_messages_in_chunks_are_read_whole(broker: Broker, topic: str) -> None:
     assert second == ["next", large, "last"]
 
 
+def test_a_message_in_chunks_that_began_before_the_batch_is_read(broker: Broker, topic: str) -> None:
+    """Its first chunk is before the last message of the batch before, as if two producers had sent in turns."""
+    one, large = source(broker, topic), "x" * 50_000
+    with broker.client() as client:
+        producer = client.create_producer(topic, batching_enabled=False, chunking_enabled=True)
+        for value in ("first", large, "last"):
+            producer.send(value.encode())
+    ((found, end),) = batches(one, {})
+    assert found == ["first", large, "last"]
+    name = f"persistent://public/default/{topic}"
+    last = Position.of(end["offsets"][name]["-1"])
+    between = {**end, "offsets": {name: {"-1": str(Position.before(last.ledger, last.entry - 1))}}}
+    assert values(one, between, end) == [large, "last"]
+
+
 def test_a_deleted_message_stops_the_pipeline_unless_the_gap_is_accepted(broker: Broker, topic: str) -> None:
     one = source(broker, topic)
     broker.send(topic, *map(str, range(10)))

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.ingest.pulsar.cluster import PulsarCluster
+from penstock.ingest.pulsar.position import START, Position
+from penstock.ingest.pulsar.settings import PulsarSettings, StartPosition
+from penstock.ingest.pulsar.source import PulsarSource
+from penstock.ingest.pulsar.topics import Place
+from penstock.ingest.source import NO_LIMIT, Limit
+
+TOPIC = "persistent://public/default/t"
+PLACE = (TOPIC, -1)
+PROPERTIES = {"pulsar.client.serviceUrl": "pulsar://h", "pulsar.consumer.subscriptionName": "s"}
+
+
+class Cluster(PulsarCluster):
+    """One partition of `count` messages in ledger 3, each in its own entry; `markers` follow that no reader gets."""
+
+    def __init__(self, count: int, markers: int = 0) -> None:
+        self.count, self.markers = count, markers
+        self.acknowledged: list[tuple[Position, Position]] = []
+        self.searches = 0
+
+    def partitions(self) -> list[Place]:
+        return [PLACE]
+
+    def last(self, place: Place) -> Position:
+        count = self.count + self.markers
+        return Position(3, count - 1) if count else START
+
+    def received(
+        self, place: Place, first: Position, wait: int = 0, count: int = 1000
+    ) -> Iterator[tuple[Position, int, int]]:
+        self.searches += 1
+        begin = max(0, first.entry) if first.ledger == 3 else 0
+        for entry in range(begin, min(self.count, begin + count)):
+            yield Position(3, entry), 0, 10
+
+    def acknowledge(self, place: Place, older: Position, kept: Position) -> None:
+        self.acknowledged.append((older, kept))
+
+
+def source(cluster: Cluster, **more: object) -> PulsarSource:
+    made = PulsarSource(PulsarSettings(PROPERTIES, ("t",), **more))  # type: ignore[arg-type]  # as the test names them
+    made._known = cluster
+    return made
+
+
+def position(text: str) -> dict[str, dict[str, str]]:
+    return {TOPIC: {"-1": text}}
+
+
+def test_a_batch_ends_at_the_newest_message() -> None:
+    one = source(Cluster(5))
+    end = one.latest_offsets({}, NO_LIMIT)
+    assert end == {"offsets": position("3:4:-1"), "subscription": "s", "began": position("-1:-1:-1")}
+    (range_,) = one.plan({}, end, 4)
+    assert (range_.place, range_.start, range_.end) == (TOPIC, "-1:-1:-1", "3:4:-1")
+    assert one.latest_offsets(end, NO_LIMIT) is end
+
+
+def test_a_batch_does_not_end_at_a_marker_which_is_searched_once() -> None:
+    cluster = Cluster(5, markers=2)
+    one = source(cluster)
+    end = one.latest_offsets({}, NO_LIMIT)
+    assert end["offsets"] == position("3:4:-1")
+    assert one.latest_offsets(end, NO_LIMIT) is end
+    before = cluster.searches
+    assert one.latest_offsets(end, NO_LIMIT) is end
+    assert cluster.searches == before
+    cluster.count = 8
+    assert one.latest_offsets(end, NO_LIMIT)["offsets"] == position("3:7:-1")
+
+
+@pytest.mark.parametrize(("limit", "entry"), [(Limit(rows=10), 9), (Limit(bytes=200), 19), (Limit(rows=10**6), 99)])
+def test_a_limit_is_a_number_of_entries(limit: Limit, entry: int) -> None:
+    assert source(Cluster(100)).latest_offsets({}, limit)["offsets"] == position(f"3:{entry}:-1")
+
+
+@pytest.mark.parametrize(
+    ("startup", "begin"),
+    [
+        (StartPosition(), "-1:-1:-1"),
+        (StartPosition("latest"), "3:5:before"),
+        (StartPosition("message-id", (3, 2, -1)), "3:2:before"),
+        (StartPosition("message-id", (3, 2, -1), inclusive=False), "3:3:before"),
+        (StartPosition("message-id", (3, 2, 7)), "-1:-1:-1"),
+    ],
+)
+def test_a_new_checkpoint_begins_as_configured(startup: StartPosition, begin: str) -> None:
+    end = source(Cluster(5), startup=startup).latest_offsets({}, NO_LIMIT)
+    assert end["began"] == position(begin)
+
+
+def test_a_bounded_run_ends_at_its_target() -> None:
+    cluster = Cluster(5)
+    one = source(cluster)
+    until = one.available()
+    cluster.count = 9
+    end = one.latest_offsets({}, NO_LIMIT, until)
+    assert end["offsets"] == position("3:4:-1")
+    assert one.latest_offsets(end, NO_LIMIT, until) is end
+
+
+def test_the_batch_that_may_be_repeated_is_not_acknowledged() -> None:
+    cluster = Cluster(9)
+    one = source(cluster)
+    for entry in (2, 5, 5, 8):
+        one.mirror({"offsets": position(f"3:{entry}:-1")})
+    kept = [str(kept) for _, kept in cluster.acknowledged]
+    assert kept == ["3:2:-1", "3:2:-1", "3:5:-1", "3:5:-1"]
+    assert [str(older) for older, _ in cluster.acknowledged] == ["-1:-1:-1", "-1:-1:-1", "3:2:-1", "3:2:-1"]
+
+
+def test_the_lag_is_counted_in_entries() -> None:
+    one = source(Cluster(9))
+    assert one.lag({"offsets": position("3:4:-1")}) == {TOPIC: 4}
+    assert one.lag({"offsets": position("3:8:-1")}) == {TOPIC: 0}
+    assert one.lag({}) == {TOPIC: 9}
+
+
+def test_an_accepted_gap_is_part_of_the_offsets() -> None:
+    one = source(Cluster(9), accept_gap=True)
+    start = {"offsets": position("2:7:-1"), "subscription": "s"}
+    end = one.latest_offsets(start, NO_LIMIT)
+    assert end["gaps"] == position("3:0:before")
+    assert one.plan(start, end, 1)[0].start == "3:0:before"
+
+
+def test_only_settings_are_sent_to_tasks() -> None:
+    one = source(Cluster(1))
+    assert pickle.loads(pickle.dumps(one)).settings == one.settings

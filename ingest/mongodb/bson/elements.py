@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +36,12 @@ _number = struct.Struct("<i").unpack_from
 class Block:
     """A buffer with documents: as bytes for single reads, and as an array for reads at many positions."""
 
-    __slots__ = ("data", "raw")
-
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
-        self.data: Bytes = with_spare_bytes(raw)
+
+    @cached_property
+    def data(self) -> Bytes:
+        return with_spare_bytes(self.raw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ import pyarrow as pa
 from penstock.ingest.database.buffers import Bools, Int64s, UInt64s, at_every_byte, slices, unsigned_at
 from penstock.ingest.mongodb.bson.elements import DOCUMENT, Block, Segment, members, segments, text_at
 from penstock.ingest.mongodb.bson.texts import plain_texts
+from penstock.ingest.mongodb.server.cluster_time import ClusterTime
 from penstock.ingest.mongodb.server.collections import TableName
+from penstock.ingest.mongodb.server.connection import Reply
 
 ROWS = ("insert", "update", "replace", "delete")
 # Operations on whole collections and databases: they yield no rows.
@@ -92,6 +94,13 @@ class Events:
     def is_row(self) -> Bools:
         found: Bools = self.operation < len(ROWS)
         return found
+
+
+def time_of_last(reply: Reply) -> ClusterTime:
+    """Return the time of the last event of a reply; 0 if it has none, as `invalidate` of old servers."""
+    raw = reply.block.raw
+    found = members(raw, int(reply.documents[-1])).get("clusterTime")
+    return 0 if found is None else int.from_bytes(raw[found[1] : found[1] + 8], "little")
 
 
 def _positions(some: Sequence[Segment], count: int) -> Int64s:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.errors import SourceError
 from penstock.ingest.mongodb.errors import CursorLost
-from penstock.ingest.mongodb.log.events import OTHERS, ROWS, Events
+from penstock.ingest.mongodb.log.events import OTHERS, ROWS, Events, time_of_last
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of_token, time_text, timestamp_of
+from penstock.ingest.mongodb.server.connection import Reply, joined
 
 if TYPE_CHECKING:
-    from penstock.ingest.mongodb.server.connection import MongoConnection, Reply
+    from penstock.ingest.mongodb.server.connection import MongoConnection
 
 log = logging.getLogger(__name__)
 
 FullDocument = Literal["lookup", "required"]
 # Events of one reply; a reply has at most 16 MiB anyway.
 _EVENTS = 4096
+_TOGETHER, _TOGETHER_BYTES = 8192, 16 << 20
 # How long the server may not come closer to the end, in seconds.
 _LONGEST_WAIT_S = 120.0
 
@@ -41,16 +43,22 @@ class LogPart:
 
 def streamed(connection: MongoConnection, part: LogPart) -> Iterator[tuple[Events, int]]:
     """Yield the events of the part in order, with the size of the replies that contained them."""
-    # An event is read again if the server closes the stream: those up to this time are complete.
     opens: dict[str, Any] = {"startAtOperationTime": timestamp_of(part.start)}
     while True:
-        token = ""
-        for reply, events, is_end in _replies(connection, part, opens):
+        token, is_end, together = "", False, list[Reply]()
+        for reply, is_end in _replies(connection, part, opens):
             token = reply.token or token
-            if len(events):
-                yield events, len(reply.block.raw)
+            if len(reply.documents):
+                together.append(reply)
+            # Small replies are decoded together: what a column costs hardly depends on its length.
+            full = sum(len(one.documents) for one in together) >= _TOGETHER or _size(together) >= _TOGETHER_BYTES
+            if together and (is_end or full or not len(reply.documents)):
+                yield _events(together, part.end), _size(together)
+                together = []
             if is_end:
                 return
+        if together:
+            yield _events(together, part.end), _size(together)
         # The stream of a database ends when the database is dropped. The next one begins after that event.
         if not token:
             raise CursorLost("the server ended the change stream", retryable=True, database=part.database)
@@ -58,16 +66,24 @@ def streamed(connection: MongoConnection, part: LogPart) -> Iterator[tuple[Event
         opens = {"startAfter": {"_data": token}}
 
 
-def _replies(connection: MongoConnection, part: LogPart, opens: dict[str, Any]) -> Iterator[tuple[Reply, Events, bool]]:
-    """Yield the replies of one cursor, with their events before the end, and whether the end is reached."""
+def _size(replies: Sequence[Reply]) -> int:
+    return sum(len(one.block.raw) for one in replies)
+
+
+def _events(replies: Sequence[Reply], end: ClusterTime) -> Events:
+    """Return the events of these replies before the end."""
+    one = joined(replies)
+    return Events.of(one.block, one.documents).before_time(end)
+
+
+def _replies(connection: MongoConnection, part: LogPart, opens: dict[str, Any]) -> Iterator[tuple[Reply, bool]]:
+    """Yield the replies of one cursor, and whether the end is reached."""
     began, newest = time.monotonic(), 0
     for reply in connection.documents(part.database or "admin", command_of(part, opens)):
-        events = Events.of(reply.block, reply.documents)
-        kept = events.before_time(part.end)
-        at = int(events.time[-1]) if len(events) else _time_reached(reply)
-        yield reply, kept, len(kept) < len(events) or at >= part.end
-        if at > newest:
-            began, newest = time.monotonic(), at
+        reached = time_of_last(reply) if len(reply.documents) else _time_reached(reply)
+        yield reply, reached >= part.end
+        if reached > newest:
+            began, newest = time.monotonic(), reached
         elif time.monotonic() > began + _LONGEST_WAIT_S:
             raise SourceError(
                 "the change stream does not reach the end of the batch",

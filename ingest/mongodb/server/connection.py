@@ -6,12 +6,15 @@ came, and ingest/mongodb/bson/ reads it in columns.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.buffers import Int64s
@@ -44,6 +47,16 @@ class Reply:
     cursor: int
     token: str
     time: ClusterTime
+
+
+def joined(replies: Sequence[Reply]) -> Reply:
+    """Return consecutive replies as one."""
+    last = replies[-1]
+    if len(replies) == 1:
+        return last
+    begins = itertools.accumulate((len(one.block.raw) for one in replies[:-1]), initial=0)
+    documents = np.concatenate([one.documents + begin for one, begin in zip(replies, begins, strict=True)])
+    return Reply(Block(b"".join(one.block.raw for one in replies)), documents, last.cursor, last.token, last.time)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,91 @@
+"""A change stream between two times: where it ends, and how it is opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import bson
+import pytest
+from bson import Int64, Timestamp
+
+from penstock.errors import SourceError
+from penstock.ingest.mongodb.log import stream
+from penstock.ingest.mongodb.log.stream import LogPart, command_of, streamed
+from penstock.ingest.mongodb.server.connection import Reply, reply_of
+from tests.unit.ingest.mongodb.log.test_decode import event
+
+PART = LogPart(1 << 32, 10 << 32, "d", "t")
+
+
+def reply(*seconds: int, token: str = "36", now: int = 0, cursor: int = 5) -> Reply:
+    events = [event("insert", second, second, fullDocument={"_id": second}) for second in seconds]
+    made = {"nextBatch": events, "id": Int64(cursor), "postBatchResumeToken": {"_data": token}}
+    return reply_of(bson.encode({"cursor": made, "ok": 1.0, "operationTime": Timestamp(now, 1)}))
+
+
+class Server:
+    """Yields the replies of each stream that is opened, in turn."""
+
+    def __init__(self, *streams: list[Reply]) -> None:
+        self.streams, self.opened = list(streams), list[Any]()
+
+    def documents(self, database: str, command: dict[str, Any]) -> Iterator[Reply]:
+        self.opened.append(command["pipeline"][0]["$changeStream"])
+        yield from self.streams.pop(0)
+
+
+def seconds(server: Server) -> list[int]:
+    found = streamed(server, PART)  # type: ignore[arg-type]  # it has the one method that is called
+    return [int(time) >> 32 for events, _ in found for time in events.time]
+
+
+def test_events_end_before_the_end_of_the_part() -> None:
+    server = Server([reply(2, 3), reply(4, 9, 10, 11), reply(12)])
+    assert seconds(server) == [2, 3, 4, 9]
+    assert server.opened == [{"startAtOperationTime": Timestamp(1, 0), "fullDocument": "updateLookup"}]
+
+
+def test_quiet_stream_ends_by_the_time_in_its_token() -> None:
+    before, after = "82000000090000000129", "820000000A0000000029"
+    assert seconds(Server([reply(2), reply(token=before, now=99), reply(token=after), reply(3)])) == [2]
+
+
+def test_quiet_stream_with_other_tokens_ends_by_the_time_of_the_operation() -> None:
+    assert seconds(Server([reply(2), reply(now=5), reply(now=10), reply(3)])) == [2]
+
+
+def test_stream_that_ended_goes_on_after_its_last_token() -> None:
+    server = Server([reply(2), reply(3, token="77", cursor=0)], [reply(4, 10)])
+    assert seconds(server) == [2, 3, 4]
+    assert server.opened[1] == {"startAfter": {"_data": "77"}, "fullDocument": "updateLookup"}
+
+
+def test_small_replies_are_decoded_together() -> None:
+    server = Server([reply(*[2] * 200) for _ in range(3)] + [reply(10)])
+    found = list(streamed(server, PART))  # type: ignore[arg-type]  # as above
+    assert [len(events) for events, _ in found] == [600]
+
+
+def test_stream_that_does_not_come_closer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "_LONGEST_WAIT_S", -1.0)
+    with pytest.raises(SourceError, match="does not reach the end") as caught:
+        seconds(Server([reply(now=5), reply(now=5)]))
+    assert caught.value.retryable
+
+
+def test_command_of_a_cluster_with_images() -> None:
+    made = command_of(LogPart(1, 2, None, None, "required"), {"startAfter": {}})
+    assert made["pipeline"][0]["$changeStream"] == {
+        "startAfter": {},
+        "fullDocument": "required",
+        "fullDocumentBeforeChange": "required",
+        "allChangesForCluster": True,
+    }
+    assert made["pipeline"][1] == {
+        "$match": {
+            "operationType": {
+                "$in": ["insert", "update", "replace", "delete", "drop", "rename", "dropDatabase", "invalidate"]
+            }
+        }
+    }

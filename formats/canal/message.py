@@ -141,6 +141,7 @@ def canal_message(change: ChangeBatch, row: int) -> bytes:
         one.name: _text(column.slice(row, 1), one.type or "")
         for one, column in zip(change.schema.fields, change.rows, strict=True)
     }
+    declared = {name: one for name, one in types.items() if one is not None}
     message = {
         "database": change.schema.database,
         "table": change.schema.table,
@@ -148,7 +149,8 @@ def canal_message(change: ChangeBatch, row: int) -> bytes:
         "isDdl": False,
         "es": max(int(change.event_times[row]), 0),
         "pkNames": list(change.schema.primary_keys) or None,
-        "mysqlType": {name: declared for name, declared in types.items() if declared is not None},
+        # An empty declaration would declare a row without columns.
+        "mysqlType": declared or None,
         "data": [cells],
         "old": None,
     }

@@ -35,6 +35,7 @@ _PAUSE_S = 0.5
 _DENIED = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, and Atlas' own
 _LOST = {280, 286, 40576}  # ChangeStreamFatalError, ChangeStreamHistoryLost, and its form before 4.4
 _CURSOR_GONE = {43, 136, 237}  # CursorNotFound, CappedPositionLost, CursorKilled
+_TOO_OLD = {239, 246}  # SnapshotTooOld, SnapshotUnavailable
 _NO_REPLICA_SET, _TOO_LARGE, _NO_IMAGE = 40573, 10334, 47
 
 
@@ -181,6 +182,12 @@ def _failed(server: MongoAddress, error: Any, facts: dict[str, Any]) -> SourceEr
         return EventTooLarge(
             "an event exceeds the 16 MiB of a BSON document",
             hint="set  full-document: lookup,  or exclude the collection",
+            **facts,
+        )
+    if code in _TOO_OLD:
+        return SourceError(
+            "the server no longer knows the collection as it was at this time",
+            hint="let the pipeline catch up, and verify within minSnapshotHistoryWindowInSeconds (300 by default)",
             **facts,
         )
     if code in _CURSOR_GONE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
-from tests.here import run
+from tests.here import Log, run
 
 DATABASE = "play"
 
@@ -58,24 +59,40 @@ class MongoSync:
     database: str = DATABASE
 
     @property
-    def spec(self) -> PipelineSpec:
+    def words(self) -> list[str]:
+        """The flags of the command."""
         conf = [
             f"hosts={self.server.hosts}",
             f"database={self.database}",
             *([f"collection={self.table}"] if self.table else []),
             *self.conf,
         ]
-        words = [
+        return [
             *("--warehouse", f"{self.folder}/warehouse", "--database", "ods", "--until-caught-up"),
             *("--checkpoint", f"{self.folder}/checkpoint"),
             *(["--table", self.table] if self.table else []),
             *(word for item in conf for word in ("--mongodb-conf", item)),
             *self.flags,
         ]
-        return spec_of_action("mongodb-sync-table" if self.table else "mongodb-sync-database", words)
+
+    @property
+    def spec(self) -> PipelineSpec:
+        return spec_of_action("mongodb-sync-table" if self.table else "mongodb-sync-database", self.words)
 
     def run(self, on_batch: OnBatch | None = None) -> list[BatchDriver]:
-        return run(self.spec, on_batch=on_batch)
+        spec = self.spec
+        try:
+            return run(spec, on_batch=on_batch)
+        finally:
+            self._note_as_spark_does(Path(spec.checkpoint))
+
+    def _note_as_spark_does(self, checkpoint: Path) -> None:
+        """Write the last batch that is done where commands that read Spark's checkpoints look for it."""
+        log = Log.at(checkpoint / "log.json")
+        if log.done:
+            for folder, text in (("offsets", json.dumps(log.ends[log.done - 1])), ("commits", "{}")):
+                (checkpoint / folder).mkdir(exist_ok=True)
+                (checkpoint / folder / str(log.done - 1)).write_text(f"v1\n{text}")
 
     def target(self, name: str | None = None) -> Table:
         return Table(CatalogSettings.of(f"{self.folder}/warehouse", {}).store(f"ods.{name or self.table}"))

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from bson import ObjectId
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.mongodb.errors import EmptyCollection, OplogLost
+from penstock.pipelines.api.replay_dead_letters import letters_of, replay
+from penstock.pipelines.config.rules import TransformConfig
+from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
+from tests.here import run
 from tests.integration.mongodb.sync import MongoPlayground, MongoSync
 from tests.servers.launch import running
 
@@ -146,6 +151,43 @@ def test_targets_that_show_a_repeated_change_are_refused(server: MongoPlayground
     sync = MongoSync(server, tmp_path, "t", flags=["--table-conf", "changelog-producer=input"])
     with pytest.raises(SourceError, match="changes that are applied twice"):
         sync.run()
+
+
+def test_document_that_does_not_fit_is_a_dead_letter_that_can_be_replayed(
+    server: MongoPlayground, tmp_path: Path
+) -> None:
+    server.db.t.insert_many([{"_id": 1, "year": "2024"}, {"_id": 2, "year": "none", "more": [1, None]}])
+    sync = MongoSync(server, tmp_path, "t", flags=["--on-bad-record", "dead-letter"])
+    strict = TransformConfig(source_table="play.t", projection="*, cast(year as int) as number")
+    strict_spec = sync.spec.model_copy(update={"transform": (strict,)})
+    run(strict_spec)
+    server.db.t.insert_one({"_id": 3, "year": "lost"})
+    run(strict_spec)
+    assert {key: row["number"] for key, row in sync.rows().items()} == {"1": 2024}
+    kept = sync.target("__penstock_dead_letters")
+    letters = letters_of(kept.scan().to_arrow())
+    assert len(letters) == 2
+    assert kept.latest_snapshot is not None
+    done = replay(sync.spec, letters, kept.latest_snapshot)
+    assert done.rows == {"ods.t": 2}
+    rows = sync.rows()
+    assert (rows["2"]["year"], rows["2"]["more"], rows["3"]["year"]) == ("none", "[1,null]", "lost")
+
+
+def test_signal_and_reset_read_a_collection_again(server: MongoPlayground, tmp_path: Path) -> None:
+    server.db.t.insert_one({"_id": 1})
+    sync = MongoSync(server, tmp_path, flags=["--name", "again"])
+    sync.run()
+    # Rows that the pipeline does not know of: reading again keeps them, and a reset removes them.
+    with sync.target("t").writer(commit_user="other") as writer:
+        writer.write(pa.table({"_id": ["1", "stray"]}), kinds=[3, 0])
+        writer.commit(identifier=1)
+    CheckpointFolder(f"{tmp_path}/checkpoint").signal(f"{SNAPSHOT_REQUEST}1.json", ["t"])
+    sync.run()
+    assert set(sync.rows("t")) == {"1", "stray"}
+    sync.flags = [*sync.flags, "--reset", "t"]
+    sync.run()
+    assert set(sync.rows("t")) == {"1"}
 
 
 def test_lost_history_is_an_error_and_reading_again_repairs_it(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_joined_replies_have_all_documents() -> None:
         (40576, OplogLost, "--resnapshot"),
         (40573, NotAReplicaSet, "rs.initiate()"),
         (10334, EventTooLarge, "exclude the collection"),
+        (239, SourceError, "minSnapshotHistoryWindowInSeconds"),
         (43, CursorLost, ""),
         (47, PostImageMissing, "changeStreamPreAndPostImages"),
         (1, SourceError, ""),

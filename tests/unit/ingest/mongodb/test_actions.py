@@ -37,7 +37,7 @@ def test_missing_options_are_named_as_the_peer_does(missing: str) -> None:
         conf_section(conf, names_table=True)
 
 
-def test_database_action_takes_no_collection() -> None:
+def test_database_action_has_no_collection() -> None:
     with pytest.raises(ConfigError, match="collection cannot be set for mongodb_sync_database"):
         conf_section(SMALLEST, names_table=False)
 

@@ -68,7 +68,7 @@ def test_collections_that_are_not_captured_yield_nothing() -> None:
     assert Decoded(event("insert", 1, coll="other", fullDocument={"_id": 1})).batches == []
 
 
-def test_update_of_a_document_that_is_gone_is_skipped_and_counted() -> None:
+def test_update_of_a_deleted_document_is_skipped_and_counted() -> None:
     found = Decoded(event("update", 1, fullDocument=None), event("delete", 1))
     assert found.rows() == [("-D", {"_id": "1"})]
     assert found.oddities[GONE] == 1

@@ -55,7 +55,7 @@ def test_quiet_stream_with_other_tokens_ends_by_the_time_of_the_operation() -> N
     assert seconds(Server([reply(2), reply(now=5), reply(now=10), reply(3)])) == [2]
 
 
-def test_stream_that_ended_goes_on_after_its_last_token() -> None:
+def test_stream_that_ended_continues_after_its_last_token() -> None:
     server = Server([reply(2), reply(3, token="77", cursor=0)], [reply(4, 10)])
     assert seconds(server) == [2, 3, 4]
     assert server.opened[1] == {"startAfter": {"_data": "77"}, "fullDocument": "updateLookup"}

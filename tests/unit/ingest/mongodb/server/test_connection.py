@@ -30,7 +30,7 @@ def reply(*documents: dict[str, object], batch: str = "firstBatch", cursor: int 
 
 
 @pytest.mark.parametrize("batch", ["firstBatch", "nextBatch"])
-def test_reply_is_taken_apart_without_decoding_documents(batch: str) -> None:
+def test_reply_is_split_without_decoding_documents(batch: str) -> None:
     found = reply_of(reply({"_id": 1}, {"_id": 2}, batch=batch))
     assert (len(found.documents), found.cursor, found.token, found.time) == (2, 5, "82AB", 7 << 32 | 3)
 
@@ -57,7 +57,7 @@ def test_joined_replies_have_all_documents() -> None:
         (1, SourceError, ""),
     ],
 )
-def test_error_of_the_server_says_what_to_do(code: int, kind: type[PenstockError], hint: str) -> None:
+def test_error_of_the_server_has_a_hint(code: int, kind: type[PenstockError], hint: str) -> None:
     found = refused(SERVER, OperationFailure("no", code))
     assert type(found) is kind
     assert found.facts["code"] == code

@@ -29,7 +29,7 @@ from penstock.ingest.mongodb.rows import ColumnChoice, DocumentRows
 from penstock.ingest.mongodb.server.address import MongoAddress
 from penstock.ingest.mongodb.server.cluster_time import timestamp_of
 from penstock.ingest.mongodb.server.connection import Reply, connected, joined
-from penstock.ingest.mongodb.snapshot.chunks import KeyChunk, not_before, read_chunk
+from penstock.ingest.mongodb.snapshot.chunks import IdChunk, not_before, read_chunk
 from tests.servers.launch import running
 
 ROUNDS = 3
@@ -95,7 +95,7 @@ def main(count: int) -> None:
 
             def snapshot() -> int:
                 documents = DocumentRows(ColumnChoice(), Counter())
-                chunk = KeyChunk("shop", "docs")
+                chunk = IdChunk("shop", "docs")
                 return sum(len(rows) for rows, _ in read_chunk(connection, chunk, not_before(start), documents))
 
             def watched() -> int:

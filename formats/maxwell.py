@@ -12,7 +12,7 @@ from penstock.formats.change import DecodeOptions, DecodeResult, Messages, Sourc
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact
-from penstock.formats.layouts.layout import Layout, are_texts
+from penstock.formats.layouts.layout import MessageLayout, are_texts
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.layouts.row_images import (
@@ -80,7 +80,7 @@ class MaxwellMembers:
         return [member for member in (self.database, self.table, self.type) if member is not None]
 
     @classmethod
-    def of(cls, layout: Layout) -> MaxwellMembers | None:
+    def of(cls, layout: MessageLayout) -> MaxwellMembers | None:
         """Return the members of a layout, None if its messages need the record path."""
         data, old = layout.row("data"), layout.row("old")
         operation = layout.scalar("type")

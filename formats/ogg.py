@@ -17,7 +17,7 @@ from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Message
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import missing, read_envelopes, unknown_operation
 from penstock.formats.json_text import exact
-from penstock.formats.layouts.layout import Layout, ObjectMembers, are_texts
+from penstock.formats.layouts.layout import MessageLayout, ObjectMembers, are_texts
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.layouts.row_images import (
@@ -75,7 +75,7 @@ class OggMembers:
         return [member for member in (self.table, self.operation, self.time) if member is not None]
 
     @classmethod
-    def of(cls, layout: Layout) -> OggMembers | None:
+    def of(cls, layout: MessageLayout) -> OggMembers | None:
         """Return the members of a layout, None if its messages need the record path."""
         before, after, operation = layout.row("before"), layout.row("after"), layout.scalar("op_type")
         envelope = [(name,) for name in ("table", "op_ts") if (name,) in layout.number]

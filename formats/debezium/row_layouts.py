@@ -20,7 +20,7 @@ from penstock.formats.debezium.schema_prefix import BARE, EmbeddedPayloads, Sche
 from penstock.formats.faults import Faults
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_text import exact
-from penstock.formats.layouts.layout import Layout
+from penstock.formats.layouts.layout import MessageLayout
 from penstock.formats.layouts.member_values import LayoutRows, MemberColumns
 from penstock.formats.layouts.message_groups import PIECE, KnownLayouts, have_many_layouts
 from penstock.formats.layouts.row_images import (
@@ -70,7 +70,7 @@ class DebeziumMembers:
     nulls: tuple[int, ...]
 
     @classmethod
-    def of(cls, layout: Layout, name_from: str) -> DebeziumMembers | None:
+    def of(cls, layout: MessageLayout, name_from: str) -> DebeziumMembers | None:
         """Return the members of a layout, None if its messages need the record path."""
         rows = _row_members(layout)
         operation = layout.scalar("op")
@@ -100,7 +100,7 @@ class DebeziumMembers:
         return [member for member in dict.fromkeys(place) if member is not None]
 
 
-def _row_members(layout: Layout) -> RowMembers | None:
+def _row_members(layout: MessageLayout) -> RowMembers | None:
     before, after = layout.row("before"), layout.row("after")
     for name, row in (("before", before), ("after", after)):
         # A row with nested values, or a row that is neither an object nor null.

@@ -44,7 +44,7 @@ class FixedBytes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class MessageLayout:
     """The members of an object and of the objects in it, in the order of the text.
 
     A member is a scalar, an object with members, or constant: an array or an empty object that is equal in all messages
@@ -83,7 +83,7 @@ def are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(element, str) for element in value)
 
 
-def layout_of(document: bytes, name_ends: list[int]) -> Layout | None:
+def layout_of(document: bytes, name_ends: list[int]) -> MessageLayout | None:
     """Return the layout of a message, given where the names of members end; None if it needs the general parser."""
     try:
         parsed = msgspec.json.decode(document)
@@ -106,7 +106,7 @@ def _members(node: Mapping[str, Any], outer: MemberPath) -> Any:
             yield from _members(value, path)
 
 
-def _measured(document: bytes, members: list[tuple[MemberPath, Any]], name_ends: list[int]) -> Layout | None:
+def _measured(document: bytes, members: list[tuple[MemberPath, Any]], name_ends: list[int]) -> MessageLayout | None:
     gaps: list[bytes] = []
     name_at: list[int] = []
     value_at: list[int] = []
@@ -167,11 +167,11 @@ def _layout(
     name_at: list[int],
     value_at: list[int],
     marks: int,
-) -> Layout:
+) -> MessageLayout:
     paths = tuple(path for path, _ in members)
     is_scalar = np.array([not isinstance(value, dict | list) for _, value in members])
     scalars = np.flatnonzero(is_scalar)
-    return Layout(
+    return MessageLayout(
         paths,
         constants,
         scalars,

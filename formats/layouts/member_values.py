@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.formats.change import Int64s
 from penstock.formats.json_bytes import Bytes, Mask, unescaped
-from penstock.formats.layouts.layout import Layout, Words
+from penstock.formats.layouts.layout import MessageLayout, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class LayoutRows:
     """
 
     piece: PieceText
-    layout: Layout
+    layout: MessageLayout
     numbers: Int64s
     starts: Int64s
     ends: Int64s

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.formats.change import Int64s
 from penstock.formats.json_bytes import Mask
-from penstock.formats.layouts.layout import Layout
+from penstock.formats.layouts.layout import MessageLayout
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_piece import MessagePiece
 
@@ -32,13 +32,13 @@ class KnownLayouts:
     """The layouts that this process has met, by signature, the latest first; bounded."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[Layout, ...]] = {}
+        self._found: dict[int, tuple[MessageLayout, ...]] = {}
 
-    def of(self, signature: int) -> tuple[Layout, ...]:
+    def of(self, signature: int) -> tuple[MessageLayout, ...]:
         """Return the layouts of a signature: different ones may share it."""
         return self._found.get(signature, ())
 
-    def add(self, signature: int, layout: Layout) -> None:
+    def add(self, signature: int, layout: MessageLayout) -> None:
         """Remember a layout."""
         if len(self._found) >= _MOST_SIGNATURES:
             self._found = {}

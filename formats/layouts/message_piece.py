@@ -18,7 +18,7 @@ from penstock.formats.json_bytes import (
     quotation_marks,
     unresolvable,
 )
-from penstock.formats.layouts.layout import MOST_BLANKS, Layout, Words, layout_of
+from penstock.formats.layouts.layout import MOST_BLANKS, MessageLayout, Words, layout_of
 from penstock.formats.layouts.member_values import LayoutRows, PieceText
 from penstock.formats.layouts.plain_values import plain_values
 
@@ -83,12 +83,12 @@ class MessagePiece:
         for begin, end in zip(edges, [*edges[1:], len(order)], strict=True):
             yield int(ordered[begin]), rows[order[begin:end]]
 
-    def layout(self, row: int) -> Layout | None:
+    def layout(self, row: int) -> MessageLayout | None:
         """Return the layout of one message."""
         name_ends = self.name_ends[self.first_name[row] : self.first_name[row + 1]] - self.begins[row]
         return layout_of(bytes(self.documents[row]), name_ends.tolist())
 
-    def match(self, layout: Layout, rows: Int64s) -> tuple[Mask, LayoutRows]:
+    def match(self, layout: MessageLayout, rows: Int64s) -> tuple[Mask, LayoutRows]:
         """Return which of these messages have the layout, and the values of those whose values are certain too."""
         members = len(layout.paths)
         names = self.name_ends[self.first_name[rows][None, :] + np.arange(members)[:, None]]
@@ -112,7 +112,7 @@ class MessagePiece:
             rows, starts, sizes = rows[matches], starts[:, matches], sizes[:, matches]
         return matches, self._values(layout, rows, starts[layout.scalars], sizes[layout.scalars])
 
-    def _values(self, layout: Layout, rows: Int64s, starts: Int64s, sizes: Int64s) -> LayoutRows:
+    def _values(self, layout: MessageLayout, rows: Int64s, starts: Int64s, sizes: Int64s) -> LayoutRows:
         ends = starts + sizes
         first = self.words[starts]
         quoted: Mask = first.astype(np.uint8) == QUOTE

@@ -10,7 +10,7 @@ SourceError
   CursorLost                the server closed a cursor (retryable)
 PositionLost
   OplogLost                 the oplog no longer has the changes after the position
-  ServerChanged             the address leads to another replica set
+  ClusterChanged             the address leads to another replica set
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ class OplogLost(PositionLost):
     pass
 
 
-class ServerChanged(PositionLost):
+class ClusterChanged(PositionLost):
     pass

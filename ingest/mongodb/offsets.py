@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_from, time_json
 from penstock.ingest.mongodb.server.collections import TableName
-from penstock.ingest.mongodb.snapshot.chunks import KeyChunk
+from penstock.ingest.mongodb.snapshot.chunks import IdChunk
 from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
@@ -22,7 +22,7 @@ class MongoBatch:
     """
 
     start: ClusterTime = 0
-    chunks: tuple[KeyChunk, ...] = ()
+    chunks: tuple[IdChunk, ...] = ()
     barriers: tuple[Barrier, ...] = ()
 
 
@@ -39,7 +39,7 @@ class MongoProgress:
     log: ClusterTime
     known: Mapping[TableName, str] = field(default_factory=dict)
     waiting: tuple[TableName, ...] = ()
-    rest: KeyChunk | None = None
+    rest: IdChunk | None = None
     settle: ClusterTime = 0
     reread: str = ""  # the last request to read collections again that was carried out
     signals: tuple[str, ...] = ()
@@ -84,13 +84,13 @@ class MongoProgress:
             time_from(value["log"]),
             {(database, name): identity for database, name, identity in value.get("known", ())},
             tuple((database, name) for database, name in value.get("waiting", ())),
-            KeyChunk.from_json(value["rest"]) if "rest" in value else None,
+            IdChunk.from_json(value["rest"]) if "rest" in value else None,
             time_from(value.get("settle", "0:0")),
             str(value.get("reread", "")),
             tuple(value.get("signals", ())),
             MongoBatch(
                 time_from(batch.get("from", "0:0")),
-                tuple(KeyChunk.from_json(one) for one in batch.get("chunks", ())),
+                tuple(IdChunk.from_json(one) for one in batch.get("chunks", ())),
                 tuple(Barrier(kind, database, name) for kind, database, name in batch.get("barriers", ())),
             ),
         )

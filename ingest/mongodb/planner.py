@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, PositionLost
 from penstock.ingest.database.settings import MAX_CHUNKS, log_reread, requested_tables
-from penstock.ingest.mongodb.errors import ServerChanged
+from penstock.ingest.mongodb.errors import ClusterChanged
 from penstock.ingest.mongodb.offsets import MongoBatch, MongoProgress
 from penstock.ingest.mongodb.server.checks import require_history, server_name
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_text
 from penstock.ingest.mongodb.server.collections import Collection, TableName, selected_collections
 from penstock.ingest.mongodb.server.connection import connected
-from penstock.ingest.mongodb.snapshot.chunks import KeyChunk, cut_chunk
+from penstock.ingest.mongodb.snapshot.chunks import IdChunk, cut_chunk
 from penstock.ingest.source import Barrier, Limit
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ class MongoPlanner:
         exists = {one.table for one in self.captured(connection)}
         rows = limit.rows or self.settings.snapshot_rows
         size = min(self.settings.chunk_rows, rows)
-        chunks: list[KeyChunk] = []
+        chunks: list[IdChunk] = []
         waiting, rest = list(progress.waiting), progress.rest
         while rows > 0 and len(chunks) < MAX_CHUNKS and (rest is not None or waiting):
             if rest is None:
-                rest = KeyChunk(*waiting.pop(0))
+                rest = IdChunk(*waiting.pop(0))
             if rest.name not in exists:  # dropped in the meantime
                 rest = None
                 continue
@@ -178,7 +178,7 @@ def check_progress(connection: MongoConnection, progress: MongoProgress) -> None
     """Raise PositionLost if the server is another one, or no longer has the log after this position."""
     name = server_name(connection)
     if name != progress.server:
-        raise ServerChanged(
+        raise ClusterChanged(
             "the server is another one: times of its log mean nothing here",
             before=progress.server,
             now=name,

@@ -15,7 +15,7 @@ from penstock.ingest.mongodb.log.stream import LogPart, streamed
 from penstock.ingest.mongodb.rows import DocumentRows
 from penstock.ingest.mongodb.server.cluster_time import time_from
 from penstock.ingest.mongodb.server.connection import connected
-from penstock.ingest.mongodb.snapshot.chunks import KeyChunk, not_before, read_chunk
+from penstock.ingest.mongodb.snapshot.chunks import IdChunk, not_before, read_chunk
 from penstock.ingest.source import Barrier
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class MongoRangeReading:
         # The time before the start of the batch's log: later changes come through the log.
         concern = not_before(time_from(self.start["after"]) - 1)
         with connected(self.settings.server) as connection:
-            for batch, size in read_chunk(connection, KeyChunk.from_json(self.start[CHUNK]), concern, documents):
+            for batch, size in read_chunk(connection, IdChunk.from_json(self.start[CHUNK]), concern, documents):
                 yield DecodedChunk(DecodeResult([batch]), len(batch), size)
 
     def _log(self, documents: DocumentRows) -> Iterator[DecodedChunk]:

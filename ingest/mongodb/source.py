@@ -23,7 +23,7 @@ from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_from, 
 from penstock.ingest.mongodb.server.collections import TableName
 from penstock.ingest.mongodb.server.connection import MongoConnection, connected
 from penstock.ingest.mongodb.settings import MongoSettings
-from penstock.ingest.mongodb.snapshot.chunks import KeyChunk, exactly_at, read_chunk
+from penstock.ingest.mongodb.snapshot.chunks import IdChunk, exactly_at, read_chunk
 from penstock.ingest.source import ComparisonPoint, Offsets, Range
 
 
@@ -119,7 +119,7 @@ class MongoComparison:
         at = MongoProgress.from_json(point.offsets).log - 1
         oddities: Counter[str] = Counter()
         documents = DocumentRows(self.source.settings.choice, oddities)
-        chunk = KeyChunk(str(table.database), str(table.table))
+        chunk = IdChunk(str(table.database), str(table.table))
         with connected(self.source.settings.server) as connection:
             last: ChangeBatch | None = None
             for batch, _ in read_chunk(connection, chunk, exactly_at(at), documents):

@@ -36,7 +36,7 @@ _clients: dict[tuple[int, tuple[tuple[str, str], ...]], pulsar.Client] = {}
 _CONNECTION = re.compile(r"\[[^\]]* -> ([^\]]*)\]")
 
 
-class EventLine(logging.Filter):
+class ClientLogLine(logging.Filter):
     """Rewrite a log line of the client as `event=pulsar_client ...`, the form of all log lines of Penstock."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -72,7 +72,7 @@ class LateChunks(logging.Filter):
 
 late_chunks = LateChunks()
 client_log.addFilter(late_chunks)
-client_log.addFilter(EventLine())
+client_log.addFilter(ClientLogLine())
 client_log.addFilter(Seldom())
 
 

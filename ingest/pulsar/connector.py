@@ -93,9 +93,9 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
     def _settings(self, config: PulsarConfig, request: SourceRequest) -> PulsarSettings:
         _check_installed()
         from penstock.formats import format_named
-        from penstock.ingest.pulsar.settings import PulsarSettings, StartPosition
+        from penstock.ingest.pulsar.settings import PulsarSettings, PulsarStart
 
-        startup = StartPosition(
+        startup = PulsarStart(
             config.startup.mode, config.startup.id_parts, config.startup.inclusive, config.startup.publish_time or 0
         )
         return PulsarSettings(

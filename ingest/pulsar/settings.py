@@ -13,7 +13,7 @@ StartupMode = Literal["earliest", "latest", "message-id", "publish-time"]
 
 
 @dataclass(frozen=True, slots=True)
-class StartPosition:
+class PulsarStart:
     """The start of a pipeline without a checkpoint. `message_id` is ledger, entry and partition."""
 
     mode: StartupMode = "earliest"
@@ -32,7 +32,7 @@ class PulsarSettings:
     properties: Mapping[str, str]
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    startup: StartPosition = StartPosition()
+    startup: PulsarStart = PulsarStart()
     extras: frozenset[Extra] = frozenset()
     accept_gap: bool = False  # skip lost messages, with a warning in the log
     reader: str = "penstock"

@@ -59,15 +59,7 @@ class Metrics:
         self.freshness = gauge(
             "freshness_seconds", "seconds since the source time of the newest committed change", "table"
         )
-        self.lag_seconds = gauge("source_lag_seconds", "freshness of the table that is furthest behind")
-        if self._lag_unit == LOG_SECONDS:
-            self.lag_log = gauge("source_lag_log_seconds", "seconds of the source's log that are not in the tables yet")
-        elif self._lag_unit in _BYTES:
-            self.lag_bytes = gauge("source_lag_bytes", "bytes of the source that are not in the tables yet")
-        else:
-            self.lag_records = gauge(
-                "source_lag_records", "records of the source that are not in the tables yet", "topic", "partition"
-            )
+        self._define_lag()
         self.rows = counter("rows", "records committed, counted before changes of one key are merged", "table", "kind")
         self.merged = counter("merged_rows", "rows of committed files, after changes of one key are merged", "table")
         self.messages = counter("messages", "messages read")
@@ -111,6 +103,18 @@ class Metrics:
         self.parked = gauge("parked_tables", "parked tables: failed, and waiting for a retry")
         self.memory = gauge("memory_bytes", "resident memory of the driver, and the maximum of any task", "role")
         self.up.set(1)
+
+    def _define_lag(self) -> None:
+        gauge = self._gauge
+        self.lag_seconds = gauge("source_lag_seconds", "freshness of the table that is furthest behind")
+        if self._lag_unit == LOG_SECONDS:
+            self.lag_log = gauge("source_lag_log_seconds", "seconds of the source's log that are not in the tables yet")
+        elif self._lag_unit in _BYTES:
+            self.lag_bytes = gauge("source_lag_bytes", "bytes of the source that are not in the tables yet")
+        else:
+            self.lag_records = gauge(
+                "source_lag_records", "records of the source that are not in the tables yet", "topic", "partition"
+            )
 
     def batch(self, facts: BatchFacts) -> None:
         stats = facts.stats

@@ -33,7 +33,7 @@ class ChangeTask:
 
 
 @dataclass(slots=True)
-class ChangeStream:
+class TableChangeStream:
     """A `RangeStream` of the changes of one table, with the columns of its query."""
 
     columns: QueryColumns

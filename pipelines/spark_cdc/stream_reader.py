@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from penstock.ingest.source import Offsets
 from penstock.ingest.spark_stream import ChangesStreamReader
-from penstock.pipelines.spark_cdc.change_stream import ChangeStream
+from penstock.pipelines.spark_cdc.change_stream import TableChangeStream
 from penstock.pipelines.spark_cdc.query_columns import QueryColumns
 from penstock.pipelines.spark_cdc.read_options import CdcRead
 from penstock.pipelines.spark_source.table_place import plain_errors
@@ -25,7 +25,7 @@ class PlainErrors:
 class TableChangesReader(ChangesStreamReader):
     """The reader, which also tells the source how far Spark has come."""
 
-    def __init__(self, stream: ChangeStream) -> None:
+    def __init__(self, stream: TableChangeStream) -> None:
         super().__init__(stream, PlainErrors())
         self._changes = stream
 
@@ -37,4 +37,4 @@ class TableChangesReader(ChangesStreamReader):
 def stream_reader(kind: str, options: Mapping[str, str], schema: StructType) -> TableChangesReader:
     """Return the reader of a query with these columns."""
     with plain_errors():
-        return TableChangesReader(ChangeStream(QueryColumns.of(CdcRead.of(kind, options), schema)))
+        return TableChangesReader(TableChangeStream(QueryColumns.of(CdcRead.of(kind, options), schema)))

@@ -11,7 +11,7 @@ from penstock.table.iceberg.avro_schemas import avro_name
 from penstock.table.iceberg.bounds import bound_bytes, partition_value
 from penstock.table.iceberg.manifests import Content
 from penstock.table.iceberg.types import shown_level
-from penstock.table.iceberg.vectors import Blob
+from penstock.table.iceberg.vectors import PuffinBlob
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import Bucket, FileKind, ManifestEntry
 from penstock.table.meta.store import TableStore
@@ -100,7 +100,7 @@ class DataFiles:
             "upper_bounds": upper,
         }
 
-    def vector_record(self, uri: str, size: int, blob: Blob, partition: bytes) -> dict[str, Any]:
+    def vector_record(self, uri: str, size: int, blob: PuffinBlob, partition: bytes) -> dict[str, Any]:
         """Return the record `data_file` of a deletion vector in a Puffin file."""
         return {
             **self._plain(Content.DELETES, uri, "puffin", partition),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from penstock.table.iceberg.data_files import DataFiles, FileChanges
 from penstock.table.iceberg.manifest_files import ManifestFiles
-from penstock.table.iceberg.manifests import Content, Entry, Manifest, new_entry
+from penstock.table.iceberg.manifests import Content, IcebergEntry, Manifest, new_entry
 from penstock.table.iceberg.vectors import puffin_name, puffin_of
 from penstock.table.meta.entries import DELETION_VECTORS, IndexEntry, ManifestEntry
 from penstock.table.meta.live import index_entries
@@ -69,7 +69,7 @@ class ManifestChanges:
         return kept[::-1]
 
     @staticmethod
-    def _marked(entry: Entry, removed: set[str], snapshot_id: int) -> Entry:
+    def _marked(entry: IcebergEntry, removed: set[str], snapshot_id: int) -> IcebergEntry:
         return entry.as_deleted(snapshot_id) if entry.path in removed else entry.as_existing()
 
     def _paths(self, manifest: Manifest) -> list[str]:
@@ -79,7 +79,7 @@ class ManifestChanges:
             _PATHS.put(manifest.path, paths)
         return paths
 
-    def _live(self, manifest: Manifest) -> Iterator[Entry]:
+    def _live(self, manifest: Manifest) -> Iterator[IcebergEntry]:
         return (entry for entry in self.files.read(manifest) if entry.is_live)
 
     def _merged(self, manifests: list[Manifest], snapshot_id: int) -> list[Manifest]:
@@ -110,14 +110,16 @@ class ManifestChanges:
         indexes = [one for one in index_entries(self.data.store, snapshot) if one.index_type == DELETION_VECTORS]
         if not indexes:
             return []
-        known: dict[str, list[Entry]] = {}
+        known: dict[str, list[IcebergEntry]] = {}
         for manifest in before:
             for entry in self._live(manifest):
                 known.setdefault(entry.path, []).append(entry.as_existing())
         entries = (entry for index in indexes for entry in self._vectors_of(index, known, snapshot.id))
         return self.files.write(entries, Content.DELETES, snapshot.id)
 
-    def _vectors_of(self, index: IndexEntry, known: dict[str, list[Entry]], snapshot_id: int) -> list[Entry]:
+    def _vectors_of(
+        self, index: IndexEntry, known: dict[str, list[IcebergEntry]], snapshot_id: int
+    ) -> list[IcebergEntry]:
         store, place = self.data.store, self.files.place
         uri = place.uri_of_file(puffin_name(index.name))
         if uri in known:

@@ -15,7 +15,7 @@ from penstock.table.iceberg.avro_schemas import avro_name, entry_schema, list_sc
 from penstock.table.iceberg.bounds import bound_bytes, internal_value
 from penstock.table.iceberg.manifests import (
     Content,
-    Entry,
+    IcebergEntry,
     Manifest,
     Status,
     entry_of,
@@ -54,7 +54,7 @@ class ManifestFiles:
         """Return the manifests of a manifest list."""
         return self._decoded(uri, manifest_of)
 
-    def read(self, manifest: Manifest) -> list[Entry]:
+    def read(self, manifest: Manifest) -> list[IcebergEntry]:
         """Return the entries of a manifest."""
         return self._decoded(manifest.path, lambda record: entry_of(record, manifest))
 
@@ -73,10 +73,10 @@ class ManifestFiles:
         self.put(name, encode_avro(list_schema(legacy=legacy), records, self._codec, header, name))
         return self.place.uri_of_file(name)
 
-    def write(self, entries: Iterable[Entry], content: Content, snapshot: int) -> list[Manifest]:
+    def write(self, entries: Iterable[IcebergEntry], content: Content, snapshot: int) -> list[Manifest]:
         """Write the entries into as many manifests as needed; none if there are no entries."""
         written: list[Manifest] = []
-        part: list[Entry] = []
+        part: list[IcebergEntry] = []
         for entry in entries:
             part.append(entry)
             if len(part) == _MOST_ENTRIES:
@@ -84,7 +84,7 @@ class ManifestFiles:
                 part = []
         return [*written, self._write_one(part, content, snapshot)] if part else written
 
-    def _write_one(self, entries: Sequence[Entry], content: Content, snapshot: int) -> Manifest:
+    def _write_one(self, entries: Sequence[IcebergEntry], content: Content, snapshot: int) -> Manifest:
         name = f"{self.new_uuid()}-m0.avro"
         records = map(entry_record, entries)
         data = encode_avro(entry_schema(self.partition_fields), records, self._codec, self._header(content), name)
@@ -128,7 +128,7 @@ class ManifestFiles:
             "content": "data" if content is Content.DATA else "deletes",
         }
 
-    def _summaries(self, entries: Sequence[Entry]) -> tuple[dict[str, Any], ...]:
+    def _summaries(self, entries: Sequence[IcebergEntry]) -> tuple[dict[str, Any], ...]:
         return tuple(
             _summary({entry.file["partition"][avro_name(field.name)] for entry in entries}, field.type)
             for field in self.partition_fields

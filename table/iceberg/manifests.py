@@ -24,7 +24,7 @@ class Content(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IcebergEntry:
     """An entry of a manifest. `file` is the record `data_file`, as Avro contains it."""
 
     status: Status
@@ -41,16 +41,16 @@ class Entry:
     def is_live(self) -> bool:
         return self.status is not Status.DELETED
 
-    def as_existing(self) -> Entry:
-        return Entry(Status.EXISTING, self.snapshot, self.sequence, self.file_sequence, self.file)
+    def as_existing(self) -> IcebergEntry:
+        return IcebergEntry(Status.EXISTING, self.snapshot, self.sequence, self.file_sequence, self.file)
 
-    def as_deleted(self, snapshot: int) -> Entry:
-        return Entry(Status.DELETED, snapshot, self.sequence, self.file_sequence, self.file)
+    def as_deleted(self, snapshot: int) -> IcebergEntry:
+        return IcebergEntry(Status.DELETED, snapshot, self.sequence, self.file_sequence, self.file)
 
 
-def new_entry(snapshot: int, file: Mapping[str, Any]) -> Entry:
+def new_entry(snapshot: int, file: Mapping[str, Any]) -> IcebergEntry:
     """Return the entry of a file that the snapshot adds."""
-    return Entry(Status.ADDED, snapshot, snapshot, snapshot, file)
+    return IcebergEntry(Status.ADDED, snapshot, snapshot, snapshot, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Manifest:
         return self.files[0] == 0 and self.files[1] == 0
 
 
-def entry_record(entry: Entry) -> dict[str, Any]:
+def entry_record(entry: IcebergEntry) -> dict[str, Any]:
     """Return the entry as a record of a manifest."""
     return {
         "status": int(entry.status),
@@ -88,11 +88,11 @@ def entry_record(entry: Entry) -> dict[str, Any]:
     }
 
 
-def entry_of(record: Mapping[str, Any], manifest: Manifest) -> Entry:
+def entry_of(record: Mapping[str, Any], manifest: Manifest) -> IcebergEntry:
     """Return the entry that a record of the manifest describes."""
     # Other writers leave the numbers of new files to the manifest list.
     snapshot, sequence, of_file = (record[name] for name in ("snapshot_id", "sequence_number", "file_sequence_number"))
-    return Entry(
+    return IcebergEntry(
         Status(record["status"]),
         manifest.snapshot if snapshot is None else snapshot,
         manifest.sequence if sequence is None else sequence,

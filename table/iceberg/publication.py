@@ -60,7 +60,7 @@ def publish(store: TableStore, *, all_tags: bool = False, again: bool = False) -
         latest = store.snapshots.latest()
         if latest is None:
             return None
-        if _Round(store, schema, place, latest, all_tags=all_tags, again=again).run():
+        if _Publication(store, schema, place, latest, all_tags=all_tags, again=again).run():
             return latest.id
     return None  # other writers are faster, and publish their own commits
 
@@ -74,7 +74,7 @@ class _State:
 
 
 @dataclass(slots=True)
-class _Round:
+class _Publication:
     """One attempt to publish the snapshot `latest`."""
 
     store: TableStore

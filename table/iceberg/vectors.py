@@ -27,7 +27,8 @@ def puffin_of(index: bytes, ranges: Sequence[VectorRange], uris: Sequence[str], 
     data, wide = encode_vectors(vectors, bitmap64=True)
     body, shift = data[1:], len(_MAGIC) - 1  # without the version of Paimon's file
     blobs = [
-        Blob(uri, one.offset + shift, one.length, one.cardinality or 0) for uri, one in zip(uris, wide, strict=True)
+        PuffinBlob(uri, one.offset + shift, one.length, one.cardinality or 0)
+        for uri, one in zip(uris, wide, strict=True)
     ]
     footer = json.dumps({"blobs": [blob.node for blob in blobs], "properties": {}}).encode()
     end = _MAGIC + footer + _SIZE.pack(len(footer)) + bytes(4) + _MAGIC
@@ -35,7 +36,7 @@ def puffin_of(index: bytes, ranges: Sequence[VectorRange], uris: Sequence[str], 
 
 
 @dataclass(frozen=True, slots=True)
-class Blob:
+class PuffinBlob:
     """The place of the deletion vector of a data file in a Puffin file, and the number of rows it deletes."""
 
     data_file: str
@@ -61,7 +62,7 @@ class PuffinFile:
     """The content of a Puffin file, and its deletion vectors."""
 
     data: bytes
-    blobs: tuple[Blob, ...]
+    blobs: tuple[PuffinBlob, ...]
 
 
 def puffin_name(index_file: str) -> str:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.table.compaction.lookup_store import LookupStore, lookup_folder
 from penstock.table.lookup.by_columns import ColumnIndex
-from penstock.table.lookup.by_key import KeyIndex
+from penstock.table.lookup.by_key import PrimaryKeyIndex
 from penstock.table.lookup.matches import DimensionIndex, Matches
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.meta.store import TableStore
@@ -65,7 +65,7 @@ class Dimension:
         _check(schema, wanted, key, store.name)
         local = LookupStore(folder or lookup_folder(), schema.typed[LOOKUP_CACHE_MAX_DISK_SIZE])
         by_key = bool(schema.primary_keys) and set(key) == set(schema.primary_keys)
-        index = KeyIndex(store, wanted, local) if by_key else ColumnIndex(store, wanted, key, local)
+        index = PrimaryKeyIndex(store, wanted, local) if by_key else ColumnIndex(store, wanted, key, local)
         dimension = cls(store, wanted, key, index)
         dimension.move_to(store.snapshots.latest_id() if snapshot is None else snapshot)
         return dimension

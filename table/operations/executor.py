@@ -27,7 +27,7 @@ BYTES_WORTH_A_PROCESS = 64 << 20
 STORE_REQUESTS = 8
 
 
-class Unit(Protocol):
+class WorkUnit(Protocol):
     """A part of an action that can run in another process. It is pickled, and names what it works on."""
 
     @property
@@ -36,7 +36,7 @@ class Unit(Protocol):
         ...
 
 
-OfUnit = TypeVar("OfUnit", bound=Unit)
+OfUnit = TypeVar("OfUnit", bound=WorkUnit)
 Result = TypeVar("Result")
 Work = Callable[[OfUnit], Result]
 
@@ -113,7 +113,7 @@ class ProcessPool:
                     process.terminate()
                 raise
 
-    def _processes(self, units: Sequence[Unit]) -> int:
+    def _processes(self, units: Sequence[WorkUnit]) -> int:
         worth = sum(unit.size for unit in units) // self.least_bytes if self.least_bytes else len(units)
         return max(1, min(worth, self.parallelism or os.cpu_count() or 1))
 

@@ -19,7 +19,7 @@ from penstock.ingest.mongodb.bson.elements import (
     SCOPED_CODE,
     STRING,
     Block,
-    Segment,
+    ElementSegment,
     segments,
 )
 from penstock.ingest.mongodb.bson.texts import (
@@ -44,7 +44,7 @@ def columns_and_keys(
 
     With `hex_ids` an ObjectId in `_id` is only its digits.
     """
-    by_name: dict[bytes, list[Segment]] = {}
+    by_name: dict[bytes, list[ElementSegment]] = {}
     for one in segments(block, at):
         by_name.setdefault(one.name, []).append(one)
     ids = by_name.pop(b"_id", [])
@@ -56,7 +56,7 @@ def columns_and_keys(
     return keys, frozenset(one.kind for one in ids), columns
 
 
-def column_of(block: Block, some: Sequence[Segment], count: int, oddities: Counter[str]) -> pa.Array:
+def column_of(block: Block, some: Sequence[ElementSegment], count: int, oddities: Counter[str]) -> pa.Array:
     """Return the values of these elements as a column of `count` texts, null where no element is."""
     pieces, places = [], []
     for kind, lanes, start, length in _by_kind(some):
@@ -70,7 +70,9 @@ def column_of(block: Block, some: Sequence[Segment], count: int, oddities: Count
     return in_places(pieces, places, count)
 
 
-def _keys(block: Block, some: Sequence[Segment], count: int, oddities: Counter[str], *, hex_ids: bool) -> pa.Array:
+def _keys(
+    block: Block, some: Sequence[ElementSegment], count: int, oddities: Counter[str], *, hex_ids: bool
+) -> pa.Array:
     pieces, places = [], []
     for kind, lanes, start, length in _by_kind(some):
         if kind == OBJECT_ID and hex_ids:
@@ -90,7 +92,7 @@ def at_path(block: Block, at: Int64s, path: Sequence[str], oddities: Counter[str
     if tuple(path) == ("_id",):
         return columns_and_keys(block, at, oddities, hex_ids=hex_ids, only_keys=True)[0]
     lanes, places = np.arange(len(at), dtype=np.int64), np.asarray(at, np.int64)
-    found: list[Segment] = []
+    found: list[ElementSegment] = []
     for depth, name in enumerate(path):
         found = [one for one in segments(block, places) if one.name == name.encode()]
         if depth < len(path) - 1:
@@ -103,9 +105,9 @@ def at_path(block: Block, at: Int64s, path: Sequence[str], oddities: Counter[str
     return in_places([values], [lanes], len(at))
 
 
-def _by_kind(some: Iterable[Segment]) -> Iterable[tuple[int, Int64s, Int64s, Int64s]]:
+def _by_kind(some: Iterable[ElementSegment]) -> Iterable[tuple[int, Int64s, Int64s, Int64s]]:
     """Yield type, lanes, positions and lengths of the elements of each type, in the order of lanes."""
-    by_kind: dict[int, list[Segment]] = {}
+    by_kind: dict[int, list[ElementSegment]] = {}
     for one in some:
         by_kind.setdefault(one.kind, []).append(one)
     for kind, group in by_kind.items():
@@ -118,7 +120,7 @@ def _by_kind(some: Iterable[Segment]) -> Iterable[tuple[int, Int64s, Int64s, Int
         yield kind, lanes[order], start[order], length[order]
 
 
-def _concatenated(some: Sequence[Segment]) -> tuple[Int64s, Int64s]:
+def _concatenated(some: Sequence[ElementSegment]) -> tuple[Int64s, Int64s]:
     """Return positions and lengths of the elements, segment by segment."""
     return np.concatenate([one.start for one in some]), np.concatenate([one.length for one in some])
 
@@ -155,7 +157,7 @@ def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Co
     return joined("{", inside, "}") if kind == DOCUMENT else joined("[", inside, "]")
 
 
-def _alike(block: Block, kind: int, some: Sequence[Segment], oddities: Counter[str], depth: int) -> pa.Array:
+def _alike(block: Block, kind: int, some: Sequence[ElementSegment], oddities: Counter[str], depth: int) -> pa.Array:
     """Return nested documents that all have the same names and types, in the same order."""
     parts: list[pa.Array | str] = []
     for number, one in enumerate(some):
@@ -164,7 +166,7 @@ def _alike(block: Block, kind: int, some: Sequence[Segment], oddities: Counter[s
     return joined(*parts, "}" if kind == DOCUMENT else "]")
 
 
-def _values(block: Block, some: Sequence[Segment], oddities: Counter[str], depth: int) -> pa.Array:
+def _values(block: Block, some: Sequence[ElementSegment], oddities: Counter[str], depth: int) -> pa.Array:
     """Return the JSON of all elements, in the order of the segments."""
     begins = np.cumsum([0, *(len(one.lanes) for one in some)])
     by_kind: dict[int, list[int]] = {}
@@ -173,12 +175,12 @@ def _values(block: Block, some: Sequence[Segment], oddities: Counter[str], depth
     pieces, places = [], []
     for kind, numbers in by_kind.items():
         start, length = _concatenated([some[one] for one in numbers])
-        pieces.append(_json(block, Segment(0, kind, b"", start, start, length), oddities, depth))
+        pieces.append(_json(block, ElementSegment(0, kind, b"", start, start, length), oddities, depth))
         places.append(np.concatenate([np.arange(begins[one], begins[one + 1]) for one in numbers]))
     return in_places(pieces, places, int(begins[-1]))
 
 
-def _json(block: Block, one: Segment, oddities: Counter[str], depth: int) -> pa.Array:
+def _json(block: Block, one: ElementSegment, oddities: Counter[str], depth: int) -> pa.Array:
     if one.kind == NULL:
         return repeated("null", len(one.start))
     if one.kind in _NESTED:

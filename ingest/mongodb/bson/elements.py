@@ -45,7 +45,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class ElementSegment:
     """Elements of one type and name: element i belongs to document `lanes[i]`, and its value is at `start[i]`."""
 
     step: int
@@ -56,9 +56,9 @@ class Segment:
     length: Int64s
 
 
-def segments(block: Block, at: Int64s) -> list[Segment]:
+def segments(block: Block, at: Int64s) -> list[ElementSegment]:
     """Return the elements of the documents that begin at these positions, by their places in the documents."""
-    found: list[Segment] = []
+    found: list[ElementSegment] = []
     lanes, position, step = np.arange(len(at), dtype=np.int64), np.asarray(at, np.int64) + 4, 0
     while len(lanes):
         open_ = block.data[position] != 0
@@ -70,7 +70,7 @@ def segments(block: Block, at: Int64s) -> list[Segment]:
             start = position[chosen] + len(header)
             length = _lengths(block, kind, start)
             following[chosen] = start + length
-            found.append(Segment(step, kind, name, lanes[chosen], start, length))
+            found.append(ElementSegment(step, kind, name, lanes[chosen], start, length))
         position = following
         step += 1
     return found

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.ingest.database.buffers import Bools, Int64s, UInt64s, at_every_byte, slices, unsigned_at
-from penstock.ingest.mongodb.bson.elements import DOCUMENT, Block, Segment, members, segments, text_at
+from penstock.ingest.mongodb.bson.elements import DOCUMENT, Block, ElementSegment, members, segments, text_at
 from penstock.ingest.mongodb.bson.texts import plain_texts
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime
 from penstock.ingest.mongodb.server.collections import TableName
@@ -45,7 +45,7 @@ class Events:
     @classmethod
     def of(cls, block: Block, at: Int64s) -> Events:
         """Return the events that begin at these positions."""
-        by_name: dict[bytes, list[Segment]] = {}
+        by_name: dict[bytes, list[ElementSegment]] = {}
         for one in segments(block, at):
             by_name.setdefault(one.name, []).append(one)
         count = len(at)
@@ -103,18 +103,18 @@ def time_of_last(reply: Reply) -> ClusterTime:
     return 0 if found is None else int.from_bytes(raw[found[1] : found[1] + 8], "little")
 
 
-def _positions(some: Sequence[Segment], count: int) -> Int64s:
+def _positions(some: Sequence[ElementSegment], count: int) -> Int64s:
     found = np.full(count, -1, np.int64)
     for one in some:
         found[one.lanes] = one.start
     return found
 
 
-def _documents(some: Sequence[Segment], count: int) -> Int64s:
+def _documents(some: Sequence[ElementSegment], count: int) -> Int64s:
     return _positions([one for one in some if one.kind == DOCUMENT], count)
 
 
-def _operations(block: Block, some: Sequence[Segment], count: int) -> Int64s:
+def _operations(block: Block, some: Sequence[ElementSegment], count: int) -> Int64s:
     found = np.full(count, len(ROWS) + len(OTHERS), np.int64)
     numbers = {name: number for number, name in enumerate(ROWS + OTHERS)}
     for one in some:
@@ -124,7 +124,7 @@ def _operations(block: Block, some: Sequence[Segment], count: int) -> Int64s:
     return found
 
 
-def _tables(block: Block, some: Sequence[Segment], count: int) -> tuple[Int64s, tuple[TableName, ...]]:
+def _tables(block: Block, some: Sequence[ElementSegment], count: int) -> tuple[Int64s, tuple[TableName, ...]]:
     """Return a number for each event, and the names of the collections by number: 0 if an event has no collection."""
     found, names = np.zeros(count, np.int64), [("", "")]
     for one in some:

@@ -20,7 +20,7 @@ _DOCUMENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class KeyChunk:
+class IdChunk:
     """The documents whose `_id` is at least `lower` and below `upper`; an empty bound is open.
 
     Bounds are BSON documents in base64, so that all types come back as they were.
@@ -50,11 +50,11 @@ class KeyChunk:
         return [self.database, self.collection, self.lower, self.upper, self.number]
 
     @classmethod
-    def from_json(cls, value: Sequence[Any]) -> KeyChunk:
+    def from_json(cls, value: Sequence[Any]) -> IdChunk:
         return cls(*value)
 
 
-def cut_chunk(connection: MongoConnection, rest: KeyChunk, rows: int) -> tuple[KeyChunk, KeyChunk | None]:
+def cut_chunk(connection: MongoConnection, rest: IdChunk, rows: int) -> tuple[IdChunk, IdChunk | None]:
     """Return a chunk of about this many documents, and the rest after it, None if the chunk is the last one."""
     from bson import encode
 
@@ -67,7 +67,7 @@ def cut_chunk(connection: MongoConnection, rest: KeyChunk, rows: int) -> tuple[K
 
 
 def read_chunk(
-    connection: MongoConnection, chunk: KeyChunk, concern: dict[str, Any], documents: DocumentRows
+    connection: MongoConnection, chunk: IdChunk, concern: dict[str, Any], documents: DocumentRows
 ) -> Iterator[tuple[ChangeBatch, int]]:
     """Yield the chunk's documents, with the size of the replies. Holds one reply in memory."""
     find = {"find": chunk.collection, "batchSize": _DOCUMENTS, "readConcern": concern, **chunk.bounds()}

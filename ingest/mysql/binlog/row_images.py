@@ -99,7 +99,7 @@ class EventRows:
             self.source.chosen(index),
         )
 
-    def as_changes(self, data: Bytes, delete: Bools, watched: Sequence[int], *, keep_all: bool) -> ChangedRows:
+    def as_changes(self, data: Bytes, delete: Bools, watched: Sequence[int], *, keep_all: bool) -> ImageRows:
         """Return the rows with their kinds, reduced to the images that are wanted.
 
         An update that changes a watched column becomes a delete and an insert. Of other updates the before image is
@@ -107,7 +107,7 @@ class EventRows:
         """
         kinds = np.where(delete, DELETE, INSERT).astype(np.int8)
         if not self.is_update.any():
-            return ChangedRows(self, kinds)
+            return ImageRows(self, kinds)
         before = np.flatnonzero(self.is_update & ~self.is_after)
         # The images of an update are in pairs, so the next row is its after image.
         after = before + 1
@@ -117,15 +117,15 @@ class EventRows:
         kinds[before] = np.where(moved, DELETE, UPDATE_BEFORE)
         kinds[after] = np.where(moved, INSERT, UPDATE_AFTER)
         if keep_all or moved.all():
-            return ChangedRows(self, kinds)
+            return ImageRows(self, kinds)
         keep = np.ones(len(self), np.bool_)
         keep[before[~moved]] = False
         index = np.flatnonzero(keep)
-        return ChangedRows(self.chosen(index), kinds[index])
+        return ImageRows(self.chosen(index), kinds[index])
 
 
 @dataclass(slots=True)
-class ChangedRows:
+class ImageRows:
     """Rows with their kinds."""
 
     rows: EventRows

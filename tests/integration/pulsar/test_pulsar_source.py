@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import PositionLost
 from penstock.ingest.pulsar.position import Position
-from penstock.ingest.pulsar.settings import PulsarSettings, StartPosition
+from penstock.ingest.pulsar.settings import PulsarSettings, PulsarStart
 from penstock.ingest.pulsar.source import PulsarSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 from tests.integration.pulsar.conftest import Broker
@@ -197,9 +197,9 @@ def test_a_new_checkpoint_begins_where_the_startup_mode_says(broker: Broker, top
         reader = client.create_reader(topic, found, start_message_id_inclusive=True)
         time = reader.read_next(5000).publish_timestamp()
     starts = {
-        "latest": StartPosition("latest"),
-        "publish-time": StartPosition("publish-time", millis=time),
-        "message-id": StartPosition("message-id", (found.ledger_id(), found.entry_id(), -1)),
+        "latest": PulsarStart("latest"),
+        "publish-time": PulsarStart("publish-time", millis=time),
+        "message-id": PulsarStart("message-id", (found.ledger_id(), found.entry_id(), -1)),
     }
     one = source(broker, topic, startup=starts[mode])
     start = one.latest_offsets({}, NO_LIMIT)

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from penstock.ingest.source import NO_LIMIT
-from penstock.pipelines.spark_cdc.change_stream import ChangeStream
+from penstock.pipelines.spark_cdc.change_stream import TableChangeStream
 from penstock.pipelines.spark_cdc.query_columns import QueryColumns, declared_schema
 from penstock.pipelines.spark_cdc.read_options import CdcRead
 from tests.integration.kafka.conftest import Broker
@@ -153,7 +153,7 @@ def test_each_format_of_kafka(broker: Broker, value_format: str) -> None:
         "startup.mode": "earliest-offset",
     }
     read = CdcRead.of("kafka", options)
-    stream = ChangeStream(QueryColumns.of(read, declared_schema(read)))
+    stream = TableChangeStream(QueryColumns.of(read, declared_schema(read)))
     start = stream.initial_offsets()
     end = stream.latest_offsets(start, NO_LIMIT, None)
     rows = [row for task in stream.inputs(start, end) for batch in stream.read(task) for row in batch.to_pylist()]

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 
 from penstock.ingest.mongodb.offsets import MongoBatch, MongoProgress
-from penstock.ingest.mongodb.snapshot.chunks import KeyChunk
+from penstock.ingest.mongodb.snapshot.chunks import IdChunk
 from penstock.ingest.source import Barrier
 
 TIME = 1_795_370_576 << 32 | 7
 
 
 def test_everything_returns_from_json() -> None:
-    chunk = KeyChunk("shop", "orders", "", "AAAA", 3)
+    chunk = IdChunk("shop", "orders", "", "AAAA", 3)
     progress = MongoProgress(
         "rs0",
         TIME,
         {("shop", "orders"): "7b", ("shop", "users"): ""},
         (("shop", "users"),),
-        KeyChunk("shop", "orders", "AAAA"),
+        IdChunk("shop", "orders", "AAAA"),
         TIME - 5,
         "again",
         ("signal",),
@@ -42,6 +42,6 @@ def test_offsets_written_today_can_be_read_forever() -> None:
 
 
 def test_reading_again_begins_at_the_first_chunk() -> None:
-    before = MongoProgress("rs0", TIME, waiting=(("a", "b"),), rest=KeyChunk("shop", "orders", "AAAA"))
+    before = MongoProgress("rs0", TIME, waiting=(("a", "b"),), rest=IdChunk("shop", "orders", "AAAA"))
     found = before.reading([("shop", "orders")])
     assert (found.waiting, found.rest) == ((("a", "b"), ("shop", "orders")), None)

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.pulsar.client import EventLine, LateChunks, check_reachable
+from penstock.ingest.pulsar.client import ClientLogLine, LateChunks, check_reachable
 
 
 def line(text: str) -> logging.LogRecord:
@@ -22,7 +22,7 @@ def test_parts_of_messages_without_their_beginning_are_remembered() -> None:
 
 def test_lines_of_the_client_are_events_without_the_port_of_a_connection() -> None:
     record = line("[127.0.0.1:4711 -> 10.0.0.1:6650] Connection closed")
-    assert EventLine().filter(record)
+    assert ClientLogLine().filter(record)
     assert record.getMessage() == "event=pulsar_client reason=[10.0.0.1:6650] Connection closed"
     assert record.levelno == logging.WARNING
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.ingest.pulsar.cluster import PulsarCluster
 from penstock.ingest.pulsar.position import START, Position
-from penstock.ingest.pulsar.settings import PulsarSettings, StartPosition
+from penstock.ingest.pulsar.settings import PulsarSettings, PulsarStart
 from penstock.ingest.pulsar.source import PulsarSource
 from penstock.ingest.pulsar.topics import Place
 from penstock.ingest.source import NO_LIMIT, Limit
@@ -84,14 +84,14 @@ def test_a_limit_is_a_number_of_entries(limit: Limit, entry: int) -> None:
 @pytest.mark.parametrize(
     ("startup", "begin"),
     [
-        (StartPosition(), "-1:-1:-1"),
-        (StartPosition("latest"), "3:5:before"),
-        (StartPosition("message-id", (3, 2, -1)), "3:2:before"),
-        (StartPosition("message-id", (3, 2, -1), inclusive=False), "3:3:before"),
-        (StartPosition("message-id", (3, 2, 7)), "-1:-1:-1"),
+        (PulsarStart(), "-1:-1:-1"),
+        (PulsarStart("latest"), "3:5:before"),
+        (PulsarStart("message-id", (3, 2, -1)), "3:2:before"),
+        (PulsarStart("message-id", (3, 2, -1), inclusive=False), "3:3:before"),
+        (PulsarStart("message-id", (3, 2, 7)), "-1:-1:-1"),
     ],
 )
-def test_a_new_checkpoint_begins_as_configured(startup: StartPosition, begin: str) -> None:
+def test_a_new_checkpoint_begins_as_configured(startup: PulsarStart, begin: str) -> None:
     end = source(Cluster(5), startup=startup).latest_offsets({}, NO_LIMIT)
     assert end["began"] == position(begin)
 

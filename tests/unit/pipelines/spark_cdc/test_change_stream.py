@@ -15,7 +15,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from penstock.errors import ConfigError, DecodeError, SchemaConflict, SourceError
 from penstock.ingest.source import NO_LIMIT, Offsets
-from penstock.pipelines.spark_cdc.change_stream import ChangeStream
+from penstock.pipelines.spark_cdc.change_stream import TableChangeStream
 from penstock.pipelines.spark_cdc.query_columns import QueryColumns, declared_schema
 from penstock.pipelines.spark_cdc.read_options import CdcRead
 
@@ -62,18 +62,18 @@ class Folder:
         given = {"path": str(self.path), "value.format": "canal-json", "state": str(self.state), "order": "name"}
         return CdcRead.of("files", given | {name.replace("_", "-"): value for name, value in options.items()})
 
-    def stream(self, schema: StructType | None = None, **options: str) -> ChangeStream:
+    def stream(self, schema: StructType | None = None, **options: str) -> TableChangeStream:
         read = self.read(**options)
-        return ChangeStream(QueryColumns.of(read, schema or declared_schema(read)), lambda: 5.0)
+        return TableChangeStream(QueryColumns.of(read, schema or declared_schema(read)), lambda: 5.0)
 
 
-def taken(stream: ChangeStream, start: Offsets) -> tuple[Offsets, list[Row]]:
+def taken(stream: TableChangeStream, start: Offsets) -> tuple[Offsets, list[Row]]:
     """The newest offsets, and the rows up to there in the order of the source."""
     end = stream.latest_offsets(start, NO_LIMIT, None)
     return end, rows(stream, start, end)
 
 
-def rows(stream: ChangeStream, start: Offsets, end: Offsets) -> list[Row]:
+def rows(stream: TableChangeStream, start: Offsets, end: Offsets) -> list[Row]:
     found = [one for task in stream.inputs(start, end) for part in stream.read(task) for one in part.to_pylist()]
     return sorted(found, key=lambda row: tuple(row["_cdc_sequence"].values()))
 
@@ -123,7 +123,7 @@ def test_it_pickles_as_spark_sends_it_to_tasks(folder: Folder) -> None:
     stream = folder.stream()
     start = stream.initial_offsets()
     end = stream.latest_offsets(start, NO_LIMIT, None)
-    sent = pickle.loads(pickle.dumps(ChangeStream(stream.columns)))
+    sent = pickle.loads(pickle.dumps(TableChangeStream(stream.columns)))
     assert len(rows(sent, start, end)) == 4
 
 

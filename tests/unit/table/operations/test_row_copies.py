@@ -15,7 +15,7 @@ from penstock.errors import ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.clone import clone_table
 from penstock.table.handle import Table
-from penstock.table.operations.executor import Executor, OfUnit, ProcessPool, Result, Unit, Work
+from penstock.table.operations.executor import Executor, OfUnit, ProcessPool, Result, Work, WorkUnit
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content
 
@@ -73,7 +73,7 @@ CASES: list[tuple[Action, str]] = [
 class Recorder:
     """Runs units in this process, and keeps them by job."""
 
-    jobs: list[list[Unit]] = field(default_factory=list)
+    jobs: list[list[WorkUnit]] = field(default_factory=list)
 
     def run(self, work: Work[OfUnit, Result], units: Sequence[OfUnit]) -> Iterator[Result]:
         self.jobs.append(list(units))

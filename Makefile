@@ -77,11 +77,10 @@ demo: env ## a small shop's changes through a pipeline into tables, on this mach
 docs: env ## write the generated parts of the documentation again
 	$(PY) -m docs.generate
 
-bench: env ## the benchmarks that need no server; benchmarks/RESULTS.md has the others
-	$(PY) -m benchmarks.hash_rows
-	$(PY) -m benchmarks.decode 20000
-	$(PY) -m benchmarks.formats 100000
-	$(PY) -m benchmarks.compaction
+# `make bench BENCH="--only hashes --only decode"` runs some; `BENCH=--list` names them.
+BENCH ?=
+bench: env ## the benchmarks beside their peers, hours on an idle machine: writes benchmarks/RESULTS.md
+	@$(PY) -m benchmarks.all $(BENCH)
 
 clean: ## remove what builds and tests leave behind; keep .venv and .cache
 	rm -rf .build dist .hypothesis spark-warehouse metastore_db derby.log

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
+from benchmarks.figures import Figure, record
 from benchmarks.processes import members, share_of, used
 
 MEMORY_EVERY = 0.5
@@ -56,18 +57,31 @@ class BatchCosts:
             self._next_memory = monotonic() + MEMORY_EVERY
             self.peak = max(self.peak, held(session), key=Counter.total)
 
+    def record_steady(self, work: str, goal: float | None) -> None:
+        """Record what the batches after the first cost, when there are some."""
+        if len(self.done) > 1:
+            events, spent, pace = self._steady()
+            record(
+                Figure(
+                    f"{work}: CPU after the first batch", spent.total() / events * 1e6, "us", None, "", goal, less=True
+                )
+            )
+            record(Figure(f"{work}: events after the first batch", pace, "events/s", goal=90_000.0 if goal else None))
+
+    def _steady(self) -> tuple[int, Counter[str], float]:
+        """Return the events after the first batch, the CPU seconds by kind of process, and the events per second."""
+        first, last = self.done[0], self.done[-1]
+        events = events_until(self.home, last.batches) - events_until(self.home, first.batches)
+        return events, last.cpu - first.cpu, events / (last.moment - first.moment)
+
     def told(self) -> Iterator[str]:
         yield "at peak " + ", ".join(f"{kind} {self.peak[kind] / 2**20:,.0f} MiB" for kind in KINDS)
         if len(self.done) < 2:
             return
-        first, last = self.done[0], self.done[-1]
-        ends = {number: events_until(self.home, number) for number in (first.batches, last.batches)}
-        events = ends[last.batches] - ends[first.batches]
-        spent = last.cpu - first.cpu
+        events, spent, pace = self._steady()
         shares = ", ".join(f"{kind} {spent[kind] / events * 1e6:.2f}" for kind in KINDS)
-        pace = events / (last.moment - first.moment)
         yield (
-            f"steady state, {last.batches - first.batches} batches of {events:,} events: "
+            f"steady state, {self.done[-1].batches - self.done[0].batches} batches of {events:,} events: "
             f"{spent.total() / events * 1e6:.2f} CPU-us an event ({shares}), {pace:,.0f} events/s"
         )
         for before, after in zip(self.done, self.done[1:], strict=False):

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import penstock
+from benchmarks.figures import Figure, record
 from tests.rest_server import RestCatalogServer, running
 
 ROW = pa.table({"id": pa.array([1], pa.int32())})
@@ -53,6 +54,8 @@ def measure(
         took = millis(act, repetitions)
         asked = f"{(len(server.requests) - before) / repetitions:.1f} requests" if server else ""
         print(f"{kind:<12}{what:<20}{took:8.1f} ms   {asked}")
+        goal = None if what.startswith("commit") else 100.0
+        record(Figure(f"{kind}: {what}" + f", {asked}" * bool(asked), took, "ms", goal=goal, less=True))
 
 
 def main() -> None:

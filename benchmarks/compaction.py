@@ -20,6 +20,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.figures import Figure, record
 from penstock.storage.local import LocalStorage
 from penstock.table.compaction.compact import CompactionInput, compact
 from penstock.table.compaction.lookup import Lookup
@@ -39,6 +40,8 @@ TYPES = ("BIGINT", "STRING", "DOUBLE", "TIMESTAMP(3)", "DECIMAL(10, 2)")
 COLUMNS = {"k": "BIGINT NOT NULL", **{f"c{i}": TYPES[i % 5] for i in range(14)}}
 AGGREGATES = {f"fields.c{i}.aggregate-function": "sum" for i in range(14) if TYPES[i % 5] in {"BIGINT", "DOUBLE"}}
 PARTIAL = {"merge-engine": "partial-update"}
+# Million input rows per CPU second.
+GOALS = {"deduplicate": 2.0, "deduplicate, lookup changelog": 1.0}
 TABLES: dict[str, dict[str, str]] = {
     "deduplicate": {},
     "deduplicate by sequence": {"sequence.field": "c0"},
@@ -160,7 +163,8 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def merge(bucket: Bucket) -> None:
+def merge(bucket: Bucket) -> float:
+    """Return million rows per CPU second of a merge of rows that are in memory."""
     batches = [list(bucket.reader.read(file)) for file in bucket.files]
     runs = [SortedRun(file.level, part) for file, part in zip(bucket.files, batches, strict=True)]
     rows = sum(file.row_count for file in bucket.files)
@@ -169,9 +173,10 @@ def merge(bucket: Bucket) -> None:
         for _ in range(3)
     )
     print(f"  merge in memory     {rows / seconds / 1e6:6.2f} M rows/CPU-s")
+    return rows / seconds / 1e6
 
 
-def run_compaction(bucket: Bucket) -> None:
+def run_compaction(name: str, bucket: Bucket, merged: float) -> None:
     lookup = bucket.options.get("changelog-producer") == "lookup"
     files = [file for file in bucket.files if not lookup or file.level == 0]
     picked, given = Pick(tuple(files), 4 if lookup else 5), bucket.bucket_files()
@@ -179,8 +184,11 @@ def run_compaction(bucket: Bucket) -> None:
     for turn in ("cold", "warm") if lookup else ("",):
         with peak_memory() as peak:
             seconds = cpu_seconds(lambda: compact(bucket.spec, given, picked))
-        speed = f"{rows / seconds / 1e6:6.2f} M input rows/CPU-s"
-        print(f"  compaction {turn:8} {speed}, peak {peak[0]:.0f} MB above start")
+        speed = rows / seconds / 1e6
+        print(f"  compaction {turn:8} {speed:6.2f} M input rows/CPU-s, peak {peak[0]:.0f} MB above start")
+        what = f"{name}: compaction, {turn}".removesuffix(", ")
+        beside = f"{peak[0]:.0f} MB above start; the merge in memory {merged:.2f} M"
+        record(Figure(what, speed, f"M input rows/CPU-s, {beside}", goal=GOALS.get(name)))
 
 
 def look_up(bucket: Bucket) -> None:
@@ -201,6 +209,9 @@ def look_up(bucket: Bucket) -> None:
         print(
             f"    {count:7,} random keys {seconds * 1e3:6.1f} ms CPU, a full read {read / seconds:6.1f} times as much"
         )
+        what = f"{count:,} random keys of {bucket.key.removesuffix(' NOT NULL')} found in {len(rows):,} rows"
+        goal = 10.0 if count == 100_000 else None
+        record(Figure(what, seconds * 1e3, "CPU-ms", read * 1e3, "a full read", goal, goal_of_ratio=True, less=True))
 
 
 def found_rows(stored: StoredFile, probes: list[pa.Array]) -> pa.Table:
@@ -215,8 +226,7 @@ def main() -> None:
         try:
             print(name)
             bucket = Bucket(options, folder, rows)
-            merge(bucket)
-            run_compaction(bucket)
+            run_compaction(name, bucket, merge(bucket))
             if name == "deduplicate":
                 look_up(bucket)
                 (folder / "text").mkdir()

@@ -17,9 +17,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from benchmarks.figures import Figure, record
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, Messages
 
+GOAL = 2.0  # us an event
 COLUMNS = {
     "id": "bigint",
     "user_id": "bigint",
@@ -147,6 +149,7 @@ def main() -> None:
             size = sum(map(len, values)) // events
             us, record_us = taken / events * 1e6, records / events * 1e6
             print(f"{title:24}{images:14}{size:6}{us:10.2f}{record_us:10.2f}{records / taken:7.1f}{taken / floor:8.1f}")
+            record(Figure(f"{title}, {images}", us, "us an event", record_us, "record by record", GOAL, less=True))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import penstock
 from benchmarks.compaction import COLUMNS, TYPES
+from benchmarks.figures import Figure, record
 
 
 def rows(first: int, count: int, random: np.random.Generator) -> pa.Table:
@@ -37,10 +38,12 @@ def _column(type_: str, numbers: np.ndarray) -> pa.Array:
     return pa.array(numbers)
 
 
-def measured(count: int, work: Callable[[], object]) -> str:
+def measured(count: int, what: str, work: Callable[[], object]) -> str:
     start = time.process_time()
     work()
-    return f"{count / (time.process_time() - start) / 1e6:.3f}"
+    speed = count / (time.process_time() - start) / 1e6
+    record(Figure(what, speed, "M rows/CPU-s"))
+    return f"{what.partition(': ')[2]} {speed:.3f}"
 
 
 def main() -> None:
@@ -57,11 +60,12 @@ def main() -> None:
             write(table, large.slice(0, 10))
             both = count + count // 4
             print(
-                f"{name}: write {measured(count, lambda: write(table, large))}",  # noqa: B023 -- called at once
+                f"{name}:",
+                measured(count, f"{name}: write", lambda: write(table, large)),  # noqa: B023 -- called at once
                 write(table, small) or "",
-                f"merging scan {measured(both, lambda: table.scan().to_arrow())}",  # noqa: B023
-                f"compaction {measured(both, table.compact)}",
-                f"scan {measured(count, lambda: table.scan().to_arrow())}",  # noqa: B023
+                measured(both, f"{name}: merging scan", lambda: table.scan().to_arrow()),  # noqa: B023
+                measured(both, f"{name}: compaction", table.compact),
+                measured(count, f"{name}: scan", lambda: table.scan().to_arrow()),  # noqa: B023
             )
 
 

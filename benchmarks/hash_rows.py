@@ -9,8 +9,11 @@ import uuid
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.figures import Figure, record
 from penstock.table.values.hashing import bucket_rows
 from penstock.table.values.types import BIGINT, INT, STRING, DataType, parse_type
+
+GOALS = {"bigint": 5.0, "uuid string": 2.0}
 
 
 def cases(rows: int) -> dict[str, tuple[list[pa.Array], list[DataType]]]:
@@ -41,7 +44,9 @@ def main() -> None:
             start = time.process_time()
             bucket_rows(columns, types, 16)
             seconds.append(time.process_time() - start)
-        print(f"{name:20} {rows / min(seconds) / 1e6:7.1f} M rows/CPU-s")
+        speed = rows / min(seconds) / 1e6
+        print(f"{name:20} {speed:7.1f} M rows/CPU-s")
+        record(Figure(f"hash of {name}", speed, "M rows/CPU-s", goal=GOALS.get(name)))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock
+from benchmarks.figures import Figure, record
 from penstock.table.handle import Table
 from penstock.table.lookup.dimension import Dimension
 
@@ -48,7 +49,9 @@ def main() -> None:
         began = time.process_time()
         dimension = Dimension.open(table.store, by=["id"], columns=["c0", "a"], folder=folder / "local")
         dimension.rows([pa.array(chance.integers(0, rows, 10_000) * 2)])
-        print(f"first batch of 10,000, local files written: {time.process_time() - began:.2f} CPU-s")
+        opened = time.process_time() - began
+        print(f"first batch of 10,000, local files written: {opened:.2f} CPU-s")
+        record(Figure("first batch of 10,000, local files written", opened, "CPU-s", less=True))
         for size in (100, 1_000, 10_000, 100_000):
             spent = {"hits": 0.0, "misses": 0.0}
             for _ in range(ROUNDS):
@@ -59,6 +62,10 @@ def main() -> None:
                     spent[kind] += time.process_time() - began
                     assert len(found.missing) == (size if odd else 0)
             speeds = ", ".join(f"{kind} {size * ROUNDS / seconds:,.0f} keys/CPU-s" for kind, seconds in spent.items())
+            for kind, seconds in spent.items():
+                goal = 1.0 if size == 10_000 else None
+                speed = size * ROUNDS / seconds / 1e6
+                record(Figure(f"batches of {size:,} keys: {kind}", speed, "M keys/CPU-s", goal=goal))
             print(f"batches of {size:,}: {speeds}")
         with table.writer() as writer:
             ids = np.arange(1_000, dtype=np.int64) * 2
@@ -68,7 +75,9 @@ def main() -> None:
         dimension.refresh()
         dimension.rows([pa.array(ids)])
         spent_millis = (time.process_time() - began) * 1000
-        print(f"refresh after a snapshot of 1,000 rows, and their first lookup: {spent_millis:.0f} CPU-ms")
+        what = "refresh after a snapshot of 1,000 rows, and their first lookup"
+        print(f"{what}: {spent_millis:.0f} CPU-ms")
+        record(Figure(what, spent_millis, "CPU-ms", goal=50.0, less=True))
 
 
 if __name__ == "__main__":

@@ -12,12 +12,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pyarrow as pa
 
 import penstock
 from benchmarks.compaction import peak_memory
+from benchmarks.figures import Figure, record
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import Layout
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
@@ -67,6 +69,8 @@ def measure(folder: Path, keys: int, *, text: bool) -> None:
     print(
         f"  {keys:10,} keys indexed in {seconds:5.1f} CPU-s, {keys / seconds / 1e6:4.1f} M/CPU-s, peak {peak[0]:.0f} MB"
     )
+    name = f"{keys:,} keys {'of 33 characters' if text else 'of BIGINT'}"
+    goal = 60.0 if keys == 10_000_000 else None
     spent = []
     for number in range(BATCHES):
         ids = np.append(
@@ -79,6 +83,11 @@ def measure(folder: Path, keys: int, *, text: bool) -> None:
         with table.writer(options={"write-only": "true"}) as writer:
             whole = cpu_seconds(lambda writer=writer, batch=batch: (writer.write(batch), writer.commit()))
         spent.append((catching_up, placing, whole))
+    places = median(forward + placed for forward, placed, _ in spent) * 1e3
+    whole_batch = median(total for *_, total in spent) * 1e3
+    what = f"{name}: index made from the table; then a batch: index forward and places, of write and commit"
+    batches = f"CPU-s, peak {peak[0]:.0f} MB; {places:.0f} of {whole_batch:.0f} CPU-ms"
+    record(Figure(what, seconds, batches, goal=goal, less=True))
     text_of = "  ".join(f"{a * 1e3:.0f}+{b * 1e3:.0f} of {c * 1e3:.0f}" for a, b, c in spent)
     print(f"             batches of {BATCH:,}: index forward + places, of write and commit, ms CPU: {text_of}")
 

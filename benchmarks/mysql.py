@@ -18,6 +18,7 @@ import pyarrow as pa
 import pymysql
 from pymysql.cursors import Cursor
 
+from benchmarks.figures import Figure, record
 from penstock.pipelines.commands.sync import spec_of_action
 from tests.here import run
 from tests.servers.launch import running
@@ -49,9 +50,9 @@ def main(rows: int, changes: int) -> None:
             words += ["--mysql-conf", item]
         words += ["--table-conf", "bucket=4", "--table-conf", "write-only=true"]
         spec = spec_of_action("mysql-sync-table", words)
-        measured("snapshot", rows, lambda: run(spec, tasks=2))
+        measured("snapshot", rows, 2.5, lambda: run(spec, tasks=2))
         update(cursor, rows, changes)
-        measured("updates through the log", changes, lambda: run(spec, tasks=2))
+        measured("updates through the log", changes, 2.5, lambda: run(spec, tasks=2))
 
 
 def fill(cursor: Cursor, rows: int) -> None:
@@ -71,12 +72,14 @@ def update(cursor: Cursor, rows: int, changes: int) -> None:
         )
 
 
-def measured(what: str, rows: int, work: Callable[[], object]) -> None:
+def measured(what: str, rows: int, goal: float, work: Callable[[], object]) -> None:
     began, cpu = time.perf_counter(), time.process_time()
     work()
     spent, wall = time.process_time() - cpu, time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{what:<26} {rows:>9,} rows  {spent / rows * 1e6:6.2f} us CPU a row  {wall:6.1f} s  peak {peak:,.0f} MB")
+    unit = f"us a row, peak of the process {peak:,.0f} MB"
+    record(Figure(f"{what}, {rows:,} rows", spent / rows * 1e6, unit, goal=goal, less=True))
 
 
 if __name__ == "__main__":

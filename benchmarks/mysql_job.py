@@ -22,10 +22,11 @@ import pymysql
 import penstock
 from benchmarks.mysql import COLUMNS, fill, update
 from benchmarks.peers import flink
-from benchmarks.processes import Cost, cost_of
+from benchmarks.processes import Cost, cost_of, record_costs
 from penstock.table.meta.store import TableMissing
 from tests.servers import launch
 
+NAMES = {"snapshot": "snapshot of {:,} rows of MariaDB", "log": "{:,} changes of the binlog"}
 LAST = -1  # the key of a row that is inserted behind all changes
 
 
@@ -137,9 +138,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, launch.running(arguments.server, Path(scratch) / "server") as port:
         for work in works(port, arguments.rows, arguments.changes):
             made = work()
+            costs = {}
             for name in runs:
                 home = Path(tempfile.mkdtemp(prefix=name, dir=arguments.keep or scratch))
-                print(report(name, made, home, RUNS[name](made, home, arguments.tasks)), flush=True)
+                costs[name] = RUNS[name](made, home, arguments.tasks)
+                print(report(name, made, home, costs[name]), flush=True)
+            if "ours" in costs:
+                record_costs(
+                    NAMES[made.name].format(made.size),
+                    costs["ours"],
+                    costs.get("flink"),
+                    "Flink CDC 3.1.1, Paimon 1.3.1",
+                )
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 import pymysql
 from pymysql.cursors import Cursor
 
+from benchmarks.figures import Figure, record
 from benchmarks.mysql import COLUMNS, fill
 from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
@@ -53,6 +54,8 @@ def measure(folder: str, port: int, rows: int, tasks: int) -> None:
     by_server = cpu_of(server) - before
     for kind, stage in (("reading", reading), ("writing", writing)):
         print(line(kind, rows, tasks, stage), flush=True)
+        what = f"{kind} {rows:,} rows by {tasks} (the server: {by_server / rows * 1e6:.2f} us a row)"
+        record(Figure(what, stage.cpu / rows * 1e6, f"us a row, largest task {stage.peak >> 20} MB", less=True))
     cores = os.cpu_count() or 1
     least = max(reading.cpu / tasks, (reading.cpu + by_server) / cores)
     print(f"        planned in {reading.planned:.2f} s; the server took {by_server / rows * 1e6:.2f} us CPU a row")

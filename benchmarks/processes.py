@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.figures import Figure, record
+
 LOOK_EVERY = 0.5
 TICK = 0.1
 PR_SET_CHILD_SUBREAPER = 36
@@ -27,6 +29,19 @@ class Cost:
 
     def __str__(self) -> str:
         return f"{self.cpu:.1f} CPU-s, {self.wall:.1f} s, peak {self.peak / 2**30:.2f} GiB"
+
+
+def parts(cost: Cost) -> list[tuple[str, str, float]]:
+    """Return the figures of a whole job with their names and units."""
+    return [("CPU", "CPU-s", cost.cpu), ("wall", "s", cost.wall), ("peak memory", "GiB", cost.peak / 2**30)]
+
+
+def record_costs(work: str, ours: Cost, peer: Cost | None, peer_name: str, *, peak_goal: float | None = None) -> None:
+    """Record the CPU, the wall time and the memory of a whole job beside those of a peer."""
+    beside = {what: value for what, _, value in parts(peer)} if peer else {}
+    for what, unit, value in parts(ours):
+        goal = peak_goal if what == "peak memory" else None
+        record(Figure(f"{work}: {what}", value, unit, beside.get(what), peer_name, goal, less=True))
 
 
 class CommandFailed(Exception):

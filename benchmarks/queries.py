@@ -24,10 +24,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import penstock
+from benchmarks.figures import Figure, record
 from penstock.table.sql.merge_into import Clause, merge_into
 from penstock.table.sql.session import Session
 
 QUERIES = 40
+NAMES = {
+    "point": "point query, `table.scan(where=...)`, all columns,",
+    "point, SQL": "point query, `SELECT * ... WHERE id = ...`",
+    "sum, SQL": "`SELECT sum(c1)`",
+    "scan": "full scan, all columns,",
+}
 PEER = Path(__file__).with_name("peer_rust.py")
 
 
@@ -100,9 +107,16 @@ def main(rows: int) -> None:
         for name in turns[0][0]:
             ours = median(turn[0][name] for turn in turns) * 1000
             theirs = [turn[1][name] * 1000 for turn in turns if name in turn[1]]
-            print(f"{name}: {ours:.1f} ms" + (f", pypaimon-rust {median(theirs):.1f} ms" if theirs else ""))
+            beside = median(theirs) if theirs else None
+            print(f"{name}: {ours:.1f} ms" + (f", pypaimon-rust {beside:.1f} ms" if theirs else ""))
+            what, by_ratio = f"{NAMES[name]} on {rows:,} rows", not name.startswith("point")
+            goal = 1.0 if by_ratio else 10.0
+            record(Figure(what, ours, "CPU-ms", beside, "pypaimon-rust", goal, goal_of_ratio=by_ratio, less=True))
         found = merged(catalog, rows)
         print(f"MERGE of {rows // 10} rows into {rows}: {found[0]:.2f} CPU-s, {found[1]:.2f} s")
+        what = f"MERGE of {rows // 10:,} rows into {rows:,}"
+        record(Figure(f"{what}: CPU", found[0], "CPU-s", less=True))
+        record(Figure(f"{what}: wall", found[1], "s", goal=2.0, less=True))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
 import penstock
+from benchmarks.figures import Figure, record
 from penstock.pipelines.spark.session import open_session
 from penstock.table.handle import Table
 
@@ -74,12 +75,16 @@ def main(rows: int) -> None:
                 times["catalog"].append(took(lambda name=name: spark.sql(MERGE.format(name)).collect()))
             else:
                 times["by hand"].append(took(lambda name=name: by_hand(spark, tables[name])))
+        what = f"MERGE of {rows // 10:,} rows into {rows:,} by the catalog, warm"
+        merges = median(times["catalog"]), median(times["by hand"][1:])
+        record(Figure(what, merges[0], "s", merges[1], "the join by hand", less=True))
         for way, found in times.items():
             print(f"MERGE {way}: {', '.join(f'{one:.2f}' for one in found)} s")
         counts = {table.refresh().count() for table in tables.values()}
         assert len(counts) == 1, counts
         asked = [took(lambda: spark.sql("DESCRIBE lake.shop.t0").collect()) for _ in range(30)]
         print(f"DESCRIBE: median {median(asked) * 1000:.0f} ms, fastest {min(asked) * 1000:.0f} ms")
+        record(Figure("`DESCRIBE`, one question, warm", median(asked) * 1000, "ms", less=True))
         spark.stop()
 
 

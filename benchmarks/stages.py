@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from benchmarks.figures import Figure, record
 from benchmarks.shop.stream import write
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.local_runner import run_tasks
@@ -82,7 +83,9 @@ def profiled(wanted: bool) -> Iterator[None]:
 def timed(name: str, events: int, work: Callable[[], T]) -> T:
     start = time.process_time()
     result = work()
-    print(f"{name:34}{(time.process_time() - start) / events * 1e6:8.2f}")
+    each = (time.process_time() - start) / events * 1e6
+    print(f"{name:34}{each:8.2f}")
+    record(Figure(name, each, "us an event", less=True))
     return result
 
 

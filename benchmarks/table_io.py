@@ -21,10 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock
+from benchmarks.figures import Figure, record
 from penstock.table.handle import Table
 from tests.interop.pypaimon.client import prepare
 
 T = TypeVar("T")
+UNIT = "rows/CPU-s"
 PEER = Path(__file__).with_name("peer_pypaimon.py")
 
 
@@ -124,6 +126,8 @@ def main() -> None:
         f"| write {rows:,} rows of 12 columns to 4 buckets, Parquet zstd | {rows / cost:,.0f} | pypaimon "
         f"{rows / theirs:,.0f} | {theirs / cost:.1f} times less CPU; {plain / cost:.0%} of a plain Parquet write |"
     )
+    what = f"write {rows:,} rows of 12 columns to 4 buckets, Parquet zstd"
+    beside(what, (rows / cost, rows / plain, rows / theirs), goal=1_500_000.0)
     table = overlapping(catalog, rows)
     columns = table.schema.names[:10]
     read = sum(split.rows for split in table.scan().plan().splits)
@@ -134,21 +138,36 @@ def main() -> None:
         f"| merge-on-read of {read:,} rows in 5 runs, 10 columns, {kept:,} kept | {read / cost:,.0f} | pypaimon "
         f"{read / theirs:,.0f} | {theirs / cost:.1f} times less CPU; {plain / cost:.0%} of a plain Parquet read |"
     )
+    what = f"merge-on-read of {read:,} rows in 5 runs, 10 columns, {kept:,} kept"
+    beside(what, (read / cost, read / plain, read / theirs), of_parquet=0.85)
     start = time.process_time()
     table.compact()
     cost = time.process_time() - start
     print(f"| full compaction of the same runs | {read / cost:,.0f} | | |")
+    record(Figure("full compaction of the same runs", read / cost, UNIT, goal=2_000_000.0))
     cost, _ = timed(lambda: drained(table.scan(columns=columns).to_batches()))
     plain, _ = timed(lambda: parquet_compacted(table, columns))
     print(
         f"| scan after it, 10 columns | {kept / cost:,.0f} | plain Parquet {kept / plain:,.0f} | {plain / cost:.0%} |"
     )
+    record(Figure("scan after it, 10 columns", kept / cost, UNIT, kept / plain, "plain Parquet"))
     table = many_files(catalog)
     cost, plan = timed(lambda: penstock.open_table(table.path).scan().plan())
     print(
         f"| plan {plan.files:,} files in {len(table.system('manifests')):,} manifests | {cost:.2f} s | goal 0.5 s | |"
     )
+    record(Figure(f"plan {plan.files:,} files", cost, "CPU-s", goal=0.5, less=True))
     shutil.rmtree(folder)
+
+
+def beside(
+    what: str, speeds: tuple[float, float, float], *, goal: float | None = None, of_parquet: float | None = None
+) -> None:
+    """Record a speed beside those of Parquet alone and of pypaimon, with the goals of it and of the first ratio."""
+    ours, plain, pypaimon = speeds
+    record(Figure(what, ours, UNIT, pypaimon, "pypaimon", goal))
+    alone = f"{what.split()[0]}, beside Parquet alone"
+    record(Figure(alone, ours, UNIT, plain, "plain Parquet", of_parquet, goal_of_ratio=True))
 
 
 def parquet_compacted(table: Table, columns: list[str]) -> int:

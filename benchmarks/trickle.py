@@ -28,6 +28,7 @@ import numpy as np
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.figures import Figure, record
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing
 from tests.servers.launch import running
@@ -188,7 +189,12 @@ def report(given: argparse.Namespace, compaction: str, ran: Ran) -> float:
         f"  {len(ran.ages)} events, age when readable: p50 {p50:.2f} s, p95 {p95:.2f} s, p99 {p99:.2f} s, worst "
         f"{max(ran.ages):.2f} s"
     )
+    what = f"{given.rate:,} events/s, compaction {compaction}"
+    record(Figure(f"{what}: p50 until readable", float(p50), "s", less=True))
+    record(Figure(f"{what}: p95 until readable", float(p95), "s", goal=2.5, less=True))
+    record(Figure(f"{what}: p99 until readable", float(p99), "s", goal=0.5, less=True))
     half, most = np.percentile(ran.batches, [50, 95])
+    record(Figure(f"{what}: p95 of a batch", float(most), "s", less=True))
     print(
         f"  {len(ran.batches)} batches: p50 {half:.2f} s, p95 {most:.2f} s; {ran.compactions} compactions beside them"
     )
@@ -209,6 +215,8 @@ def main(given: argparse.Namespace) -> None:
     beside = p95.pop("write-only", None)
     if beside is not None:
         for compaction, seconds in p95.items():
+            what = f"p95 of a batch, {compaction} beside write-only"
+            record(Figure(what, seconds, "s", beside, "write-only", 1 / 1.5, goal_of_ratio=True, less=True))
             print(f"p95 of a batch, {compaction} beside write-only: {seconds / beside:.2f} (goal: at most 1.5)")
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock
+from benchmarks.figures import Figure, record
 from penstock.table.handle import Table
 
 BATCH = 100_000
@@ -61,6 +62,7 @@ def write(rows: int, *, partitioned: bool) -> None:
         print(
             f"{what:32} peak {peak():5.0f} MB of the process ({before:.0f} before), {spent:5.1f} CPU-s, {files:,} files"
         )
+        record(Figure(what, peak(), f"MB, {spent:.1f} CPU-s, {files:,} files", goal=1024.0, less=True))
 
 
 def main() -> None:

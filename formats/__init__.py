@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from penstock.errors import ConfigError
 from penstock.extensions import Extensions
-from penstock.formats import aliyun, aws_dms, maxwell, ogg, plain_json
+from penstock.formats import aliyun, aws_dms, maxwell, ogg, plain_json, row_message
 from penstock.formats.canal import decode as canal_json
 from penstock.formats.canal.message import row_columns
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
@@ -35,6 +35,7 @@ _BUILT_IN = (
     Format("json", plain_json.decode),
     Format("aliyun-json", aliyun.decode),
     Format("aws-dms-json", aws_dms.decode),
+    Format("row-json", row_message.decode, row_columns=row_columns),
 )
 FORMATS = Extensions("penstock.formats", Format, {one.name: one for one in _BUILT_IN})
 # Measured: larger chunks are slower and use more memory, smaller ones are dominated by the fixed cost of a parse.

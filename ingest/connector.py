@@ -227,7 +227,7 @@ class Connector(ABC, Generic[C]):
 
     def message_format(self, config: C) -> str:
         """Return the format in which dead letters of this source are stored."""
-        return "canal-json"
+        return "row-json"
 
     def left_out(self, config: C, request: SourceRequest) -> Mapping[TableName, str]:
         """Return the selected tables that this kind of source cannot capture, and why."""

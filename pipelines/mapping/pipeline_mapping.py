@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError, SchemaConflict
-from penstock.formats.canal.message import canal_message
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
+from penstock.formats.row_message import row_message
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping import target_images
 from penstock.pipelines.mapping.lookups import LookupRun
@@ -67,7 +67,7 @@ def with_message(record: BadRecord, change: ChangeBatch, fetched: FetchedMessage
         place = int(np.searchsorted(fetched.messages.offsets, record.pos))
         return replace(record, raw=fetched.messages.values[place] or b"")
     rows = np.flatnonzero(change.positions == record.pos)
-    return replace(record, raw=canal_message(change, int(rows[-1])) if len(rows) else b"")
+    return replace(record, raw=row_message(change, int(rows[-1])) if len(rows) else b"")
 
 
 @lru_cache(maxsize=_SCHEMAS_KEPT)

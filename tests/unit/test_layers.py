@@ -160,6 +160,7 @@ FLOORS = {
         {"row_builder"},
         {"json_envelope", "layouts"},
         {"canal", "debezium", "maxwell", "ogg", "aliyun", "aws_dms", "plain_json"},
+        {"row_message"},
     ],
 }
 SOURCES = {"kafka", "pulsar", "files", "mysql", "postgres", "mongodb"}

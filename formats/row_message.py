@@ -1,0 +1,119 @@
+"""row-json: one row of a source without messages, with its Arrow values: a dead letter decodes to this very row.
+
+`data` is for people. `arrow` is what is decoded: the row as an Arrow IPC stream in base64, because the texts of types
+that are not MySQL's say too little about their values. Rows of MySQL and rows without declared types are canal-json.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+from penstock.formats.canal.decode import decode as decode_canal
+from penstock.formats.canal.message import canal_message
+from penstock.formats.change import (
+    BAD_VALUE,
+    ChangeBatch,
+    DecodeOptions,
+    DecodeResult,
+    Messages,
+    SourceSchema,
+)
+from penstock.formats.json_envelope import UNREADABLE
+from penstock.formats.row_builder import bad_record
+from penstock.row_kinds import DELETE, INSERT, UPDATE_BEFORE
+
+_CANAL_DIALECTS = frozenset({"mysql", "text"})
+
+
+class RowEnvelope(msgspec.Struct, gc=False):
+    """The members that are decoded. A message without `arrow` is canal-json."""
+
+    arrow: str | None = None
+    type: str | None = None
+    es: int = -1
+    source: dict[str, Any] | None = None
+
+
+_read = msgspec.json.Decoder(RowEnvelope).decode
+
+
+def row_message(change: ChangeBatch, row: int) -> bytes:
+    """Return the message that `decode("row-json", ...)` decodes to this very row."""
+    if change.schema.dialect in _CANAL_DIALECTS:
+        return canal_message(change, row)
+    cells = change.rows.slice(row, 1)
+    # A dead letter is a single row image, so it cannot be encoded as an update.
+    gone = change.kinds[row] in {DELETE, UPDATE_BEFORE}
+    message = {
+        "database": change.schema.database,
+        "table": change.schema.table,
+        "type": "DELETE" if gone else "INSERT",
+        "es": int(change.event_times[row]),
+        "data": [{field.name: _shown(cell) for field, cell in zip(change.schema.fields, cells, strict=True)}],
+        "source": msgspec.to_builtins(change.schema),
+        "arrow": base64.b64encode(_stream(cells)).decode(),
+    }
+    return json.dumps(message, ensure_ascii=False).encode()
+
+
+def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
+    """Decode row-json messages, and canal-json messages among them."""
+    decoded, others = DecodeResult(), []
+    for number, value in enumerate(messages.values):
+        try:
+            envelope = RowEnvelope() if value is None else _read(value)
+        except UNREADABLE:
+            envelope = RowEnvelope()  # the decoder of canal-json reports what is wrong
+        if envelope.arrow is None:
+            others.append(number)
+            continue
+        try:
+            decoded.batches.append(_change(envelope, int(messages.offsets[number])))
+        except (pa.ArrowInvalid, ValueError, msgspec.ValidationError, OSError) as error:
+            wrong = DecodeError(f"the Arrow data of a row cannot be read: {error}", reason=BAD_VALUE)
+            decoded.bad.append(bad_record(messages, number, wrong))
+    if others:
+        decoded.extend(decode_canal(messages.take(np.array(others, np.int64)), options))
+    return decoded
+
+
+def _change(envelope: RowEnvelope, position: int) -> ChangeBatch:
+    schema = msgspec.convert(envelope.source, SourceSchema)
+    rows = pa.ipc.open_stream(base64.b64decode(envelope.arrow or "", validate=True)).read_next_batch()
+    rows.validate(full=True)
+    if rows.num_rows != 1 or rows.schema.names != [field.name for field in schema.fields]:
+        raise ValueError("it has other columns than the message declares, or not one row")
+    kind = DELETE if envelope.type == "DELETE" else INSERT
+    return ChangeBatch(
+        rows,
+        np.array([kind], np.int8),
+        np.array([position], np.int64),
+        np.array([0 if kind == DELETE else 1], np.int32),
+        schema,
+        np.array([envelope.es], np.int64),
+    )
+
+
+def _stream(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def _shown(cell: pa.Array) -> str | None:
+    if not cell[0].is_valid:
+        return None
+    if pa.types.is_string(cell.type):
+        text: str = cell[0].as_py()
+        return text
+    # Not as Python values: Arrow has times beyond their range, and prints them.
+    return str(cell.to_string(indent=0, skip_new_lines=True)).removeprefix("[").removesuffix("]")

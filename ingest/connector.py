@@ -31,7 +31,7 @@ Keyless: TypeAlias = Literal["leave-out", "append", "fail"]
 KeylessRule: TypeAlias = Literal["leave-out", "append", "fail", "as-stated"]
 StartPlace: TypeAlias = Literal["earliest", "latest"] | int  # or milliseconds since 1970
 LagUnit: TypeAlias = Literal[
-    "bytes of the binlog", "bytes of the WAL", "seconds of the oplog", "bytes", "records", "entries"
+    "bytes of the binlog", "bytes of the WAL", "seconds of the oplog", "bytes", "records", "entries", "rows"
 ]
 
 LOG_BYTES: LagUnit = "bytes of the binlog"
@@ -40,6 +40,7 @@ LOG_SECONDS: LagUnit = "seconds of the oplog"
 BYTES: LagUnit = "bytes"
 RECORDS: LagUnit = "records"
 ENTRIES: LagUnit = "entries"  # of a log whose entries may contain several messages
+ROWS: LagUnit = "rows"  # of tables
 LOOK_SECONDS = 10.0
 
 

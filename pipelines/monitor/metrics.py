@@ -168,7 +168,8 @@ class Metrics:
             # A series that is not set again would keep its last value, so places without lag are removed first.
             self.lag_records.clear()
             for place, count in sorted(look.lag.items(), key=lambda one: -one[1])[:MOST_TABLES]:
-                topic, _, partition = place.rpartition("/")
+                # The place of a source table is its name alone.
+                topic, _, partition = place.rpartition("/") if "/" in place else (place, "", "")
                 self.lag_records.labels(topic, partition).set(count)
         self._age(look.millis)
 

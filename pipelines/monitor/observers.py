@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from penstock.errors import PenstockError
-from penstock.ingest.connector import RECORDS
+from penstock.ingest.connector import RECORDS, ROWS
 from penstock.ingest.source import patience
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
@@ -82,10 +82,11 @@ def _served(spec: PipelineSpec, watch: RunMonitor, stack: ExitStack) -> Observer
 
 
 def _log_backlog(spec: PipelineSpec, watch: RunMonitor) -> None:
-    """Log how many records a pipeline has to read, as nothing else is shown until its first commit."""
+    """Log how many records or rows a pipeline has to read, as nothing else is shown until its first commit."""
     reached = watch.folder.progress().offsets
     follows_tables = reached is None and spec.pipeline.resume_from_tables  # which is known once they were examined
-    if connector(spec).capabilities.lag_unit != RECORDS or follows_tables:
+    unit = connector(spec).capabilities.lag_unit
+    if unit not in {RECORDS, ROWS} or follows_tables:
         return
     try:
         # A run does not wait for a number that is only logged.
@@ -94,7 +95,8 @@ def _log_backlog(spec: PipelineSpec, watch: RunMonitor) -> None:
     except PenstockError as error:
         log.warning("event=no_backlog reason=%s", error.message)
         return
-    log.info("event=backlog records=%d partitions=%d", sum(lag.values()), len(lag))
+    places = "tables" if unit == ROWS else "partitions"
+    log.info("event=backlog %s=%d %s=%d", unit, sum(lag.values()), places, len(lag))
 
 
 def _copying(spec: PipelineSpec, watch: RunMonitor) -> Copying:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.ingest.connector import BYTES, LOG_BYTES, LOG_SECONDS, WAL_BYTES
+from penstock.ingest.connector import BYTES, LOG_BYTES, LOG_SECONDS, ROWS, WAL_BYTES
 from penstock.pipelines.monitor.status import PipelineState, TableStatus
 
 _COLUMNS = ("table", "state", "fresh", "rows/s", "records", "files L0/runs", "snapshot", "schema", "note")
@@ -210,7 +210,7 @@ def lag_text(lag: Mapping[str, int], unit: str) -> str:
     places = sum(1 for count in lag.values() if count)
     if unit == BYTES:
         return f"{size_text(sum(lag.values()))} behind in {places} files"
-    return f"{sum(lag.values()):,} {unit} behind in {places} partitions"
+    return f"{sum(lag.values()):,} {unit} behind in {places} {'tables' if unit == ROWS else 'partitions'}"
 
 
 def size_text(count: int) -> str:

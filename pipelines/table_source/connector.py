@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.connector import (
+    ROWS,
     Capabilities,
     Connector,
     KeylessRule,
@@ -37,7 +38,7 @@ class TableConnector(Connector[TableSourceConfig]):
 
     name = "table"
     config = TableSourceConfig
-    capabilities = Capabilities(describes_tables=True, names_rows=True)
+    capabilities = Capabilities(describes_tables=True, names_rows=True, lag_unit=ROWS)
 
     def open(self, config: TableSourceConfig, request: SourceRequest) -> TableSource:
         from penstock.pipelines.mapping.target_tables import settings_of

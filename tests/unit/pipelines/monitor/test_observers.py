@@ -35,6 +35,7 @@ from penstock.pipelines.monitor.status import stalled
 from penstock.pipelines.monitor.status_text import lag_text
 from penstock.pipelines.monitor.tracing import TracingObserver, stages
 from penstock.pipelines.monitor.webhook import WebhookObserver, post
+from penstock.pipelines.table_source.connector import CONNECTOR
 from penstock.pipelines.tasks.task_stats import TaskStats
 from penstock.table.catalog.settings import CatalogSettings
 
@@ -116,6 +117,8 @@ def test_lag_is_reported_in_units_of_the_source_and_the_snapshot_by_table() -> N
     records.looked(Look(NOW, {"shop/orders/3": 7}))
     assert value(records, "penstock_source_lag_records", topic="shop/orders", partition="3") == 7
     assert b"penstock_source_lag_bytes" not in records.text()
+    records.looked(Look(NOW, {"ods.orders": 8}))
+    assert value(records, "penstock_source_lag_records", topic="ods.orders", partition="") == 8
 
 
 def test_an_idle_table_stays_fresh_while_the_source_has_no_more_data() -> None:
@@ -282,6 +285,7 @@ def test_the_live_line_is_drawn_again_if_the_source_has_no_more_data(monkeypatch
         ({"log": 999, "public.a": 1}, WAL_BYTES, "999 bytes of the WAL behind, 1 tables to copy"),
         ({"a.json": 1500, "b.json": 500}, BYTES, "2.0 kB behind in 2 files"),
         ({"t/0": 494, "t/1": 0}, RECORDS, "494 records behind in 1 partitions"),
+        ({"ods.a": 1200, "ods.b": 3, "ods.c": 0}, CONNECTOR.capabilities.lag_unit, "1,203 rows behind in 2 tables"),
     ],
 )
 def test_lag_is_shown_in_the_unit_of_the_source(lag: dict[str, int], unit: str, text: str) -> None:

@@ -83,6 +83,16 @@ class PulsarCluster:
 
         return self._ask(ask, partition_name(place))
 
+    def ledgers(self, place: Place) -> dict[int, int]:
+        """Return the entries of each ledger of a partition; empty if they are not known."""
+        if self.admin is None:
+            return {}
+        try:
+            return dict(self.admin.ledgers(place))
+        except SourceError as error:
+            log.warning("event=ledgers_not_known topic=%s reason=%s", partition_name(place), error.message)
+            return {}
+
     def _consumer(self, place: Place) -> pulsar.Consumer:
         if place not in self._consumers:
             self._consumers[place] = client(self._settings.properties).subscribe(

@@ -109,13 +109,20 @@ class PulsarSource:
         return read_range(self.settings, range_)
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
-        """Return the entries that follow, at least: only the newest ledger says how many it has."""
+        """Return the entries that follow. Without the admin interface only those of the newest ledger are known."""
         found = _flat(offsets.get("offsets", {})) if offsets else {}
         behind = {}
         for place in self._cluster.partitions():
             at, last = found.get(place, START), self._cluster.last(place)
-            behind[partition_name(place)] = _entries(at, last) if last > at else 0
+            behind[partition_name(place)] = self._behind(place, at, last) if last > at else 0
         return behind
+
+    def _behind(self, place: Place, at: Position, last: Position) -> int:
+        older = self._cluster.ledgers(place) if at.ledger != last.ledger else {}
+        # Entries of the first ledger that are not read yet, and all of the ledgers between it and the newest one.
+        read = at.entry + 1 if at.is_message else at.entry
+        first = max(0, older[at.ledger] - read) if at.ledger in older else 0
+        return _entries(at, last) + first + sum(older[one] for one in older if at.ledger < one < last.ledger)
 
     def mirror(self, offsets: Offsets) -> None:
         """Acknowledge what is before the last message of the batch before this one.

@@ -24,6 +24,7 @@ class Cluster(PulsarCluster):
         self.count, self.markers = count, markers
         self.acknowledged: list[tuple[Position, Position]] = []
         self.searches = 0
+        self.older: dict[int, int] = {}
 
     def partitions(self) -> list[Place]:
         return [PLACE]
@@ -39,6 +40,9 @@ class Cluster(PulsarCluster):
         begin = max(0, first.entry) if first.ledger == 3 else 0
         for entry in range(begin, min(self.count, begin + count)):
             yield Position(3, entry), 0, 10
+
+    def ledgers(self, place: Place) -> dict[int, int]:
+        return {**self.older, 3: self.count}
 
     def acknowledge(self, place: Place, older: Position, kept: Position) -> None:
         self.acknowledged.append((older, kept))
@@ -121,6 +125,16 @@ def test_the_lag_is_counted_in_entries() -> None:
     assert one.lag({"offsets": position("3:4:-1")}) == {TOPIC: 4}
     assert one.lag({"offsets": position("3:8:-1")}) == {TOPIC: 0}
     assert one.lag({}) == {TOPIC: 9}
+
+
+@pytest.mark.parametrize(
+    ("at", "entries"),
+    [("-1:-1:-1", 126), ("0:49:-1", 126), ("1:39:-1", 86), ("1:40:before", 86), ("1:99:-1", 26), ("2:16:-1", 9)],
+)
+def test_the_lag_counts_the_entries_of_older_ledgers(at: str, entries: int) -> None:
+    cluster = Cluster(9)
+    cluster.older = {1: 100, 2: 17}
+    assert source(cluster).lag({"offsets": position(at)}) == {TOPIC: entries}
 
 
 def test_an_accepted_gap_is_part_of_the_offsets() -> None:

@@ -1,0 +1,125 @@
+"""Requests to the admin interface, answered by an HTTP server of the test."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.pulsar.admin import PulsarAdmin
+
+TOPIC = "persistent://shop/eu/orders"
+
+
+class AdminServer:
+    """Answers by path, 404 without one; a status is an error. Remembers the requests."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
+        self.logins: list[str | None] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.logins.append(self.headers.get("Authorization"))
+                found = server.answers.get(self.path.removeprefix("/admin/v2/"), HTTPStatus.NOT_FOUND)
+                body = b"" if isinstance(found, HTTPStatus) else json.dumps(found).encode()
+                self.send_response(found if isinstance(found, HTTPStatus) else 200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *given: object) -> None:
+                """Write nothing to the output of the tests."""
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+        threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[AdminServer]:
+    made = AdminServer()
+    yield made
+    made.close()
+
+
+def admin(server: AdminServer, **properties: str) -> PulsarAdmin:
+    more = {f"pulsar.client.{name}": value for name, value in properties.items()}
+    return PulsarAdmin({"pulsar.admin.adminUrl": f"{server.url}/", **more})
+
+
+def test_topics_match_as_a_whole_and_partitions_are_one_topic(server: AdminServer) -> None:
+    names = ["orders-partition-0", "orders-partition-1", "orders_old", "items", "__change_events"]
+    server.answers["persistent/shop/eu"] = [f"persistent://shop/eu/{name}" for name in names]
+    server.answers["persistent/shop/eu/partitioned"] = ["persistent://shop/eu/empty"]
+    found = admin(server).topics_matching("shop/eu/(orders|empty|item|__.*)")
+    assert found == ["persistent://shop/eu/empty", "persistent://shop/eu/orders"]
+
+
+def test_entries_of_the_ledger_that_is_written_are_counted_separately(server: AdminServer) -> None:
+    server.answers["persistent/shop/eu/orders-partition-2/internalStats"] = {
+        "ledgers": [{"ledgerId": 4, "entries": 100}, {"ledgerId": 9, "entries": 0}],
+        "currentLedgerEntries": 17,
+    }
+    assert admin(server).ledgers((TOPIC, 2)) == [(4, 100), (9, 17)]
+    assert admin(server).ledgers((TOPIC, 3)) == []
+
+
+def test_what_does_not_exist_is_none(server: AdminServer) -> None:
+    server.answers["persistent/shop/eu/orders/stats"] = {"msgInCounter": 1}
+    server.answers["namespaces/shop/eu/messageTTL"] = 3600
+    server.answers["schemas/shop/eu/orders/schema"] = {"type": "AVRO"}
+    one = admin(server)
+    assert one.exists((TOPIC, -1))
+    assert not one.exists((TOPIC, 0))
+    assert (one.message_ttl(TOPIC), one.message_ttl("persistent://shop/us/orders")) == (3600, None)
+    assert (one.schema_type(TOPIC), one.schema_type("persistent://shop/eu/items")) == ("AVRO", None)
+
+
+@pytest.mark.parametrize(("code", "retryable", "hinted"), [(403, False, True), (401, False, True), (503, True, False)])
+def test_refusals_are_not_repeated_and_errors_of_the_server_are(
+    server: AdminServer, code: int, retryable: bool, hinted: bool
+) -> None:
+    server.answers["persistent/shop/eu/orders/stats"] = HTTPStatus(code)
+    with pytest.raises(SourceError, match=str(code)) as caught:
+        admin(server).stats((TOPIC, -1))
+    assert caught.value.retryable is retryable
+    assert bool(caught.value.hint) is hinted
+
+
+def test_requests_have_the_login_of_the_client(server: AdminServer) -> None:
+    token = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
+    basic = "org.apache.pulsar.client.impl.auth.AuthenticationBasic"
+    admin(server).exists((TOPIC, -1))
+    admin(server, authPluginClassName=token, authParams="token:abc").exists((TOPIC, -1))
+    login = json.dumps({"userId": "u", "password": "p"})
+    admin(server, authPluginClassName=basic, authParams=login).exists((TOPIC, -1))
+    assert server.logins == [None, "Bearer abc", "Basic dTpw"]
+
+
+def test_address_where_nothing_answers_is_named(server: AdminServer) -> None:
+    one = admin(server)
+    server.close()
+    with pytest.raises(SourceError, match="does not answer") as caught:
+        one.stats((TOPIC, -1))
+    assert caught.value.retryable
+    assert caught.value.facts["url"] == server.url
+
+
+def test_certificate_file_that_does_not_exist_is_a_wrong_setting() -> None:
+    one = PulsarAdmin(
+        {"pulsar.admin.adminUrl": "https://127.0.0.1:1", "pulsar.client.tlsTrustCertsFilePath": "/no/such/file"}
+    )
+    with pytest.raises(ConfigError, match="certificate"):
+        one.stats((TOPIC, -1))

@@ -81,7 +81,8 @@ def _prompt_session(interpreter: Interpreter) -> Any:  # the session of an optio
         from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
     except ImportError as reason:
         raise ConfigError(
-            "the shell needs prompt-toolkit", hint="pip install 'penstock[sql]'; or penstock sql 'statement', -f FILE"
+            "the shell needs prompt-toolkit",
+            hint="penstock sql 'statement' and -f FILE need no shell; for it pip install prompt-toolkit",
         ) from reason
 
     class NameCompleter(Completer):

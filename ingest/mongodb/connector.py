@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
-from penstock.errors import SourceError
+from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
     LOG_SECONDS,
     Capabilities,
@@ -24,9 +26,23 @@ from penstock.ingest.source import Offsets
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
     from penstock.ingest.database.findings import ServerFinding
+    from penstock.ingest.mongodb.server.address import MongoAddress
     from penstock.ingest.mongodb.server.connection import MongoConnection
     from penstock.ingest.mongodb.settings import MongoSettings
     from penstock.ingest.mongodb.source import MongoComparison, MongoSource
+    from penstock.ingest.source_draft import DraftOptions, SourceDraft
+
+_DRAFT = """
+source:
+  type: mongodb
+  scheme: {scheme}
+  hosts: "{hosts}"{login}
+  connection.options: "{options}"   # as in a connection string, such as replicaSet=rs0&authSource=admin
+  tables: ["{pattern}"]             # both parts may be regular expressions; tables.exclude excludes collections
+"""
+_LOGIN = """
+  username: "{user}"
+  password: "${{MONGODB_PASSWORD}}" # resolved where it is used, never stored"""
 
 
 class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
@@ -35,6 +51,8 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
     name = "mongodb"
     config = MongoConfig
     capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=LOG_SECONDS)
+    url_schemes = frozenset({"mongodb", "mongodb+srv"})
+    url_form = "mongodb://user@host:27017/database"
 
     def settings(self, config: MongoConfig, request: SourceRequest) -> MongoSettings:
         from penstock.ingest.mongodb.settings import mongo_settings
@@ -144,6 +162,36 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
             startup = MongoStartup(mode="timestamp", timestamp_millis=place)
         return config.model_copy(update={"startup": startup})
 
+    def draft(self, place: str, options: DraftOptions) -> SourceDraft:
+        """Return a section for a connection string. The login is checked in `admin`, unless authSource says another."""
+        from penstock.ingest.mongodb.server.address import MongoAddress
+        from penstock.ingest.source_draft import SourceDraft
+
+        url = urlsplit(place)
+        # Not url.hostname, which knows of one host only.
+        login, _, hosts = url.netloc.rpartition("@")
+        database = unquote(url.path.strip("/"))
+        if not hosts or not database:
+            raise ConfigError("the URL contains no database", hint=self.url_form)
+        # Some are options, others are parts of authMechanismProperties.
+        secret = re.search(r"\w*(?:password|token)(?==|:|%3A)", url.query, re.IGNORECASE)
+        if secret is not None:
+            raise ConfigError(
+                f"the option {secret[0]} of the URL contains a secret, which would be written to the file",
+                hint="leave it out, and add it as a reference to a variable: connection.options: ...&KEY=${VARIABLE}",
+            )
+        user, _, password = (unquote(part) for part in login.partition(":"))
+        address = MongoAddress(hosts, user, password or "${MONGODB_PASSWORD}", url.scheme, url.query)
+        found = "The server was not examined." if options.offline else _collections_found(address, database)
+        section = _DRAFT.format(
+            scheme=url.scheme,
+            hosts=hosts,
+            login=_LOGIN.format(user=user) if user else "",
+            options=url.query,
+            pattern=f"{database}.*",
+        )
+        return SourceDraft(section, found, database, ("MONGODB_PASSWORD",) if user else ())
+
 
 def _described(
     connection: MongoConnection, settings: MongoSettings, names: list[TableName], *, needs_one: bool
@@ -162,6 +210,24 @@ def _described(
             hint="insert a document first, or name the columns: schema.start.mode=specified with field.name",
         )
     return tables
+
+
+def _collections_found(address: MongoAddress, database: str) -> str:
+    """Return a sentence about the database's collections."""
+    from penstock.ingest.database.settings import CapturedTables
+    from penstock.ingest.mongodb.server.collections import row_count, selected_collections
+    from penstock.ingest.mongodb.server.connection import connected
+
+    with connected(address) as connection:
+        listed = selected_collections(connection, CapturedTables(), database)
+        tables = [one.table for one in listed if one.has_stream]
+        count = sum(row_count(connection, table) for table in tables)
+    if not tables:
+        raise ConfigError(
+            f"the server lists no collections in database {database}",
+            hint="check the name, and that the user has the role read",
+        )
+    return f"The server has {len(tables)} collections in {database}, about {count:,} documents."
 
 
 CONNECTOR = MongoConnector()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
@@ -26,6 +29,19 @@ if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
     from penstock.ingest.postgres.settings import PgSettings
     from penstock.ingest.postgres.source import PgSource
+    from penstock.ingest.source_draft import DraftOptions, SourceDraft
+
+_DRAFT = """
+source:
+  type: postgres
+  hostname: {host}
+  port: {port}
+  username: "{user}"
+  password: "${{POSTGRES_PASSWORD}}" # resolved where it is used, never stored
+  database-name: "{database}"
+  tables: ["public.*"]              # both parts may be regular expressions; tables.exclude excludes tables
+  slot.name: {slot}                 # replication slot of this pipeline alone; created if missing
+"""
 
 _PROTECTION = {
     "disable": "nothing is encrypted",
@@ -43,6 +59,8 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
     name = "postgres"
     config = PostgresConfig
     capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=WAL_BYTES)
+    url_schemes = frozenset({"postgres", "postgresql"})
+    url_form = "postgres://user@host:5432/database"
 
     def settings(self, config: PostgresConfig, request: SourceRequest) -> PgSettings:
         from penstock.ingest.postgres.settings import pg_settings
@@ -137,6 +155,41 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
             raise ConfigError("a replication slot has no past before it was created", hint="--from latest")
         startup = PostgresStartup(mode="latest-offset")
         return config.model_copy(update={"startup": startup})
+
+    def draft(self, place: str, options: DraftOptions) -> SourceDraft:
+        from penstock.ingest.source_draft import SourceDraft
+
+        url = urlsplit(place)
+        database = unquote(url.path.strip("/"))
+        if not url.hostname or not database:
+            raise ConfigError("the URL contains no database", hint=self.url_form)
+        user, port = unquote(url.username or getpass.getuser()), url.port or 5432
+        found = "The server was not examined." if options.offline else _tables_found(url, user, port, database)
+        slot = re.sub(r"[^a-z0-9_]", "_", f"penstock_{database}".lower())[:63]
+        section = _DRAFT.format(host=url.hostname, port=port, user=user, database=database, slot=slot)
+        return SourceDraft(section, found, database, ("POSTGRES_PASSWORD",))
+
+
+def _tables_found(url: SplitResult, user: str, port: int, database: str) -> str:
+    """Return a sentence about the tables of the schema `public`, or of others if there are none in it."""
+    from penstock.ingest.postgres.server.address import PgAddress
+    from penstock.ingest.postgres.server.catalog import list_tables
+    from penstock.ingest.postgres.server.connection import connected
+
+    password = unquote(url.password) if url.password else "${POSTGRES_PASSWORD}"
+    with connected(PgAddress(url.hostname or "", port, user, password, database)) as connection:
+        tables = [table for table in list_tables(connection) if table.is_logged]
+    public = [table for table in tables if table.schema == "public"]
+    if not public:
+        raise ConfigError(
+            f"database {database} has no tables in the schema public",
+            schemas=", ".join(sorted({table.schema for table in tables})) or "none",
+            hint="write the file with --offline, and set  tables  to those of another schema",
+        )
+    without = sum(not table.has_key for table in public)
+    keys = f", {without} of them without a primary key" if without else ""
+    rows = sum(table.rows for table in public)
+    return f"The server has {len(public)} tables in the schema public of {database}, about {rows:,} rows{keys}."
 
 
 CONNECTOR = PostgresConnector()

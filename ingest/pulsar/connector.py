@@ -6,6 +6,7 @@ import logging
 import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import (
@@ -27,8 +28,22 @@ if TYPE_CHECKING:
     from penstock.ingest.pulsar.settings import PulsarSettings
     from penstock.ingest.pulsar.source import PulsarSource
     from penstock.ingest.pulsar.topics import Place
+    from penstock.ingest.source_draft import DraftOptions, SourceDraft
 
 log = logging.getLogger(__name__)
+
+_DRAFT = """
+source:
+  type: pulsar
+  properties:                       # options of the Java client by their names in Flink; secrets: "${{PULSAR_TOKEN}}"
+    pulsar.client.serviceUrl: {service}
+    pulsar.consumer.subscriptionName: penstock-{name}   # of this pipeline alone
+    # pulsar.admin.adminUrl: http://host:8080           # lets  check  find wrong names, and makes the lag exact
+  topic: ["{topic}"]
+  value.format: {format}
+  startup:
+    mode: earliest                  # latest | message-id | publish-time
+"""
 
 # Types of Pulsar's schemas whose messages are the bytes that the producer has given, or JSON. None is no schema.
 _READABLE = {None, "NONE", "BYTES", "STRING", "JSON", "AUTO_CONSUME"}
@@ -42,6 +57,8 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
     capabilities = Capabilities(keeps_state=True, lag_unit=ENTRIES, numbers_messages=False)
     references = frozenset({"properties", "schema-registry"})
     conf_flag = "pulsar-conf"
+    url_schemes = frozenset({"pulsar", "pulsar+ssl"})
+    url_form = "pulsar://host:6650/topic"
 
     def messages(self, config: PulsarConfig, request: SourceRequest) -> PulsarSource:
         from penstock.ingest.pulsar.source import PulsarSource
@@ -90,6 +107,22 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
         startup = PulsarStartup.model_validate({**config.startup.model_dump(), **changes})
         return config.model_copy(update={"startup": startup})
 
+    def draft(self, place: str, options: DraftOptions) -> SourceDraft:
+        from penstock.ingest.source_draft import SourceDraft, recognised_format
+
+        url = urlsplit(place)
+        topic = url.path.strip("/")
+        if not url.netloc or topic.count("/") not in {0, 2} or not topic:
+            raise ConfigError(
+                "the URL contains no topic", hint=f"{self.url_form}, or pulsar://host:6650/tenant/namespace/topic"
+            )
+        service, name = f"{url.scheme}://{url.netloc}", topic.rpartition("/")[2]
+        value_format, found = recognised_format(
+            lambda: _first_messages(service, topic), options, "The topic was not examined."
+        )
+        section = _DRAFT.format(service=service, name=name, topic=topic, format=value_format)
+        return SourceDraft(section, found, name)
+
     def _settings(self, config: PulsarConfig, request: SourceRequest) -> PulsarSettings:
         _check_installed()
         from penstock.formats import format_named
@@ -109,6 +142,25 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
             refuses_schema=config.value_format if format_named(config.value_format).needs_registry else None,
             reader=f"penstock-{zlib.crc32(request.state.location.encode()):08x}",
         )
+
+
+def _first_messages(service: str, topic: str) -> list[bytes]:
+    """Return the first messages of a topic. Creates no subscription."""
+    _check_installed()
+    from penstock.ingest.pulsar.config import SUBSCRIPTION
+    from penstock.ingest.pulsar.settings import PulsarSettings
+    from penstock.ingest.pulsar.source import PulsarSource
+    from penstock.ingest.source import patience
+    from penstock.ingest.source_draft import EXAMINED
+
+    source = PulsarSource(PulsarSettings({SERVICE_URL: service, SUBSCRIPTION: "penstock"}, (topic,)))
+    try:
+        # A draft reports an unreachable broker at once.
+        with patience(0.0):
+            ranges = source.sample(EXAMINED)
+            return [v for one in ranges for fetched in source.read(one) for v in fetched.messages.values if v]
+    finally:
+        source.close()
 
 
 def _check_installed() -> None:

@@ -35,7 +35,10 @@ sink:
 errors:
   bad-record: fail                # fail | dead-letter | skip
 """
-_SOURCES = "a URL such as mysql://user@host:3306/database or kafka://host:9092/topic, or a folder of messages"
+_SOURCES = (
+    "a URL such as mysql://user@host:3306/database, postgres://..., mongodb://..., kafka://host:9092/topic or "
+    "pulsar://..., or a folder of messages"
+)
 FLAGS = (
     Flag("output", "the file to write (default: pipeline.yaml)", metavar="FILE"),
     Flag("name", "name of the pipeline (default: the name of the database, topic or folder)", metavar="NAME"),

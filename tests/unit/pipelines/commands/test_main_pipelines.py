@@ -11,6 +11,8 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.ingest.kafka.config import KafkaConfig
+from penstock.ingest.mongodb.config import MongoConfig
+from penstock.ingest.pulsar.config import PulsarConfig
 from penstock.pipelines.api.check_places import check_checkpoint, small_files
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.commands.run import started_at
@@ -69,11 +71,63 @@ def test_init_reads_messages_and_writes_a_file_that_check_accepts(
     assert main(["init", "in", "warehouse", "--output", "new.yaml"]) == 2
 
 
-def test_init_writes_no_password(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = tmp_path / "p.yaml"
-    output_of(capsys, "init", "mysql://cdc:hush@db.internal/shop", "/lake", "--offline", "--output", str(target))
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        ("mysql://cdc:hush@db.internal/shop", "mysql"),
+        ("postgres://cdc:hush@db.internal:6432/shop", "postgres"),
+        ("postgresql://cdc:hush@db.internal/Shop-EU", "postgres"),
+        ("mongodb://cdc:hush@a.internal:27017,b.internal/shop?replicaSet=rs0&tls=true", "mongodb"),
+        ("mongodb+srv://cdc:hush@db.internal/shop", "mongodb"),
+    ],
+)
+def test_init_writes_no_password(
+    place: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, variable = tmp_path / "p.yaml", f"{kind.upper()}_PASSWORD"
+    shown = output_of(capsys, "init", place, "/lake", "--offline", "--output", str(target))
     assert "hush" not in target.read_text()
-    assert "${MYSQL_PASSWORD}" in target.read_text()
+    assert f"export {variable}" in shown
+    monkeypatch.setenv(variable, "given")
+    spec = yaml_file.load(target)
+    assert (spec.source.type, getattr(spec.source, "username")) == (kind, "cdc")  # noqa: B009  keys of their own
+
+
+def test_init_keeps_hosts_and_options_of_a_connection_string(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, place = tmp_path / "p.yaml", "mongodb://a.internal:27017,b.internal/shop?replicaSet=rs0&tls=true"
+    assert "export" not in output_of(capsys, "init", place, "/lake", "--offline", "--output", str(target))
+    source = yaml_file.load(target).source
+    assert isinstance(source, MongoConfig)
+    assert (source.hosts, source.connection_options) == ("a.internal:27017,b.internal", "replicaSet=rs0&tls=true")
+    assert (source.tables, source.username) == (("shop.*",), "")
+
+
+@pytest.mark.parametrize(
+    ("place", "service", "topic", "name"),
+    [
+        ("pulsar://a:6650,b:6650/orders", "pulsar://a:6650,b:6650", "orders", "orders"),
+        ("pulsar+ssl://a:6651/shop/eu/orders", "pulsar+ssl://a:6651", "shop/eu/orders", "orders"),
+    ],
+)
+def test_init_writes_a_pipeline_of_a_pulsar_topic(
+    place: str, service: str, topic: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "p.yaml"
+    words = ("--offline", "--format", "json", "--output", str(target))
+    output_of(capsys, "init", place, "/lake", *words)
+    spec = yaml_file.load(target)
+    assert isinstance(spec.source, PulsarConfig)
+    assert spec.source.properties["pulsar.client.serviceUrl"] == service
+    assert (spec.pipeline.name, spec.source.topic, spec.source.value_format) == (name, (topic,), "json")
+
+
+@pytest.mark.parametrize("place", ["postgres://h", "mongodb://u:p@h", "pulsar://h:6650", "pulsar://h/tenant/topic"])
+def test_init_says_what_a_url_lacks(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", place, "/lake", "--offline", "--output", "never.yaml"]) == 2
+    assert "the URL contains no" in capsys.readouterr().err
+    assert not Path("never.yaml").exists()
 
 
 def test_check_reports_all_mistakes_of_a_file_with_their_lines(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

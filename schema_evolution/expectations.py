@@ -22,6 +22,8 @@ from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table_pattern import TablePattern
 
 ExpectAction = Literal["warn", "drop", "dead-letter", "fail"]
+EXPECT = "expect."  # prefix of the counts of expectations
+UPDATES_DROPPED = "updates.dropped"  # counts updates that were dropped: the table keeps the row as it was before
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Expectation:
     @property
     def counted_as(self) -> str:
         """The name of its count in metrics and status."""
-        return f"expect.{self.action}.{self.name}"
+        return f"{EXPECT}{self.action}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +83,14 @@ def checked(
             raise _violation(change, one, int(np.argmax(failed)))
         if one.action == "drop":
             kept &= ~failed
+            counts[UPDATES_DROPPED] += int(np.count_nonzero(change.kinds[failed] == UPDATE_AFTER))
         elif one.action == "dead-letter":
             misfits.add(np.flatnonzero(failed), f"the expectation {one.name} is not met: {one.condition}")
     whole, bad = whole_messages(change, misfits)
     if whole is not None:
         kept &= whole
-    return CheckedRows(_without(change, kept), bad, counts)
+    # The plus drops counts of zero.
+    return CheckedRows(_without(change, kept), bad, +counts)
 
 
 def _without(change: ChangeBatch, kept: Flags) -> ChangeBatch:

@@ -72,9 +72,12 @@ def planned(shape: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int
     ]
 
 
+_CONSEQUENCES = {"drop": "drop (a dropped update leaves the row as it was before)"}
+
+
 def _expectations(shape: PipelineMapping, sources: Sequence[SourceSchema]) -> tuple[str, ...]:
     found = (one for source in sources for one in shape.table_rules.expected(source.database, source.table))
-    return tuple(dict.fromkeys(f"{one.condition}, or {one.action}" for one in found))
+    return tuple(dict.fromkeys(f"{one.condition}, or {_CONSEQUENCES.get(one.action, one.action)}" for one in found))
 
 
 def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now: int) -> PlannedTable:

@@ -80,13 +80,18 @@ def _print_plan(looked: str, tables: list[PlannedTable], *, explain: bool, diff:
             continue
         if table.action == "keep" and not explain:
             print("  nothing to do")
+            _expectations(table)
             continue
         _keys(table)
         for warning in table.warnings:
             print(f"  warning: {warning}")
-        for expectation in table.expectations:
-            print(f"  expects {expectation}")
+        _expectations(table)
         _columns(table)
+
+
+def _expectations(table: PlannedTable) -> None:
+    for expectation in table.expectations:
+        print(f"  expects {expectation}")
 
 
 def _keys(table: PlannedTable) -> None:

@@ -24,6 +24,7 @@ from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, Observer, SchemaChanged, SnapshotProgress
 from penstock.pipelines.tasks.reports import BatchReport
+from penstock.schema_evolution.expectations import EXPECT, UPDATES_DROPPED
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.schema.table_schema import TableSchema
 
@@ -136,6 +137,7 @@ class RunMonitor:
             per_second,
             sum(facts.bad.values()),
         )
+        _log_expectations(facts)
         self._log_copying(self.copying.now)
         # Outside of the lock: an observer may wait for the network, and `facts` must answer meanwhile.
         for observer in self.observers:
@@ -283,3 +285,16 @@ def kinds_of_change(old: TableSchema, new: TableSchema) -> list[str]:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _log_expectations(facts: BatchFacts) -> None:
+    found = {what: count for what, count in sorted(facts.passed_over.items()) if what.startswith(EXPECT)}
+    if found:
+        log.warning(
+            "event=expectations_not_met number=%d rows=%d updates_dropped=%d rules=%s",
+            facts.number,
+            sum(found.values()),
+            # The tables keep these rows as they were before the update.
+            facts.passed_over.get(UPDATES_DROPPED, 0),
+            ", ".join(f"{what.removeprefix(EXPECT)} {count}" for what, count in found.items()),
+        )

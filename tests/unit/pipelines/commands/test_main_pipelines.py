@@ -149,6 +149,17 @@ def test_check_reports_a_wrong_option_and_a_missing_folder_together(
     assert errors["source"]["code"] == 3
 
 
+def test_plan_says_what_a_dropped_update_leaves_behind(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    rule = "expect: [{source-table: shop.orders, condition: id > 0, action: drop}]"
+    write(shop, **{"sink:\n": f"{rule}\nsink:\n"})
+    line = "expects id > 0, or drop (a dropped update leaves the row as it was before)"
+    assert output_of(capsys, "plan", "shop.yaml").count(line) == 1
+    run(yaml_file.load(Path("shop.yaml")))
+    known = output_of(capsys, "plan", "shop.yaml")
+    assert "nothing to do" in known
+    assert known.count(line) == 1
+
+
 def test_check_and_plan_explain_options_without_effect(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{'bucket: "1"': 'bucket: "1", sink.parallelism: "4", sort-engine: loser-tree'})
     note = "sink.parallelism has no effect: Spark tasks write"

@@ -16,7 +16,7 @@ from penstock.pipelines.monitor import run_monitor as watching
 from penstock.pipelines.monitor.observers import observed
 from penstock.pipelines.monitor.run_monitor import RunMonitor
 from tests.here import run
-from tests.shop import Shop, insert
+from tests.shop import Shop, change, insert
 
 
 class Noted:
@@ -123,6 +123,17 @@ def test_records_and_merged_rows_are_logged_separately(shop: Shop, caplog: pytes
     [line] = [message for message in caplog.messages if message.startswith("event=batch ")]
     assert "records=6 rows=2 tables=1" in line
     assert "records_per_second=" in line
+
+
+def test_rows_that_a_rule_drops_are_logged_with_their_updates(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    rule = {"source-table": "shop.orders", "condition": "q1 > 0", "action": "drop", "name": "amount"}
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 5}), insert("orders", {"id": 2, "q1": 0}))
+    shop.put("2.json", change("UPDATE", "orders", {"id": 1, "q1": -1}, old=[{"q1": "5"}]))
+    with caplog.at_level("INFO"), watch_of(shop, Noted()) as watch:
+        run(shop.spec(expect=[rule]), on_batch=watch.on_batch)
+    assert shop.rows("orders") == [{"id": 1, "q1": 5}]
+    lines = [message for message in caplog.messages if message.startswith("event=expectations_not_met ")]
+    assert [line.partition("rows=")[2] for line in lines] == ["2 updates_dropped=1 rules=drop.amount 2"]
 
 
 class Backlog(Noted):

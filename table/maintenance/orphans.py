@@ -8,6 +8,8 @@ from functools import partial
 
 from penstock.storage.base import Entry
 from penstock.table.buckets.layout import Layout
+from penstock.table.iceberg.unused_files import metadata_files, metadata_place, used_metadata_files
+from penstock.table.iceberg.vectors import puffin_name
 from penstock.table.maintenance.file_deletion import SweepResult, delete_all, with_folders
 from penstock.table.maintenance.reachable import holdings_of, lines
 from penstock.table.meta.paths import external
@@ -109,6 +111,9 @@ def _files(store: TableStore) -> Iterator[tuple[str, Entry]]:
             # Metadata is written under a hidden name and then renamed. A hidden file that is left is from a writer
             # that died.
             yield from ((path, entry) for path, entry in _inside(store, folder) if entry.name.startswith("."))
+    place = metadata_place(store)
+    if place is not None:
+        yield from metadata_files(place)
 
 
 def _folders_of_names(line: TableStore) -> tuple[str, ...]:
@@ -142,6 +147,9 @@ def _bucket_folders(store: TableStore, folder: str, partition_levels: int) -> It
 def _used(store: TableStore) -> set[str]:
     """Return the paths of all files that any branch uses."""
     used: set[str] = set()
+    place = metadata_place(store)
+    if place is not None:
+        used |= used_metadata_files(store, place)
     for line in lines(store):
         holdings, layout = holdings_of(line), Layout.of(line.schema())
         used.update(map(line.paths.manifest, (*holdings.metadata.lists, *holdings.metadata.manifests)))
@@ -149,6 +157,9 @@ def _used(store: TableStore) -> set[str]:
         for index in holdings.metadata.indexes.values():
             folder = layout.partition_dir(index.partition)
             used.add(external(index.external_path) or line.paths.index_file(index.name, folder, index.bucket))
+            if place is not None:
+                # The next publication may need it, and gives it the same name.
+                used.add(f"{place.folder}/{puffin_name(index.name)}")
         for entry, folder in with_folders(line, holdings.files.values()):
             used.add(external(entry.file.external_path) or f"{folder}/{entry.file.name}")
             used.update(f"{folder}/{name}" for name in entry.file.extra_files)

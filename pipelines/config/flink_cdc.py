@@ -186,7 +186,7 @@ def _transform(rule: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
     if rule.get("converter-after-transform"):
         raise ConfigError(
             "converter-after-transform is not supported",
-            hint="deletes are always applied as deletes; use a changelog-producer to keep a record of them",
+            hint="remove it; in a pipeline file of Penstock  sink: {deletes: soft}  keeps deleted rows with a mark",
         )
     made = _kept(rule, _TRANSFORM, "transform", passed)
     if "projection" in made:

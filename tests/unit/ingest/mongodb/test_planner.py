@@ -1,0 +1,183 @@
+"""The plan of batches: chunks, the part of the log, and servers that are not the one of before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from bson import Binary, Timestamp
+
+from penstock.errors import ConfigError
+from penstock.ingest.connector import SourceRequest
+from penstock.ingest.mongodb import planner as planning
+from penstock.ingest.mongodb.config import MongoConfig
+from penstock.ingest.mongodb.errors import OplogLost, ServerChanged
+from penstock.ingest.mongodb.offsets import MongoProgress
+from penstock.ingest.mongodb.planner import MongoPlanner, captured_collections
+from penstock.ingest.mongodb.settings import mongo_settings
+from penstock.ingest.source import NO_LIMIT, Limit
+from penstock.storage.state_folder import StateFolder
+
+SECOND = 1 << 32
+ORDERS, USERS = ("shop", "orders"), ("shop", "users")
+
+
+class Server:
+    """A replica set with one database; the documents of a collection have the `_id` 0, 1, ..."""
+
+    def __init__(self) -> None:
+        self.name, self.second, self.oldest = "rs0", 1000, 10
+        self.counts = {"orders": 25, "users": 3}
+        self.identities = {"orders": b"\1", "users": b"\2"}
+        self.client, self.session = {"shop": self}, None
+        self.server = SimpleNamespace(where="mongodb://h")
+
+    def now(self) -> int:
+        return self.second * SECOND
+
+    def list_collections(self, session: object) -> list[dict[str, Any]]:
+        return [{"name": name, "info": {"uuid": Binary(self.identities[name], 4)}} for name in self.counts]
+
+    def command(self, database: str, command: dict[str, Any]) -> dict[str, Any]:
+        if "hello" in command:
+            return {"setName": self.name}
+        if command["find"] == "oplog.rs":
+            return {"cursor": {"firstBatch": [{"ts": Timestamp(self.oldest, 0)}]}}
+        first = command["min"]["_id"] if "min" in command else 0
+        place = first + command["skip"]
+        return {"cursor": {"firstBatch": [{"_id": place}] if place < self.counts[command["find"]] else []}}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    made = Server()
+
+    @contextmanager
+    def connected(_address: object) -> Iterator[Server]:
+        yield made
+
+    monkeypatch.setattr(planning, "connected", connected)
+    return made
+
+
+@pytest.fixture
+def planner(server: Server, tmp_path: Path) -> MongoPlanner:
+    return planner_of(tmp_path)
+
+
+def planner_of(folder: Path, *, rereads_when_lost: bool = False, **keys: object) -> MongoPlanner:
+    state = StateFolder(str(folder))
+    config = MongoConfig.model_validate({"type": "mongodb", "hosts": "h", "database": "shop", **keys})
+    request = SourceRequest(state=state, snapshot_requests=state, rereads_when_lost=rereads_when_lost)
+    return MongoPlanner(mongo_settings(config, request))
+
+
+def following(planner: MongoPlanner, before: MongoProgress, limit: Limit = NO_LIMIT) -> MongoProgress:
+    found = planner.next(before, limit, None)
+    assert found is not None
+    return found
+
+
+def copied(planner: MongoPlanner) -> MongoProgress:
+    """Return the progress of a pipeline that has read all documents."""
+    found = following(planner, planner.begin())
+    assert not found.reads_tables
+    return found
+
+
+def test_all_documents_are_in_chunks_before_the_log_is_all_there_is(planner: MongoPlanner, server: Server) -> None:
+    begun = planner.begin()
+    assert (begun.log, begun.waiting) == (server.now() + 1, (ORDERS, USERS))
+    chunks = []
+    progress = begun
+    while progress.reads_tables:
+        progress = following(planner, progress, Limit(rows=10))
+        chunks += progress.batch.chunks
+    assert [(one.collection, one.number) for one in chunks] == [
+        ("orders", 0), ("orders", 1), ("orders", 2), ("users", 0),
+    ]  # fmt: skip
+    # Each chunk begins where the one before it ends.
+    orders = [one for one in chunks if one.collection == "orders"]
+    assert [one.upper for one in orders[:-1]] == [one.lower for one in orders[1:]]
+    assert (orders[0].lower, orders[-1].upper) == ("", "")
+
+
+def test_nothing_new_is_no_batch(planner: MongoPlanner) -> None:
+    settled = following(planner, copied(planner))
+    assert planner.next(settled, NO_LIMIT, None) is None
+
+
+def test_log_of_a_batch_is_bounded(planner: MongoPlanner, server: Server) -> None:
+    settled = following(planner, copied(planner))
+    server.second += 100_000
+    first = following(planner, settled)
+    assert first.log - settled.log == 3600 * SECOND
+    assert first.batch.start == settled.log
+
+
+def test_bounded_run_continues_until_documents_are_consistent(planner: MongoPlanner, server: Server) -> None:
+    until = planner.end()
+    read = copied(planner)
+    server.second += 50
+    # The documents were read at some time up to now, which is after the end of the run.
+    ended = planner.next(read, NO_LIMIT, until)
+    assert ended is not None
+    assert ended.log == server.now() + 1 > until
+    server.second += 50
+    assert planner.next(ended, NO_LIMIT, until) is None
+
+
+def test_collection_that_is_dropped_while_it_is_read_ends(planner: MongoPlanner, server: Server) -> None:
+    first = following(planner, planner.begin(), Limit(rows=10))
+    assert first.rest is not None
+    del server.counts["orders"]
+    rest = following(planner, first)
+    assert [one.collection for one in rest.batch.chunks] == ["users"]
+    assert not rest.reads_tables
+
+
+def test_collection_with_another_identity_is_read_again(planner: MongoPlanner, server: Server) -> None:
+    settled = following(planner, copied(planner))
+    server.identities["users"] = b"\7"
+    again = following(planner, settled)
+    assert [one.name for one in again.batch.chunks] == [USERS]
+    assert again.known[USERS] == "07"
+
+
+def test_other_server_is_refused(planner: MongoPlanner, server: Server) -> None:
+    begun = planner.begin()
+    server.name = "rs1"
+    with pytest.raises(ServerChanged, match="another one") as caught:
+        planner.next(begun, NO_LIMIT, None)
+    assert (caught.value.facts["before"], caught.value.facts["now"]) == ("rs0", "rs1")
+
+
+def test_lost_log_is_an_error_unless_collections_may_be_read_again(server: Server, tmp_path: Path) -> None:
+    strict, lenient = planner_of(tmp_path), planner_of(tmp_path, rereads_when_lost=True)
+    old = replace(copied(strict), log=5 * SECOND)
+    with pytest.raises(OplogLost):
+        strict.next(old, NO_LIMIT, None)
+    again = following(lenient, old)
+    assert lenient.at_barrier
+    assert [(one.kind, one.table) for one in again.batch.barriers] == [("truncate", "orders"), ("truncate", "users")]
+    assert again.waiting == (ORDERS, USERS)
+    assert again.log == server.now() + 1
+
+
+def test_start_at_a_time_needs_the_log_since_then(server: Server, tmp_path: Path) -> None:
+    begun = planner_of(tmp_path, startup={"mode": "timestamp", "timestamp-millis": 20_500}).begin()
+    assert (begun.log, begun.waiting) == (20 * SECOND, ())
+    with pytest.raises(OplogLost):
+        planner_of(tmp_path, startup={"mode": "timestamp", "timestamp-millis": 9_000}).begin()
+
+
+def test_no_collection_is_an_error_only_if_there_must_be_one(planner: MongoPlanner, server: Server) -> None:
+    server.counts.clear()
+    assert captured_collections(planner, server, must=False) == []  # type: ignore[arg-type]  # the stand-in
+    with pytest.raises(ConfigError, match="No collection satisfies"):
+        captured_collections(planner, server, must=True)  # type: ignore[arg-type]  # the stand-in

@@ -10,8 +10,8 @@ import duckdb
 import pyarrow as pa
 
 from penstock.pipelines.config.yaml_file import read
-from penstock.pipelines.ledger.batch_identity import LOOKUP
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.lookup.matches import LOOKUP
 from tests.here import run
 from tests.invariants import check_invariants
 

@@ -16,6 +16,7 @@ from penstock.ingest.source import Offsets, canonical
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
 from penstock.pipelines.mapping.target_tables import THREADS
 from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.lookup.matches import LOOKUP
 from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.meta.snapshot import PIPELINE, TABLES, Snapshot
 from penstock.table.meta.store import TableStore
@@ -27,7 +28,6 @@ START = "penstock.start"
 NOW = "now"  # among the source's offsets: when the batch was planned, in epoch milliseconds
 END = "penstock.end"
 LOOKUPS = "lookups"  # among the source's offsets: the snapshot of each dimension, by its name
-LOOKUP = "penstock.lookup."  # and the dimension's name: the snapshot, or the first and last one, of its rows
 NEWEST = "penstock.newest"  # the newest event time of the table's rows so far, in milliseconds
 
 

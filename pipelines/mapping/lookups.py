@@ -24,7 +24,7 @@ from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.source import typed
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.errors import SnapshotMissing
-from penstock.table.lookup.matches import Matches
+from penstock.table.lookup.matches import LookupRetry, Matches
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.values.buffers import Ints
 from penstock.table.values.types import with_nullability
@@ -36,14 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MOST_OPEN = 32
-
-
-@dataclass(frozen=True, slots=True)
-class LookupRetry:
-    """Asks for missing keys again every `delay` seconds, at most `attempts` times in a range."""
-
-    delay: float
-    attempts: int
 
 
 @dataclass(slots=True)

@@ -13,6 +13,17 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.buffers import Ints
 
+# A property of snapshots, with the dimension's name behind it: the snapshot, or the first and last one, of its rows.
+LOOKUP = "penstock.lookup."
+
+
+@dataclass(frozen=True, slots=True)
+class LookupRetry:
+    """Asks for missing keys again every `delay` seconds, at most `attempts` times in a batch."""
+
+    delay: float
+    attempts: int
+
 
 @dataclass(frozen=True, slots=True)
 class Matches:

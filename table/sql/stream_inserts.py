@@ -21,9 +21,10 @@ from penstock.table.sql.context import SqlContext
 from penstock.table.sql.grammar import ScriptPart
 from penstock.table.sql.inserts import target_names, typed_columns
 from penstock.table.sql.row_statements import Insert
-from penstock.table.sql.stream_queries import ROW, refused, stream_branches
+from penstock.table.sql.stream_queries import stream_branches
 from penstock.table.sql.stream_reader import ChangedRows, StreamReader
 from penstock.table.sql.stream_rules import check_source, check_target, needs_old_rows
+from penstock.table.sql.stream_text import ROW, refused
 
 PIPELINE_NAME = "pipeline.name"
 # Properties of the job's snapshots: of which table the identifier is a snapshot, when that was committed, and the
@@ -94,7 +95,8 @@ class StreamInsert:
             written += batch.num_rows
         if not written:
             return
-        identifier, properties = found.snapshot.id, self._properties(found.snapshot)
+        identifier = found.snapshot.id
+        properties = {**self._properties(found.snapshot), **self.reader.lookups.properties}
         snapshots = writer.commit(identifier, watermark=found.snapshot.watermark, properties=properties)
         self._recorded, self._rows = identifier, self._rows + written
         self._snapshot = snapshots[0].id if snapshots else self._snapshot
@@ -151,7 +153,9 @@ class StreamInsert:
 
     @property
     def _query_hash(self) -> str:
-        return sha256(f"{self._query} {sorted(self._statement.options.items())}".encode()).hexdigest()[:16]
+        dimensions = "".join(f" {join.view} {join.source.name}" for join in self.reader.branch.lookups)
+        text = f"{self._query} {sorted(self._statement.options.items())}{dimensions}"
+        return sha256(text.encode()).hexdigest()[:16]
 
     def _check_source(self, last: Snapshot) -> None:
         """Raise ConfigError if the job continues on another source, or on one that was rolled back."""
@@ -187,7 +191,7 @@ def stream_inserts(
     table = context.table(statement.name)
     jobs: list[StreamInsert] = []
     given: list[str] = []
-    for branch in stream_branches(context.session, part, statement.query):
+    for branch in stream_branches(context.current, part, statement.query):
         reader = StreamReader(context.current, branch)
         # All SELECTs have the columns of the first one.
         columns = reader.columns()

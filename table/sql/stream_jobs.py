@@ -15,9 +15,11 @@ from penstock.table.sql.context import SqlContext
 from penstock.table.sql.grammar import ScriptPart
 from penstock.table.sql.statements import SqlQuery
 from penstock.table.sql.stream_inserts import StreamInsert
-from penstock.table.sql.stream_queries import refused, stream_branches
+from penstock.table.sql.stream_lookups import StreamStopped
+from penstock.table.sql.stream_queries import stream_branches
 from penstock.table.sql.stream_reader import StreamReader
 from penstock.table.sql.stream_rules import check_source
+from penstock.table.sql.stream_text import refused
 
 INTERVAL = "execution.checkpointing.interval"
 KIND = "op"  # the name that Flink's clients have for the column of row kinds
@@ -53,7 +55,7 @@ def stream_selects(
     """Return the SELECTs of a streaming query, ready to run."""
     jobs: list[StreamSelect] = []
     names: list[str] = []
-    for branch in stream_branches(context.session, part, query.text):
+    for branch in stream_branches(context.current, part, query.text):
         reader = StreamReader(context.current, branch)
         columns = reader.columns()
         names = names or columns
@@ -91,6 +93,8 @@ class StreamJobs:
 
     def add(self, part: ScriptPart, jobs: Sequence[StreamJob]) -> None:
         """Add jobs of a statement."""
+        for job in jobs:
+            job.reader.stop = self._stop
         self._jobs += [(part, job) for job in jobs]
 
     def run(self, context: SqlContext) -> Iterator[pa.Table]:
@@ -110,7 +114,7 @@ class StreamJobs:
                     self._stop.wait(seconds)
             for job in inserts:
                 job.end()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, StreamStopped):
             pass  # the way to end a stream: what is not committed is deleted below
         finally:
             for job in inserts:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from threading import Event
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.row_kinds import INSERT, ROWKIND, RowKinds
+from penstock.row_kinds import INSERT, ROWKIND, RowKinds, is_retract
 from penstock.table.buckets.layout import Layout
-from penstock.table.catalog.base import parse_name
-from penstock.table.handle import Table
+from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.read.change_stream import ChangeStream, SnapshotBatches
 from penstock.table.read.changes import writes_changelog
 from penstock.table.sql.changelog_kinds import Numbers, ResultKinds, kind_numbers, whole_updates
 from penstock.table.sql.context import OpenCatalog
-from penstock.table.sql.stream_queries import ROW, StreamBranch, refused
+from penstock.table.sql.stream_lookups import StreamLookups
+from penstock.table.sql.stream_queries import StreamBranch
+from penstock.table.sql.stream_text import ROW, refused
 from penstock.table.values.arrow_types import arrow_schema
 
 _AUDIT_LOG = "audit_log"
@@ -39,16 +41,15 @@ class StreamReader:
     """
 
     def __init__(self, opened: OpenCatalog, branch: StreamBranch) -> None:
-        self.branch, self.session = branch, opened.session
-        database, name = branch.source
-        base, of_branch, system = parse_name(name)
-        if system is not None and system != _AUDIT_LOG:
-            hint = f"{base}$audit_log can be; SET 'execution.runtime-mode' = 'batch' for other system tables"
-            raise refused(branch.place, f"the system table {name} cannot be read as a stream", hint)
-        table = opened.catalog.table(f"{database}.{base}")
-        self.table: Table = table if of_branch is None else table.branch(of_branch)
-        self.name = f"{database}.{base if of_branch is None else f'{base}$branch_{of_branch}'}"
-        self.shows_kinds = system is not None
+        self.branch, self.session, source = branch, opened.session, branch.source
+        if source.system is not None and source.system != _AUDIT_LOG:
+            name = source.name.partition(".")[2]
+            hint = f"{name}$audit_log can be; SET 'execution.runtime-mode' = 'batch' for other system tables"
+            raise refused(branch.place, f"the system table {name}${source.system} cannot be read as a stream", hint)
+        self.table, self.name = source.table, source.name
+        self.shows_kinds = source.system is not None
+        self.lookups = StreamLookups(opened.session, branch.lookups)
+        self.stop = Event()
         self._stream: ChangeStream | None = None
         self._target: int | None = None
 
@@ -56,6 +57,11 @@ class StreamReader:
     def has_keys(self) -> bool:
         """Return whether the rows are changes of rows with a key, and not only new rows."""
         return bool(self.table.primary_keys) and not self.shows_kinds
+
+    @property
+    def changes_rows(self) -> bool:
+        """Return whether rows may be updated or deleted. The changelog of first-row is new rows only."""
+        return self.has_keys and not merge_engine(self.table.definition.typed).oldest_wins
 
     @property
     def has_old_rows(self) -> bool:
@@ -71,7 +77,7 @@ class StreamReader:
     def begin(self, position: int | None, *, until_caught_up: bool) -> None:
         """Open the stream behind a snapshot, or where the options of the query let it start."""
         self._target = (self.table.store.snapshots.latest_id() or 0) if until_caught_up else None
-        self._stream = ChangeStream(self.table.store, self.branch.options, position)
+        self._stream = ChangeStream(self.table.store, self.branch.source.options, position)
 
     @property
     def is_done(self) -> bool:
@@ -86,28 +92,31 @@ class StreamReader:
     def columns(self) -> list[str]:
         """Return the names of the query's columns, without the number of the row."""
         fields = arrow_schema(self.table.definition.fields)
-        self._register(fields.insert(0, pa.field(ROWKIND, pa.string())).empty_table())
+        self._register(fields.insert(0, pa.field(ROWKIND, pa.string())).empty_table(), np.zeros(0, np.int8))
+        self.lookups.register_empty()
         names, _ = self.session.columns_of(self.branch.text)
         return names[1:]
 
     def rows(self, found: SnapshotBatches, query: str) -> Iterator[ChangedRows]:
         """Yield the rows of a query, which is that of the branch or one around it, on the changes of a snapshot."""
+        self.lookups.begin(found.snapshot.id)
         for batch in whole_updates(found.batches):
-            self._register(pa.Table.from_batches([batch]))
+            kinds = np.full(batch.num_rows, INSERT, np.int8) if self.shows_kinds else kind_numbers(batch.column(0))
+            self._register(pa.Table.from_batches([batch]), kinds)
+            self.lookups.register(self.stop)
             result = pa.Table.from_batches(list(self.session.prepared_batches(query)) or [pa.record_batch({ROW: []})])
             if result.num_rows == 0:
                 continue
             # DuckDB may return the rows in another order.
             rows = result.take(pc.sort_indices(result.column(0))).combine_chunks().to_batches()[0]
-            numbers = np.asarray(rows.column(0), np.int64)
-            kinds = np.full(batch.num_rows, INSERT, np.int8) if self.shows_kinds else kind_numbers(batch.column(0))
+            numbers = np.asarray(rows.column(0), np.int64) // 2
             keys = () if self.shows_kinds else self.table.primary_keys
             shown = pa.RecordBatch.from_arrays(rows.columns[1:], names=rows.schema.names[1:])
             yield ChangedRows(shown, numbers, ResultKinds(batch, kinds, keys).of(numbers))
 
-    def _register(self, changes: pa.Table) -> None:
+    def _register(self, changes: pa.Table, kinds: RowKinds) -> None:
         rows = changes if self.shows_kinds else changes.select(range(1, changes.num_columns))
-        numbers = pa.array(np.arange(changes.num_rows, dtype=np.int64))
+        numbers = pa.array(2 * np.arange(changes.num_rows, dtype=np.int64) + is_retract(kinds))
         self.session.register(self.branch.view, rows.append_column(ROW, numbers))
 
     def origins(self) -> list[frozenset[str]] | None:

@@ -15,7 +15,8 @@ from penstock.table.sql.row_statements import Insert
 from penstock.table.sql.statements import CreateTable, SqlQuery, Statement
 from penstock.table.sql.stream_inserts import stream_inserts
 from penstock.table.sql.stream_jobs import StreamJobs, stream_selects
-from penstock.table.sql.stream_queries import reads_tables, refused
+from penstock.table.sql.stream_queries import reads_tables
+from penstock.table.sql.stream_text import refused
 
 MODE = "execution.runtime-mode"
 _QUERIES = {"select", "with", "from", "("}

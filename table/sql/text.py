@@ -252,7 +252,11 @@ def _point(what: str, told: str) -> dict[str, str]:
     if told.startswith("'"):
         return {"scan.timestamp": text}
     if not text.isdigit():
-        raise ConfigError(f"{text!r} is not a point in time", hint="write it as '2026-01-31 12:00:00'")
+        raise ConfigError(
+            f"{text!r} is not a point in time",
+            hint="write it as '2026-01-31 12:00:00'; a lookup join, AS OF a column, "
+            "runs as a stream: SET 'execution.runtime-mode' = 'streaming'",
+        )
     # Spark reads a number after TIMESTAMP AS OF as seconds.
     return {"scan.timestamp-millis": str(int(text) * 1000)}
 

@@ -43,7 +43,6 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         ("SELECT unnest([id]) FROM s", (1, 8), "unnest"),
         ("WITH a AS (SELECT * FROM s) SELECT * FROM a", (1, 1), "WITH is not possible"),
         ("SELECT a.id FROM s a\nJOIN plain b ON a.id = b.id", (2, 1), "a join of streams"),
-        ("SELECT s.id FROM s JOIN plain FOR SYSTEM_TIME AS OF s.p AS x ON x.id = s.id", (1, 31), "a lookup join"),
         ("SELECT id FROM s UNION SELECT id FROM plain", (1, 8), "UNION is not possible"),
         ("SELECT id FROM s EXCEPT SELECT id FROM plain", (1, 8), "EXCEPT is not possible"),
         ("SELECT id FROM s UNION ALL\nSELECT id FROM range(3) r(id)", (2, 16), "a stream reads a table"),

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.pipelines.config.yaml_file import read
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.lookup.matches import LOOKUP
+from penstock.table.sql.interpreter import Interpreter
 from tests.here import run
 from tests.invariants import check_invariants
 
@@ -35,6 +36,7 @@ class Warehouse:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.chance = folder, random.Random(seed)
+        folder.mkdir(exist_ok=True)
         self.catalog = Catalog(f"{folder}/warehouse")
         for name, (columns, key) in SOURCES.items():
             self.catalog.create_database(name.partition(".")[0], ignore_if_exists=True)
@@ -73,6 +75,14 @@ class Warehouse:
     def run(self, *layers: str) -> None:
         for name in layers or LAYERS:
             run(read((self.folder / f"{name}.yaml").read_text(encoding="utf-8")))
+
+    def run_sql(self, *layers: str) -> None:
+        """Run the SQL scripts of the layers instead of the pipeline files."""
+        for name in layers or LAYERS:
+            script = (EXAMPLES / f"{name}.sql").read_text(encoding="utf-8").replace("'1s'", "'1ms'")
+            with Interpreter(self.catalog, until_caught_up=True) as interpreter:
+                for _ in interpreter.run(script):
+                    pass
 
     def rows(self, name: str) -> pa.Table:
         table = self.catalog.table(name)
@@ -114,6 +124,7 @@ class Warehouse:
     def _check_lookups(self) -> None:
         """Compare the columns of users with the snapshot that each commit names."""
         target, users = self.catalog.table("dwd.orders"), self.catalog.table("dim.users")
+        assert any(f"{LOOKUP}dim.users" in snapshot.properties for snapshot in target.snapshots)
         for snapshot in target.snapshots:
             at = snapshot.properties.get(f"{LOOKUP}dim.users")
             if at is None:

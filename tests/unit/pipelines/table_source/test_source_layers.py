@@ -31,6 +31,21 @@ def test_the_layers_are_what_duckdb_computes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_waits")
+def test_the_sql_scripts_make_the_same_layers_as_the_pipeline_files(tmp_path: Path) -> None:
+    lakes = [Warehouse(tmp_path / name, 3) for name in ("pipelines", "sql")]
+    for _ in range(3):
+        for lake in lakes:
+            lake.change()
+        lakes[0].run()
+        lakes[1].run_sql()
+        lakes[1].check()
+        for table in ("dim.users", "dwd.orders", "dws.cities", "dwd.wide_orders"):
+            one, other = (sorted(map(repr, lake.rows(table).to_pylist())) for lake in lakes)
+            assert one == other != [], table
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_waits")
 def test_layers_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
     lake = Warehouse(tmp_path, 2)
     code = f"""

@@ -36,7 +36,7 @@ class LookupJoin:
 
 @dataclass(slots=True)
 class JoinedRow:
-    """What a SELECT can name: the row of the stream, and the dimensions that are joined with it.
+    """The columns that a SELECT can name: the row of the stream, and the dimensions that are joined with it.
 
     `outputs` are the columns of the stream's row with whether they come from a dimension; None if they are not known.
     `times` are the columns that are PROCTIME(). `conditions` are those that the joins add to the WHERE clause.

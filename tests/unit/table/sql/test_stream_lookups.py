@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
 import pytest
 
@@ -118,7 +118,7 @@ def test_a_stream_that_waits_can_be_stopped(lake: Lake) -> None:
     with Interpreter(lake.catalog, "d", stop=stop) as interpreter:
         tables = interpreter.run(f"{STREAMING}; {query}")
         assert next(tables).num_rows == 1
-        Thread(target=lambda: stop.wait(0.3) or stop.set()).start()
+        Timer(0.3, stop.set).start()
         rows = [row for table in tables for row in table.to_pylist()]
     assert [row["written"] for row in rows if "written" in row] == [0]
 
@@ -127,10 +127,10 @@ def test_a_batch_that_is_run_again_uses_the_same_snapshot(lake: Lake, monkeypatc
     lake.batch("CREATE TABLE t (id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1')")
     lake.batch("INSERT INTO u VALUES (1, 'a', 7); INSERT INTO s VALUES (1, 1, 0)")
     write = TableWriter.write
-    calls = []
+    calls: list[int] = []
 
     def meanwhile(writer: TableWriter, *rows: object) -> None:
-        write(writer, *rows)  # type: ignore[arg-type]  # as they came
+        write(writer, *rows)
         if writer.user.startswith("sql:") and not calls:
             calls.append(1)
             lake.batch("UPDATE u SET name = 'newer'; INSERT INTO t VALUES (9, 'x')")  # conflicts with the job
@@ -249,15 +249,13 @@ def check_joins(lake: Lake, target: str, *, inner: bool) -> int:
             if row["rowkind"] in {"-U", "-D"}:
                 model.pop(row["id"], None)
                 continue
-            [user] = users.get(row["g"], [None])  # type: ignore[list-item]  # no match
-            [region] = regions.get(user and user["region"], [None])  # type: ignore[list-item]  # no match
+            [user] = users.get(row["g"], [None])
+            [region] = regions.get(user and user["region"], [None])
             model.pop(row["id"], None)
             if user or not inner:
                 model[row["id"]] = (row["id"], row["g"], user and user["name"], region and region["label"])
         rows = table.scan(snapshot=snapshot.id).to_arrow().to_pylist()
-        assert sorted(tuple(row.values()) for row in rows) == sorted(model.values(), key=lambda one: one[0]), (
-            snapshot.id
-        )  # type: ignore[arg-type,return-value]  # ids are numbers
+        assert sorted((tuple(row.values()) for row in rows), key=repr) == sorted(model.values(), key=repr), snapshot.id
     return commits
 
 

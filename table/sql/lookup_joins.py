@@ -23,7 +23,8 @@ _TIME = "FOR SYSTEM_TIME AS OF PROCTIME(), or FROM (SELECT *, PROCTIME() AS proc
 class LookupJoin:
     """A dimension, which DuckDB reads under the name `view`.
 
-    `keys` is the query of the keys to look up, in the order of the columns `by`. `columns` are those to return.
+    `keys` is the query of the keys to look up, in the order of the columns `by`, and of whether a new row has the key:
+    old rows and deletes need no match. `columns` are those to return.
     """
 
     source: StreamSource
@@ -89,7 +90,7 @@ def lookup_join(query: StreamText, select: Node, join: Node, row: JoinedRow) -> 
     if not pairs:
         raise query.error(join, f"{source.name} is looked up without a column that equals one of the stream", _FORM)
     known = [one for one in _conjuncts(select["where_clause"]) if row.uses_own(one)]
-    keys = _keys_query(query, join["left"], list(pairs.values()), [*known, *row.conditions])
+    keys = _keys_query(query, join["left"], row.alias, list(pairs.values()), [*known, *row.conditions])
     if join["join_type"] == "INNER":
         first = next(iter(pairs))
         is_found = f"SELECT 1 WHERE {quoted(alias)}.{quoted(first)} IS NOT NULL OR {quoted(row.alias)}.{ROW} % 2 = 1"
@@ -154,13 +155,15 @@ def _pairs(condition: Node, alias: str, columns: Sequence[str], row: JoinedRow) 
     return found
 
 
-def _keys_query(query: StreamText, left: Node, keys: Sequence[Node], conditions: Sequence[Node]) -> str:
-    node = query.trees.tree("SELECT 1 FROM t")
+def _keys_query(query: StreamText, left: Node, stream: str, keys: Sequence[Node], conditions: Sequence[Node]) -> str:
+    node = query.trees.tree(f"SELECT {quoted(stream)}.{ROW} FROM t")
     names = [f"k{number}" for number in range(len(keys))]
-    node["select_list"] = [{**deepcopy(key), "alias": name} for key, name in zip(keys, names, strict=True)]
+    node["select_list"] += [{**deepcopy(key), "alias": name} for key, name in zip(keys, names, strict=True)]
     node["from_table"], node["where_clause"] = deepcopy(left), deepcopy(and_of(conditions))
     known = " AND ".join(f"{name} IS NOT NULL" for name in names)
-    return f"SELECT DISTINCT * FROM ({query.trees.text(node)}) AS k WHERE {known}"
+    listed = ", ".join(names)
+    text = query.trees.text(node)
+    return f"SELECT {listed}, bool_or({ROW} % 2 = 0) FROM ({text}) AS k WHERE {known} GROUP BY {listed}"
 
 
 def _is_named(column: str, alias: str, select: Node) -> bool:

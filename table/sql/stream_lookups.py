@@ -77,7 +77,7 @@ class StreamLookups:
 
     def _register_empty(self, join: LookupJoin, dimension: Dimension) -> None:
         _, schema = self._session.columns_of(join.keys)
-        self._register(join, [dimension.rows([pa.array([], field.type) for field in schema])])
+        self._register(join, [dimension.rows([pa.array([], field.type) for field in list(schema)[:-1]])])
 
     def register(self, stop: Event) -> None:
         """Register the rows for the changes that are registered. The keys of a join may come from those before it."""
@@ -86,14 +86,17 @@ class StreamLookups:
             if not batches:
                 self._register_empty(join, dimension)
                 continue
-            keys = [column.combine_chunks() for column in pa.Table.from_batches(batches).columns]
-            self._register(join, self._found(join, dimension, keys, stop))
+            *keys, are_new = [column.combine_chunks() for column in pa.Table.from_batches(batches).columns]
+            self._register(join, self._found(join, dimension, keys, are_new, stop))
 
-    def _found(self, join: LookupJoin, dimension: Dimension, keys: list[pa.Array], stop: Event) -> list[Matches]:
-        """Return the rows of the keys; those that miss are asked for again as the hint of the join says."""
+    def _found(
+        self, join: LookupJoin, dimension: Dimension, keys: list[pa.Array], are_new: pa.Array, stop: Event
+    ) -> list[Matches]:
+        """Return the rows of the keys; new rows that miss are asked for again as the hint of the join says."""
         name, retry = join.source.name, join.source.retry
         found = [dimension.rows(keys)]
         missing = found[0].missing
+        missing = missing[are_new.take(pa.array(missing)).to_numpy(zero_copy_only=False)]
         while retry is not None and len(missing) and self._attempts[join.view] < retry.attempts:
             self._attempts[join.view] += 1
             text = "event=lookup_waits table=%s keys=%d attempt=%d seconds=%g"

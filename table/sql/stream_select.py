@@ -60,8 +60,9 @@ class StreamSelect:
             self._check(expression)
         row = self._from(node["from_table"], node)
         where = node["where_clause"]
-        own = {str(ref["column_names"][-1]) for ref in _refs(where) if not row.dimensions or row.is_own(ref)}
-        others = {_LOOKED_UP} if row.dimensions and not row.uses_own(where) else set()
+        # A column of a query in brackets may be looked up there.
+        own = {str(ref["column_names"][-1]) for ref in _refs(where) if not self.lookups or row.is_own(ref)}
+        others = {_LOOKED_UP} if self.lookups and not row.uses_own(where) else set()
         self.filters_lookups |= bool(others)
         self.filtered_by |= {name if row.direct else _LOOKED_UP for name in own} | others
         if row.conditions:

@@ -65,6 +65,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         (f"SELECT s.id FROM s JOIN dim {NOW} AS x ON x.k = sum(s.id)", (1, 76), "the aggregate function sum"),
         (f"SELECT s.id FROM s JOIN dim {NOW} AS x ON x.k = s.id", (1, 25), "may have several matches in d.dim by k"),
         (f"SELECT s.id FROM s {JOIN} WHERE x.name = 'a'", (1, 8), "a condition on looked-up columns"),
+        (f"SELECT id FROM (SELECT s.id, x.name FROM s {JOIN}) WHERE name = 'a'", (1, 8), "a condition on looked-up"),
         (f"SELECT s.id, x.name AS a FROM s {JOIN} WHERE a = 'a'", (1, 8), "a condition on looked-up columns"),
         (f"SELECT s.id FROM plain AS s {JOIN}", (1, 8), "needs the old rows of updates"),
         (f"INSERT INTO sums SELECT s.id, x.part FROM s LEFT {JOIN}", (1, 25), "the old rows of updates as they were"),

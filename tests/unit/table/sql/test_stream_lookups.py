@@ -123,6 +123,14 @@ def test_a_stream_that_waits_can_be_stopped(lake: Lake) -> None:
     assert [row["written"] for row in rows if "written" in row] == [0]
 
 
+def test_deletes_do_not_wait_for_a_match(lake: Lake) -> None:
+    hint = f"/*+ LOOKUP('table'='x', {RETRY % ('1h', 3)}) */"
+    lake.batch("INSERT INTO s VALUES (1, 1, 0); DELETE FROM s WHERE id = 1")
+    start = "/*+ OPTIONS('scan.snapshot-id' = '2') */"
+    rows = lake.stream(f"SELECT {hint} s.id, x.name FROM s {start} JOIN u {NOW} AS x ON s.g = x.k")
+    assert kinds(rows, "id", "name") == [("-D", 1, None)]
+
+
 def test_a_batch_that_is_run_again_uses_the_same_snapshot(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.batch("CREATE TABLE t (id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1')")
     lake.batch("INSERT INTO u VALUES (1, 'a', 7); INSERT INTO s VALUES (1, 1, 0)")

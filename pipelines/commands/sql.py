@@ -10,15 +10,17 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import wants_json
 from penstock.pipelines.commands.sql_results import OUTPUTS, Results
-from penstock.pipelines.commands.sql_shell import run_shell
 from penstock.pipelines.commands.target import READING, catalog_of, text, warehouse_and_options, yes
-from penstock.table.sql.interpreter import STREAMING, Interpreter
+
+if TYPE_CHECKING:
+    from penstock.table.sql.interpreter import Interpreter
 
 _ENGINES = ("duckdb", "spark")
 _CREATE_CATALOG = re.compile(r"\bcreate\s+catalog\b", re.IGNORECASE)
@@ -53,6 +55,8 @@ def command(name: str, words: list[str]) -> int:
         return _run_on_spark(_script(script, given), Results(output, given), given)
     if script is None and "file" not in given and sys.stdin.isatty() and sys.stdout.isatty():
         with _interpreter(given, needs_warehouse=False) as interpreter:
+            from penstock.pipelines.commands.sql_shell import run_shell
+
             run_shell(interpreter, lambda: Results("table" if output == "arrow" else output, given))
         return 0
     script = _script(script, given)
@@ -96,6 +100,8 @@ def _run_on_spark(script: str, results: Results, given: Given) -> int:
 
 
 def _interpreter(given: Given, *, needs_warehouse: bool) -> Interpreter:
+    from penstock.table.sql.interpreter import STREAMING, Interpreter
+
     named = {"warehouse", "catalog-conf", "pipeline"} & given.keys()
     catalog = catalog_of(given) if named or needs_warehouse else None
     interpreter = Interpreter(catalog, text(given, "database"), until_caught_up=yes(given, "until-caught-up"))

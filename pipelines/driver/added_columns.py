@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from penstock.ingest.source import RereadableSource
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.read import BatchReader
-from penstock.table.options.changelogs import CHANGELOG_PRODUCER, ChangelogProducer
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.schema.table_schema import TableSchema
 
@@ -67,4 +67,4 @@ def _refusal(table: TableSchema) -> str | None:
     if options[MERGE_ENGINE] not in _REPLACES_ROWS:
         return f"merge-engine={options[MERGE_ENGINE]}"
     # Its changelog contains the rows as they arrive: each would be inserted a second time.
-    return "changelog-producer=input" if options[CHANGELOG_PRODUCER] is ChangelogProducer.INPUT else None
+    return "changelog-producer=input" if options[CHANGELOG_PRODUCER].copies_input else None

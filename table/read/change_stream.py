@@ -23,9 +23,6 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.stream_start import Start, consumer_files, level_of_state, starting
 from penstock.table.schema.table_schema import TableSchema
 
-# The words with which Paimon names these merge engines in its refusal.
-_ENGINES = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
-
 
 @dataclass(frozen=True, slots=True)
 class SnapshotBatches:
@@ -131,10 +128,10 @@ def check_streamable(schema: TableSchema, table: str) -> None:
     """Raise ConfigError if the table's files contain parts of rows and not its changes: the rule of Paimon."""
     if not schema.primary_keys or writes_changelog(Layout.of(schema)):
         return
-    engine = merge_engine(schema.typed).name
-    if engine in _ENGINES:
+    engine = merge_engine(schema.typed).needs_changelog_as
+    if engine:
         raise ConfigError(
-            f"{_ENGINES[engine]} streaming reading is not supported: the table has no changelog",
+            f"{engine} streaming reading is not supported: the table has no changelog",
             table=table,
             hint="ALTER TABLE t SET ('changelog-producer' = 'lookup'), or 'full-compaction', then CALL sys.compact",
         )

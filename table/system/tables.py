@@ -28,14 +28,21 @@ from penstock.table.read.outputs import Outputs
 from penstock.table.read.plan import plan_state
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.time_travel import Travel, resolve
+from penstock.table.schema.table_schema import TableSchema
 from penstock.table.system import contents, description
 from penstock.table.values.arguments import option_texts
 from penstock.table.values.names import no_column
 
 
+def _schema(store: TableStore, snapshot: Snapshot | None) -> TableSchema:
+    """Return the columns of a snapshot; for the newest one these are the table's, with columns added since."""
+    present = snapshot is None or snapshot.id == store.snapshots.latest_id()
+    return store.schema() if present or snapshot is None else store.schemas.get(snapshot.schema_id)
+
+
 def audit_log(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return the merged rows with the row kind of each."""
-    schema = store.schema() if snapshot is None else store.schemas.get(snapshot.schema_id)
+    schema = _schema(store, snapshot)
     layout = Layout.of(schema)
     reader = SplitReader(store, layout, schema.fields, kinds=True)
     plan = plan_state(store, layout, snapshot)
@@ -62,7 +69,7 @@ def read_optimized(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
 
     They are the state of the last full compaction.
     """
-    schema = store.schema() if snapshot is None else store.schemas.get(snapshot.schema_id)
+    schema = _schema(store, snapshot)
     layout = Layout.of(schema)
     options = schema.typed
     trigger = options[NUM_SORTED_RUN_COMPACTION_TRIGGER]

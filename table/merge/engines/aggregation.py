@@ -103,4 +103,5 @@ AGGREGATION = MergeEngine(
     moved_key=MovedKey.STAYS,
     removes_by=AGGREGATION_REMOVE_RECORD_ON_DELETE,
     needs_before_images=True,
+    needs_changelog_as="Pre-aggregate",
 )

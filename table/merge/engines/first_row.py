@@ -64,4 +64,5 @@ FIRST_ROW = MergeEngine(
     moved_key=MovedKey.IS_DROPPED,
     keeps_rows_whole=True,
     oldest_wins=True,
+    needs_changelog_as="First row",
 )

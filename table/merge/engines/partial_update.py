@@ -136,4 +136,5 @@ PARTIAL_UPDATE = MergeEngine(
     moved_key=MovedKey.STAYS,
     removes_by=PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
     null_means_unchanged=True,
+    needs_changelog_as="Partial update",
 )

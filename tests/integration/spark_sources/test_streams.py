@@ -199,5 +199,8 @@ def test_the_examples_of_a_page_run(
         "127.0.0.1:9092": broker.properties["bootstrap.servers"],
         "${MYSQL_PASSWORD}": "cdc",
         "/tmp/orders-state": str(tmp_path / "state"),
+        # Spark resolves relative paths by the folder in which its JVM was started.
+        '"orders-log"': f'"{tmp_path}/orders-log"',
+        '"orders-checkpoint"': f'"{tmp_path}/orders-checkpoint"',
     }
     run_page(page, replaced, given={"spark": spark})

@@ -211,3 +211,15 @@ def test_a_store_that_overwrites_is_refused_before_a_table_is_created(tmp_path: 
     with pytest.raises(StoreUnsafe):
         backend.create_table("shop.orders", schema)
     assert catalog.databases() == []
+
+
+def test_a_new_column_is_shown_by_system_tables_before_the_next_commit(tmp_path: Path) -> None:
+    catalog = penstock.Catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", [("id", "INT NOT NULL")], primary_keys=["id"], options={"bucket": "1"})
+    with table.writer() as writer:
+        writer.write(pa.table({"id": pa.array([1], pa.int32())}))
+        writer.commit()
+    catalog.alter_table("db.t", [penstock.AddColumn("c", "INT")])
+    for name in ("ro", "audit_log"):
+        assert "c" in catalog.table("db.t").system(name).schema.names

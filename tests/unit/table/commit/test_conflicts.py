@@ -16,7 +16,8 @@ from penstock.table.commit.conflicts import check_levels
 from penstock.table.handle import Table
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import index_entries, live_entries
-from penstock.table.operations.compact import _messages
+from penstock.table.operations.compact import BucketCompaction, _messages
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.operations.selection import Selection
 from penstock.table.values.binary_row import decode_row, encode_row
 from tests.invariants import check_invariants
@@ -38,7 +39,7 @@ def write(table: Table, *values: tuple[int, int]) -> None:
 
 
 def full_compaction(table: Table) -> list[CommitMessage]:
-    return list(_messages(table.store, Selection(), {}, lambda bucket: bucket.compact(full=True)))
+    return list(_messages(BucketCompaction.of(table.store, None), Selection(), OwnProcess()))
 
 
 def land(table: Table, messages: Sequence[CommitMessage]) -> CommittedSnapshots:

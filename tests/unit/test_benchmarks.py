@@ -17,7 +17,17 @@ ROOT = Path(__file__).resolve().parents[2]
 IDLE = Conditions("2026-11-22", busy=False, load=0.1, cores=2, versions="commit abc, Python 3.11, PyArrow 21")
 BUSY = Conditions("2026-11-23", busy=True, load=7.0, cores=2, versions="commit abc, Python 3.11, PyArrow 21")
 # Scripts that no table is made of: parts of others, and what runs in the environment of a peer.
-PARTS = {"all", "batch_costs", "figures", "many_files", "peer_pypaimon", "peer_rust", "processes", "results_page"}
+PARTS = {
+    "lookup_joins",
+    "all",
+    "batch_costs",
+    "figures",
+    "many_files",
+    "peer_pypaimon",
+    "peer_rust",
+    "processes",
+    "results_page",
+}
 PARTS |= {"write_files"}  # by hand; `table_io` and `formats` have the figures of the page
 # A stand-in for a benchmark: the figures of one row, without measuring.
 SCRIPT = "from benchmarks.figures import Figure, record\nrecord(Figure('sum', 2.0, 'ms', 4.0, 'peer', less=True))\n"

@@ -16,7 +16,7 @@ from penstock.errors import ConfigError
 from penstock.ingest.connector import SourceRequest
 from penstock.ingest.mongodb import planner as planning
 from penstock.ingest.mongodb.config import MongoConfig
-from penstock.ingest.mongodb.errors import OplogLost, ServerChanged
+from penstock.ingest.mongodb.errors import ClusterChanged, OplogLost
 from penstock.ingest.mongodb.offsets import MongoProgress
 from penstock.ingest.mongodb.planner import MongoPlanner, captured_collections
 from penstock.ingest.mongodb.settings import mongo_settings
@@ -152,7 +152,7 @@ def test_collection_with_another_identity_is_read_again(planner: MongoPlanner, s
 def test_other_server_is_refused(planner: MongoPlanner, server: Server) -> None:
     begun = planner.begin()
     server.name = "rs1"
-    with pytest.raises(ServerChanged, match="another one") as caught:
+    with pytest.raises(ClusterChanged, match="another one") as caught:
         planner.next(begun, NO_LIMIT, None)
     assert (caught.value.facts["before"], caught.value.facts["now"]) == ("rs0", "rs1")
 

@@ -76,7 +76,7 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
             continue
         try:
             decoded.batches.append(_change(envelope, int(messages.offsets[number])))
-        except (pa.ArrowInvalid, ValueError, msgspec.ValidationError, OSError) as error:
+        except (pa.ArrowException, ValueError, OverflowError, msgspec.ValidationError, OSError) as error:
             wrong = DecodeError(f"the Arrow data of a row cannot be read: {error}", reason=BAD_VALUE)
             decoded.bad.append(bad_record(messages, number, wrong))
     if others:

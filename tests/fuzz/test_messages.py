@@ -8,12 +8,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from penstock.errors import SchemaConflict
 from penstock.formats import FORMATS, decode
-from penstock.formats.change import DecodeOptions, DecodeResult
+from penstock.formats.change import ChangeBatch, DecodeOptions, DecodeResult, SourceField, SourceSchema
 from penstock.formats.debezium.schema_registry import SchemaRegistry
+from penstock.formats.row_message import row_message
+from penstock.row_kinds import DELETE, INSERT
 from penstock.schema_evolution.text_casts import Misfits
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.source import paimon_type
@@ -57,11 +61,29 @@ class Changing(SchemaRegistry):
 
 def samples(name: str) -> list[Any]:
     """Messages of the format, each as a document."""
+    if name == "row-json":
+        return row_messages()
     found = list(SEEDS.get(name, []))
     folder = DATA / "cdc-samples" / name.removesuffix("-json")
     for path in sorted(folder.rglob("*.json"))[:8] if folder.is_dir() else ():
         found += [json.loads(line) for line in json_lines(path)[:3]]
     return found
+
+
+def row_messages() -> list[Any]:
+    """The messages that rows of a source without messages are kept as, when they are dead letters."""
+    types = {"id": ("int8", pa.int64()), "name": ("text", pa.string()), "tags": ("text[]", pa.list_(pa.string()))}
+    schema = SourceSchema(
+        "postgres", "public", "t", tuple(SourceField(name, type_, None, True) for name, (type_, _) in types.items())
+    )
+    rows = pa.RecordBatch.from_pylist(
+        [{"id": 7, "name": 'an "ä"', "tags": ["a,b", None]}, {"id": -1, "name": None, "tags": None}],
+        pa.schema([(name, arrow) for name, (_, arrow) in types.items()]),
+    )
+    change = ChangeBatch(
+        rows, np.array([INSERT, DELETE], np.int8), np.arange(2), np.array([1, 0], np.int32), schema, np.arange(2)
+    )
+    return [json.loads(row_message(change, row)) for row in range(2)]
 
 
 def fitted(decoded: DecodeResult, chance: random.Random) -> None:

@@ -102,7 +102,8 @@ def test_row_of_mysql_is_a_message_of_canal_and_both_are_read_together() -> None
 
 
 @pytest.mark.parametrize(
-    ("member", "value"), [("arrow", "!"), ("arrow", "AAAA"), ("source", None), ("source", {"dialect": "postgres"})]
+    ("member", "value"),
+    [("arrow", "!"), ("arrow", "AAAA"), ("source", None), ("source", {"dialect": "postgres"}), ("es", 1 << 70)],
 )
 def test_damaged_letter_is_a_bad_record(member: str, value: object) -> None:
     message = json.loads(letter(ChangeBatch.inserts(SCHEMA, rows()))) | {member: value}

@@ -12,7 +12,7 @@ from penstock.formats.change import DecodeOptions, DecodeResult, Messages, Sourc
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact
-from penstock.formats.layouts.layout import MessageLayout, are_texts
+from penstock.formats.layouts.layout import MessageLayout
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.layouts.row_images import (
@@ -84,14 +84,12 @@ class MaxwellMembers:
         """Return the members of a layout, None if its messages need the record path."""
         data, old = layout.row("data"), layout.row("old")
         operation = layout.scalar("type")
-        envelope = [(name,) for name in ("database", "table", "ts") if (name,) in layout.number]
-        if data is None or operation is None or any(layout.scalar(*path) is None for path in envelope):
+        if data is None or operation is None or not layout.scalars_or_missing("database", "table", "ts"):
             return None
         # `old` without scalars in it may only be absent; a null is left to the record path as well.
         if old is None and ("old",) in layout.number:
             return None
-        keys = layout.constants.get(("primary_key_columns",))
-        if ("primary_key_columns",) in layout.number and not are_texts(keys):
+        if not layout.texts_or_missing("primary_key_columns"):
             return None
         names, after = data
         previous = dict(zip(*old, strict=True)) if old else {}
@@ -100,14 +98,11 @@ class MaxwellMembers:
         before = tuple(previous.get(name, member) for name, member in zip(names, after, strict=True)) if old else ()
         rows = RowMembers(names, after, before, deleted=after)
         place = (layout.scalar("database"), layout.scalar("table"), operation, layout.scalar("ts"))
-        return cls(rows, *place, None if keys is None else tuple(keys))
+        return cls(rows, *place, layout.texts("primary_key_columns"))
 
 
 def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Mask:
-    derived = rows.layout.derived
-    if NAME not in derived:
-        derived[NAME] = MaxwellMembers.of(rows.layout)
-    members: MaxwellMembers | None = derived[NAME]
+    members = rows.layout.derive(NAME, MaxwellMembers.of)
     accepted: Mask = np.zeros(len(rows), bool)
     if members is None or not rows.are_texts_or_null(members.texts).all():
         return accepted

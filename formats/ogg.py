@@ -17,7 +17,7 @@ from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Message
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import missing, read_envelopes, unknown_operation
 from penstock.formats.json_text import exact
-from penstock.formats.layouts.layout import MessageLayout, ObjectMembers, are_texts
+from penstock.formats.layouts.layout import MessageLayout, ObjectMembers
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.layouts.row_images import (
@@ -78,20 +78,18 @@ class OggMembers:
     def of(cls, layout: MessageLayout) -> OggMembers | None:
         """Return the members of a layout, None if its messages need the record path."""
         before, after, operation = layout.row("before"), layout.row("after"), layout.scalar("op_type")
-        envelope = [(name,) for name in ("table", "op_ts") if (name,) in layout.number]
-        if operation is None or any(layout.scalar(*path) is None for path in envelope):
+        if operation is None or not layout.scalars_or_missing("table", "op_ts"):
             return None
         # A row with nested values, and a row that is not an object.
         if any(row is None and (name,) in layout.number for name, row in (("before", before), ("after", after))):
             return None
-        keys = layout.constants.get(("primary_keys",))
-        if ("primary_keys",) in layout.number and not are_texts(keys):
+        if not layout.texts_or_missing("primary_keys"):
             return None
         rows = _row_members(before, after)
         if rows is None or any(name.endswith(_MISSING_MARK) for name in rows.names):
             return None
         time = layout.scalar("op_ts")
-        return cls(rows, layout.scalar("table"), operation, time, None if keys is None else tuple(keys))
+        return cls(rows, layout.scalar("table"), operation, time, layout.texts("primary_keys"))
 
 
 def _row_members(before: ObjectMembers | None, after: ObjectMembers | None) -> RowMembers | None:
@@ -104,10 +102,7 @@ def _row_members(before: ObjectMembers | None, after: ObjectMembers | None) -> R
 
 
 def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Mask:
-    derived = rows.layout.derived
-    if NAME not in derived:
-        derived[NAME] = OggMembers.of(rows.layout)
-    members: OggMembers | None = derived[NAME]
+    members = rows.layout.derive(NAME, OggMembers.of)
     accepted: Mask = np.zeros(len(rows), bool)
     if members is None or not rows.are_texts_or_null(members.texts).all():
         return accepted

@@ -123,10 +123,8 @@ class _LayoutDecoder:
 
     def add(self, rows: LayoutRows) -> Mask:
         """Add the messages of one layout; return which were accepted."""
-        derived, name_from = rows.layout.derived, self.options.name_from
-        if name_from not in derived:
-            derived[name_from] = DebeziumMembers.of(rows.layout, name_from)
-        members: DebeziumMembers | None = derived[name_from]
+        name_from = self.options.name_from
+        members = rows.layout.derive(name_from, lambda layout: DebeziumMembers.of(layout, name_from))
         accepted: Mask = np.zeros(len(rows), bool)
         if members is None:
             return accepted

@@ -6,9 +6,9 @@ of a layout are found in another message, that message is JSON with the same mem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from penstock.formats.change import Int64s
 from penstock.formats.json_bytes import ESCAPE, QUOTE
 
+T = TypeVar("T")
 MemberPath: TypeAlias = tuple[str, ...]
 # The names and the numbers of the members of an object.
 ObjectMembers: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
@@ -62,8 +63,29 @@ class MessageLayout:
     marks: int
     number: Mapping[MemberPath, int]
     scalar_number: Mapping[int, int]  # by the number of the member
-    # What formats derive from the members of this layout, by a key of theirs.
-    derived: dict[object, Any] = field(default_factory=dict)
+    _derived: dict[object, Any] = field(default_factory=dict)
+
+    def derive(self, key: object, make: Callable[[MessageLayout], T]) -> T:
+        """Return what a format derives from this layout. It is made once for each key."""
+        if key not in self._derived:
+            self._derived[key] = make(self)
+        derived: T = self._derived[key]
+        return derived
+
+    def scalars_or_missing(self, *names: str) -> bool:
+        """Return whether each of these members is a scalar or does not exist."""
+        return all((name,) not in self.number or self.scalar(name) is not None for name in names)
+
+    def texts_or_missing(self, name: str) -> bool:
+        """Return whether a member is an array of texts, equal in all messages, or does not exist."""
+        value = self.constants.get((name,))
+        are_texts = isinstance(value, list) and all(isinstance(element, str) for element in value)
+        return are_texts or (name,) not in self.number
+
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        """Return the elements of a member that is an array of texts; None if it does not exist."""
+        value = self.constants.get((name,))
+        return None if value is None else tuple(value)
 
     def scalar(self, *path: str) -> int | None:
         """Return the number of a scalar member, None if the layout has none of this path."""
@@ -76,11 +98,6 @@ class MessageLayout:
         if not members or any(len(path) > 2 or number not in self.scalar_number for path, number in members):
             return None
         return tuple(path[1] for path, _ in members), tuple(number for _, number in members)
-
-
-def are_texts(value: object) -> bool:
-    """Return whether a constant is an array of texts."""
-    return isinstance(value, list) and all(isinstance(element, str) for element in value)
 
 
 def layout_of(document: bytes, name_ends: list[int]) -> MessageLayout | None:

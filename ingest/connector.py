@@ -42,6 +42,10 @@ RECORDS: LagUnit = "records"
 ENTRIES: LagUnit = "entries"  # of a log whose entries may contain several messages
 ROWS: LagUnit = "rows"  # of tables
 LOOK_SECONDS = 10.0
+# What a connector may declare, as errors show it, and what each of them needs.
+DESCRIBES = "Capabilities(describes_tables=True)"
+READS_FLINK_CDC = "Capabilities(reads_flink_cdc=True)"
+URL_SCHEMES = "url_schemes"
 
 
 class SourceConfig(Strict):
@@ -212,11 +216,11 @@ class Connector(ABC, Generic[C]):
 
     def tables(self, config: C, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
         """Return the tables to capture; SourceError if they cannot be captured. For sources that describe tables."""
-        raise missing_method(self, "tables")
+        raise missing_method(self, "tables", declared=DESCRIBES)
 
     def capture(self, config: C, request: SourceRequest) -> TableCapture:
         """Return how tables are captured. For sources that describe tables."""
-        raise missing_method(self, "capture")
+        raise missing_method(self, "capture", declared=DESCRIBES)
 
     def prepare(self, config: C, request: SourceRequest, preparation: Preparation) -> ChangeSource:
         """Return the source, ready for the first batch of a run; SourceError if a new pipeline cannot reach it."""
@@ -268,19 +272,18 @@ class Connector(ABC, Generic[C]):
 
     def draft(self, place: str, options: DraftOptions) -> SourceDraft:
         """Return a first section for the source at this place. Called for places with one of the `url_schemes`."""
-        # Reached only by a mistake in a connector: a class without `url_schemes` is never asked for a draft.
-        raise NotImplementedError(f"{self.name} has no form of URL")
+        raise missing_method(self, "draft", declared=URL_SCHEMES)
 
     def from_flink_cdc(self, section: Mapping[str, Any]) -> TranslatedSource:
         """Return the source of a Flink CDC file of the same type."""
-        raise NotImplementedError(f"{self.name} does not read files of Flink CDC")
+        raise missing_method(self, "from_flink_cdc", declared=READS_FLINK_CDC)
 
 
-def missing_method(connector: Connector[Any], method: str) -> ConfigError:
-    """Return the error for a connector whose class lacks a method that its capabilities need."""
+def missing_method(connector: Connector[Any], method: str, declared: str) -> ConfigError:
+    """Return the error for a connector whose class lacks a method that something it declares needs."""
     kind = type(connector)
     return ConfigError(
-        f"the connector {connector.name} does not implement `{method}`, which sources that describe their tables need",
+        f"the connector {connector.name} does not implement `{method}`, which {declared} needs",
         connector=f"{kind.__module__}.{kind.__qualname__}",
-        hint=f"define {method}() in {kind.__qualname__}, or declare Capabilities(describes_tables=False)",
+        hint=f"define {method}() in {kind.__qualname__}, or do not declare {declared}",
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.errors import ConfigError, nearest
 from penstock.extensions import Extensions
-from penstock.ingest.connector import Connector, SourceConfig, missing_method
+from penstock.ingest.connector import DESCRIBES, READS_FLINK_CDC, URL_SCHEMES, Connector, SourceConfig, missing_method
 
 
 def _check_methods(connector: Connector[Any]) -> None:
@@ -14,12 +14,21 @@ def _check_methods(connector: Connector[Any]) -> None:
 
     Checked when a connector is looked up, so that a pipeline does not find out in the middle of its preparation.
     """
-    if connector.capabilities.describes_tables:
-        kind = type(connector)
-        if kind.tables is Connector.tables:
-            raise missing_method(connector, "tables")
-        if kind.capture is Connector.capture:
-            raise missing_method(connector, "capture")
+    kind, capabilities = type(connector), connector.capabilities
+    needed = (
+        (capabilities.describes_tables, kind.tables is Connector.tables, "tables", DESCRIBES),
+        (capabilities.describes_tables, kind.capture is Connector.capture, "capture", DESCRIBES),
+        (
+            capabilities.reads_flink_cdc,
+            kind.from_flink_cdc is Connector.from_flink_cdc,
+            "from_flink_cdc",
+            READS_FLINK_CDC,
+        ),
+        (bool(connector.url_schemes), kind.draft is Connector.draft, "draft", URL_SCHEMES),
+    )
+    for is_declared, is_missing, method, declared in needed:
+        if is_declared and is_missing:
+            raise missing_method(connector, method, declared)
 
 
 CONNECTORS: Extensions[Connector[Any]] = Extensions(

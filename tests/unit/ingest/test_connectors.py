@@ -135,7 +135,25 @@ def test_capability_without_its_methods_is_found_when_the_connector_is_looked_up
     with pytest.raises(ConfigError, match="the connector half does not implement `capture`") as caught:
         extensions.find("half")
     assert caught.value.facts == {"connector": f"{__name__}._WithoutCapture"}
-    assert caught.value.hint == ("define capture() in _WithoutCapture, or declare Capabilities(describes_tables=False)")
+    assert caught.value.hint == (
+        "define capture() in _WithoutCapture, or do not declare Capabilities(describes_tables=True)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "method"),
+    [
+        ({"url_schemes": frozenset({"half"})}, "draft"),
+        ({"capabilities": Capabilities(reads_flink_cdc=True)}, "from_flink_cdc"),
+    ],
+)
+def test_declared_forms_of_configuration_need_their_methods(declared: dict[str, object], method: str) -> None:
+    half = type("_WithoutForm", (_Silent,), declared)()
+    extensions: Extensions[Connector[Any]] = Extensions(
+        CONNECTORS.group, Connector, {"silent": half}, check=CONNECTORS.check
+    )
+    with pytest.raises(ConfigError, match=f"the connector silent does not implement `{method}`"):
+        extensions.find("silent")
 
 
 @pytest.mark.parametrize("method", ["tables", "capture"])

@@ -74,7 +74,7 @@ class BatchCosts:
         events = events_until(self.home, last.batches) - events_until(self.home, first.batches)
         return events, last.cpu - first.cpu, events / (last.moment - first.moment)
 
-    def told(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         yield "at peak " + ", ".join(f"{kind} {self.peak[kind] / 2**20:,.0f} MiB" for kind in KINDS)
         if len(self.done) < 2:
             return

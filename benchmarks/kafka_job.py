@@ -6,8 +6,8 @@
 
 Both get the same flags of `kafka-sync-database`. What they leave is compared row by row with what DuckDB folds from
 the messages. CPU seconds are those of all processes of the job from its start to its end, start-up included. With
-`--batch` ours takes at most so many rows a batch, and what the batches after the first cost is told by kind of process:
-steady state, apart from the start. Tables beyond the shop's four are shards of these, by key.
+`--batch` ours takes at most so many rows a batch, and the cost of the batches after the first is printed for each kind
+of process: steady state, apart from the start. Tables beyond the shop's four are shards of these, by key.
 
 `--again` starts ours once more over the tables it has made, for a few events: what it takes from the start to the first
 commit. With `--trigger` the events come at an even rate, `--over` so many seconds, to a job that has that trigger.
@@ -133,7 +133,7 @@ def command_of(work: Work, home: Path) -> list[str]:
 def run_ours(work: Work, home: Path) -> Cost:
     costs = BatchCosts(home)
     cost = cost_of([*command_of(work, home), "--until-caught-up"], home / "log", look=costs.look)
-    print(*costs.told(), f"{replays(home / 'log')} tables read again", sep="\n")
+    print(*costs.lines(), f"{replays(home / 'log')} tables read again", sep="\n")
     costs.record_steady(str(work), None if "write-only=true" in work.table_options else STEADY_GOAL)
     return cost
 
@@ -153,7 +153,7 @@ def run_live(work: Work, home: Path, paths: Sequence[Path], trigger: str, second
     sender.start()
     command = [*command_of(work, home), "--trigger", trigger]
     cost = cost_of(command, home / "log", until=over, look=costs.look)
-    print(f"trigger {trigger}, events over {seconds:g} s", *costs.told(), sep="\n")
+    print(f"trigger {trigger}, events over {seconds:g} s", *costs.lines(), sep="\n")
     return cost
 
 

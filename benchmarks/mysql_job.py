@@ -103,7 +103,7 @@ def works(port: int, rows: int, changes: int) -> Sequence[Callable[[], Work]]:
     fill(cursor, rows)
 
     def whole() -> Work:
-        # Flink goes on to follow the log, so it cannot be told to end with the snapshot: its table is looked at.
+        # Flink has no option to end with the snapshot, so its table is read until it is complete.
         return Work("snapshot", port, rows, [], lambda table: len(table.scan(columns=["id"]).to_arrow()) == rows)
 
     def log() -> Work:

@@ -2,8 +2,8 @@
 
 Every task is a process of its own, as under Spark, with files between reading and writing; nothing is committed. They
 are forked off a process that has imported all, as Spark's daemon forks them. A quarter of the table is read first, so
-that what tasks hold can be compared. The server's own CPU is told beside: it has a share of the same cores, and so a
-share in how long reading takes at least.
+that what tasks hold can be compared. The CPU of the server is printed as well: it uses the same
+cores, and so it is a part of the time that reading takes at least.
 """
 
 from __future__ import annotations

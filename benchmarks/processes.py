@@ -89,7 +89,7 @@ def cost_of(
 def adopt_orphans() -> None:
     """Be the parent of descendants whose own has gone: a JVM that outlives the process that started it."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "orphans cannot be adopted, so their CPU time cannot be told")
+        raise OSError(ctypes.get_errno(), "orphans cannot be adopted, so their CPU time cannot be measured")
 
 
 def reaped(session: int) -> dict[int, float]:
@@ -108,7 +108,7 @@ def reaped(session: int) -> dict[int, float]:
 def used(session: int) -> dict[int, float]:
     """The CPU seconds of each process that runs.
 
-    Asked of each by itself: Spark's Python workers end without anybody waiting for them, so no parent is told theirs.
+    Read from each process: nobody waits for the end of Spark's Python workers, so no parent process gets their times.
     """
     found = {}
     for pid in members(session):

@@ -115,7 +115,7 @@ class PulsarAdmin:
         except OSError as error:
             raise ConfigError("a certificate file cannot be read", files=given.get(TRUSTED), reason=error) from error
         if given.get(CHECKS_HOST, "false").lower() != "true":
-            context.check_hostname = False  # as the client of the service URL, unless it is told to
+            context.check_hostname = False  # the client of the service URL does not check it by default either
         if given.get(INSECURE, "false").lower() == "true":
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

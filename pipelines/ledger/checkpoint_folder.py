@@ -1,7 +1,7 @@
 """The checkpoint folder: the only code that knows the names of what is below it.
 
 offsets/N, commits/N, metadata   Spark's: the end of a planned batch, a finished batch, the query's id
-status.json                      what the driver says about itself; also tells a second driver that one runs
+status.json                      the state of the driver; a second driver sees there that one is running
 signals/paused, signals/stop     requests of users; paused as long as the file exists, stop until it was obeyed
 signals/snapshot-MILLIS.json     a request to read tables again, until the source has planned it
 parked/tables.json, parked/N.json  the parked tables, and the batches that they lack

@@ -1,4 +1,4 @@
-"""The stream reader of a source table: that of pipelines, with errors for people, and progress told to the source."""
+"""The stream reader of a source table: reads as pipelines do, raises short errors, reports progress to the source."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from penstock.pipelines.spark_source.table_place import plain_errors
 
 
 class PlainErrors:
-    """Lets errors pass without inner frames. A query of a user recovers none, unlike that of a pipeline."""
+    """Raises errors without the frames of Penstock. Queries of users do not recover from errors as pipelines do."""
 
     def carrying(self) -> AbstractContextManager[None]:
         return plain_errors()
 
 
 class TableChangesReader(ChangesStreamReader):
-    """The reader, which also tells the source how far Spark has come."""
+    """The reader of pipelines, which also reports to the source which offsets Spark has committed."""
 
     def __init__(self, stream: TableChangeStream) -> None:
         super().__init__(stream, PlainErrors())

@@ -36,7 +36,7 @@ class CatalogBackend(ABC):
 
     @abstractmethod
     def exists(self) -> bool:
-        """Return whether there is anything in the catalog, so that a misspelt place can be told from an empty one."""
+        """Return whether there is anything in the catalog, so that a misspelt place is not taken for an empty one."""
 
     def is_missing(self) -> bool:
         """Return whether there is no catalog at this place. A service that answers is one, even without databases."""

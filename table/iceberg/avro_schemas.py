@@ -29,7 +29,7 @@ def _map(name: str, number: int, key: int, value: int, type_: str) -> dict[str, 
 
 
 def avro_name(name: str) -> str:
-    """Return the name of a partition column as Avro allows it; Iceberg's readers go by field ids."""
+    """Return the name of a partition column in characters that Avro allows. Iceberg's readers use field ids."""
     safe = _NAME.sub(lambda match: f"_x{ord(match[0]):X}", name)
     return f"_{safe}" if safe[:1].isdigit() else safe
 

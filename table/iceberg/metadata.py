@@ -164,7 +164,7 @@ def _snapshot(node: Mapping[str, Any]) -> IcebergSnapshot:
 
 
 def partition_spec(schema: TableSchema) -> dict[str, Any]:
-    """Return the partition columns as an Iceberg partition spec. A table has the same ones for ever."""
+    """Return the partition columns as an Iceberg partition spec. They never change."""
     fields = [
         {
             "name": column.name,

@@ -116,7 +116,7 @@ def _folder(root: str, schema: TableSchema) -> str:
 
 
 def same_place(uri: str, other: str) -> bool:
-    """Return whether two URIs name the same place, of which one may have no scheme, or `s3a` for `s3`."""
+    """Return whether two URIs are the same location. The scheme may be missing in one, and `s3a` is `s3`."""
     return _bare(uri) == _bare(other)
 
 

@@ -1,13 +1,15 @@
-"""row-json: one row of a source without messages, with its Arrow values: a dead letter decodes to this very row.
+"""row-json: one change of a source without messages, with its Arrow values: a dead letter decodes to this very change.
 
 `data` is for people. `arrow` is what is decoded: the row as an Arrow IPC stream in base64, because the texts of types
-that are not MySQL's say too little about their values. Rows of MySQL and rows without declared types are canal-json.
+that are not MySQL's say too little about their values. An update with its old row has two rows there, the old one
+first. Changes of MySQL and rows without declared types are canal-json.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -27,9 +29,16 @@ from penstock.formats.change import (
 )
 from penstock.formats.json_envelope import UNREADABLE
 from penstock.formats.row_builder import bad_record
-from penstock.row_kinds import DELETE, INSERT, UPDATE_BEFORE
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 _CANAL_DIALECTS = frozenset({"mysql", "text"})
+# The kinds of the rows of a message, by its type and the number of its rows.
+_IMAGES = {
+    ("INSERT", 1): (INSERT,),
+    ("DELETE", 1): (DELETE,),
+    ("UPDATE", 1): (UPDATE_AFTER,),
+    ("UPDATE", 2): (UPDATE_BEFORE, UPDATE_AFTER),
+}
 
 
 class RowEnvelope(msgspec.Struct, gc=False):
@@ -44,23 +53,36 @@ class RowEnvelope(msgspec.Struct, gc=False):
 _read = msgspec.json.Decoder(RowEnvelope).decode
 
 
-def row_message(change: ChangeBatch, row: int) -> bytes:
-    """Return the message that `decode("row-json", ...)` decodes to this very row."""
+def row_message(change: ChangeBatch, rows: Sequence[int]) -> bytes:
+    """Return the message that `decode("row-json", ...)` decodes to these rows of one change.
+
+    They are one row, or the old and the new row of an update.
+    """
     if change.schema.dialect in _CANAL_DIALECTS:
-        return canal_message(change, row)
-    cells = change.rows.slice(row, 1)
-    # A dead letter is a single row image, so it cannot be encoded as an update.
-    gone = change.kinds[row] in {DELETE, UPDATE_BEFORE}
+        return canal_message(change, rows)
+    last = rows[-1]
+    images = change.rows.take(pa.array(rows))
     message = {
         "database": change.schema.database,
         "table": change.schema.table,
-        "type": "DELETE" if gone else "INSERT",
-        "es": int(change.event_times[row]),
-        "data": [{field.name: _shown(cell) for field, cell in zip(change.schema.fields, cells, strict=True)}],
+        "type": _operation(change.kinds[list(rows)].tolist()),
+        "es": int(change.event_times[last]),
+        "data": [_shown_row(change, last)],
         "source": msgspec.to_builtins(change.schema),
-        "arrow": base64.b64encode(_stream(cells)).decode(),
+        "arrow": base64.b64encode(_stream(images)).decode(),
     }
     return json.dumps(message, ensure_ascii=False).encode()
+
+
+def _operation(kinds: Sequence[int]) -> str:
+    if len(kinds) > 1 or kinds[-1] == UPDATE_AFTER:
+        return "UPDATE"
+    return "INSERT" if kinds[-1] == INSERT else "DELETE"
+
+
+def _shown_row(change: ChangeBatch, row: int) -> dict[str, str | None]:
+    cells = change.rows.slice(row, 1)
+    return {field.name: _shown(cell) for field, cell in zip(change.schema.fields, cells, strict=True)}
 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
@@ -88,16 +110,16 @@ def _change(envelope: RowEnvelope, position: int) -> ChangeBatch:
     schema = msgspec.convert(envelope.source, SourceSchema)
     rows = pa.ipc.open_stream(base64.b64decode(envelope.arrow or "", validate=True)).read_next_batch()
     rows.validate(full=True)
-    if rows.num_rows != 1 or rows.schema.names != [field.name for field in schema.fields]:
-        raise ValueError("it has other columns than the message declares, or not one row")
-    kind = DELETE if envelope.type == "DELETE" else INSERT
+    kinds = _IMAGES.get((envelope.type or "", rows.num_rows))
+    if kinds is None or rows.schema.names != [field.name for field in schema.fields]:
+        raise ValueError("it has other columns than the message declares, or another number of rows than its type")
     return ChangeBatch(
         rows,
-        np.array([kind], np.int8),
-        np.array([position], np.int64),
-        np.array([0 if kind == DELETE else 1], np.int32),
+        np.array(kinds, np.int8),
+        np.full(len(kinds), position, np.int64),
+        np.array([0 if kind in {DELETE, UPDATE_BEFORE} else 1 for kind in kinds], np.int32),
         schema,
-        np.array([envelope.es], np.int64),
+        np.full(len(kinds), envelope.es, np.int64),
     )
 
 

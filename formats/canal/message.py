@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -128,33 +128,36 @@ def row_columns(message: bytes) -> Collection[str] | None:
     return rows[0] if rows else None
 
 
-def canal_message(change: ChangeBatch, row: int) -> bytes:
-    """Return the message that `decode("canal-json", ...)` decodes to this very row.
+def canal_message(change: ChangeBatch, rows: Sequence[int]) -> bytes:
+    """Return the message that `decode("canal-json", ...)` decodes to this very change.
 
-    Geometries are GeoJSON already, so they are declared as text. An update image is encoded as the delete of the before
-    image or the insert of the after image.
+    The rows are one row, or the old and the new row of an update. Geometries are GeoJSON already, so they are declared
+    as text. A new row without its old one is encoded as an insert.
     """
-    # A dead letter is a single row image, so it cannot be encoded as an update.
-    gone = change.kinds[row] in {DELETE, UPDATE_BEFORE}
+    last = rows[-1]
+    gone = change.kinds[last] in {DELETE, UPDATE_BEFORE}
     types = {one.name: _declared(one) for one in change.schema.fields}
-    cells = {
-        one.name: _text(column.slice(row, 1), one.type or "")
-        for one, column in zip(change.schema.fields, change.rows, strict=True)
-    }
     declared = {name: one for name, one in types.items() if one is not None}
     message = {
         "database": change.schema.database,
         "table": change.schema.table,
-        "type": "DELETE" if gone else "INSERT",
+        "type": "UPDATE" if len(rows) > 1 else "DELETE" if gone else "INSERT",
         "isDdl": False,
-        "es": max(int(change.event_times[row]), 0),
+        "es": max(int(change.event_times[last]), 0),
         "pkNames": list(change.schema.primary_keys) or None,
         # An empty declaration would declare a row without columns.
         "mysqlType": declared or None,
-        "data": [cells],
-        "old": None,
+        "data": [_cells(change, last)],
+        "old": [_cells(change, rows[0])] if len(rows) > 1 else None,
     }
     return json.dumps(message, ensure_ascii=False).encode()
+
+
+def _cells(change: ChangeBatch, row: int) -> dict[str, str | None]:
+    return {
+        one.name: _text(column.slice(row, 1), one.type or "")
+        for one, column in zip(change.schema.fields, change.rows, strict=True)
+    }
 
 
 def _declared(field: SourceField) -> str | None:

@@ -5,59 +5,32 @@ from __future__ import annotations
 import re
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.formats.change import Messages
 from penstock.ingest.connectors import connector_of
 from penstock.ingest.decoded_source import DecodedSource, FetchedMessages
 from penstock.ingest.source import Limit, Offsets, Range
+from penstock.pipelines.api.dead_letters import Letter
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.local_runner import run_tasks, take_batch
 from penstock.pipelines.job import build
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
 from penstock.pipelines.tasks.bad_records import DEFAULT_NAME, LETTERS_DATABASE, OnBad
 from penstock.pipelines.tasks.reports import MOST_BAD_SHOWN, BatchReport
-from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 
 SUFFIX = ".dlq"  # of the commit user's name: replays have their own numbering
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """A row of the dead-letter table. (place, id) is the source position of its message; the id may be a number."""
-
-    place: str
-    id: str
-    topic: str | None
-    partition: int | None
-    value: bytes | None
-    key: bytes | None
-    millis: int | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    attempt: int
-
-    @property
-    def position(self) -> str:
-        return f"{self.place}@{self.id}"
-
-    @property
-    def order(self) -> tuple[str, list[int]]:
-        """The place and the numbers of the id, which rise in the order of the source."""
-        return self.place, [int(number) for number in re.findall(r"-?\d+", self.id)]
-
-
 @dataclass(slots=True)
 class ReplayResult:
-    """The result of a replay. `bad` maps source positions to the error of letters that are still bad."""
+    """The result of a replay. `bad` maps the names of letters that are still bad to their errors."""
 
     rows: dict[str, int] = field(default_factory=dict)
     bad: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -66,34 +39,6 @@ class ReplayResult:
 def table_of_letters(spec: PipelineSpec) -> str:
     named = spec.errors.dead_letter.table or DEFAULT_NAME
     return named if "." in named else f"{spec.sink.database or LETTERS_DATABASE}.{named}"
-
-
-def letters_of(rows: pa.Table) -> list[Letter]:
-    """Return the letters in source order; of several letters with the same position only the newest."""
-    found: dict[str, Letter] = {}
-    millis = rows.column("record_time").cast(pa.int64()).to_pylist()
-    for row, time in zip(rows.drop_columns(["record_time"]).to_pylist(), millis, strict=True):
-        letter = _letter(row, time)
-        if letter.position not in found or found[letter.position].attempt <= letter.attempt:
-            found[letter.position] = letter
-    return sorted(found.values(), key=lambda one: one.order)
-
-
-def _letter(row: dict[str, Any], millis: int | None) -> Letter:
-    place, _, id_ = row["source_position"].rpartition("@")
-    headers = row["headers"]
-    pairs = headers.items() if isinstance(headers, dict) else headers or ()
-    return Letter(
-        place,
-        id_,
-        row["topic"],
-        row["partition"],
-        row["raw_value"],
-        row["raw_key"],
-        millis,
-        tuple(pairs),
-        row["attempt"] or 0,
-    )
 
 
 class LetterSource:
@@ -108,7 +53,7 @@ class LetterSource:
 
     def available(self) -> Offsets:
         # Part of the range: another choice of letters from the same snapshot is not the same batch.
-        which = zlib.crc32("\n".join(letter.position for letter in self._letters).encode())
+        which = zlib.crc32("\n".join(letter.name for letter in self._letters).encode())
         return {"letters": self._number, "which": which}
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
@@ -118,11 +63,11 @@ class LetterSource:
         cuts = [0]
         for number, letter in enumerate(self._letters):
             # A range has one place, because fetched messages have one topic and one partition.
-            if number - cuts[-1] >= MOST_BAD_SHOWN or letter.place != self._letters[cuts[-1]].place:
+            if number - cuts[-1] >= MOST_BAD_SHOWN or letter.part != self._letters[cuts[-1]].part:
                 cuts.append(number)
         ends = [*cuts[1:], len(self._letters)]
         return [
-            Range(number, self._letters[begin].place, begin, end, end - begin)
+            Range(number, self._letters[begin].part, begin, end, end - begin)
             for number, (begin, end) in enumerate(zip(cuts, ends, strict=True))
         ]
 
@@ -198,52 +143,3 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
         start, end = again.source.initial_offsets(), again.source.available()
         take_batch(driver, snapshot.id, start, end | {NOW: snapshot.time_millis})
     return done
-
-
-def settle(table: Table, letters: Sequence[Letter], bad: dict[str, tuple[str, str]], pipeline: str) -> None:
-    """Delete the replayed letters from the table, and increase the attempt of those that are still bad.
-
-    Dies between its commits: the replayed letters, whose rows the tables have, are gone; the bad ones are there once,
-    or twice with different attempts, and are read as one.
-    """
-    ours = pc.field("pipeline") == pipeline
-    good = [letter.position for letter in letters if letter.position not in bad]
-    if good:
-        table.delete(ours & pc.field("source_position").isin(good))
-    still = {letter.position: letter.attempt for letter in letters if letter.position in bad}
-    if not still:
-        return
-    table = table.refresh()
-    rows = _newest(table.scan(where=ours & pc.field("source_position").isin(list(still))).to_arrow(), still)
-    with table.writer() as writer:
-        # First the letters with their new attempt, then the deletion of the old ones: a crash in between leaves a
-        # letter twice, never not at all.
-        writer.write(_tried_again(rows, bad))
-        writer.commit()
-    for attempt in sorted(set(still.values())):
-        positions = [position for position, before in still.items() if before == attempt]
-        old = (pc.field("attempt") <= attempt) | pc.field("attempt").is_null()
-        table.refresh().delete(ours & pc.field("source_position").isin(positions) & old)
-
-
-def _newest(rows: pa.Table, attempts: Mapping[str, int]) -> pa.Table:
-    """Return one row per position: a previous call that died may have left two."""
-    positions, tried = rows["source_position"].to_pylist(), rows["attempt"].to_pylist()
-    found: dict[str, int] = {}
-    for place, (position, attempt) in enumerate(zip(positions, tried, strict=True)):
-        if (attempt or 0) == attempts[position]:
-            found[position] = place
-    return rows.take(pa.array(sorted(found.values()), pa.int64()))
-
-
-def _tried_again(rows: pa.Table, bad: Mapping[str, tuple[str, str]]) -> pa.Table:
-    # Arrow's sum with a Python number is int64, and the column is INT.
-    attempts = pc.add(pc.fill_null(rows["attempt"], 0), 1).cast(pa.int32())
-    why = [bad[position] for position in rows["source_position"].to_pylist()]
-    for name, values in (
-        ("attempt", attempts),
-        ("error_class", pa.array([kind for kind, _ in why])),
-        ("error", pa.array([text for _, text in why])),
-    ):
-        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
-    return rows

@@ -181,7 +181,8 @@ def _drop(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -
 
 
 def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -> int:
-    from penstock.pipelines.api.replay_dead_letters import letters_of, replay, settle
+    from penstock.pipelines.api.dead_letters import letters_of, settle
+    from penstock.pipelines.api.replay_dead_letters import replay
 
     if pipeline.spec is None:
         raise ConfigError(

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError, SchemaConflict
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
-from penstock.formats.row_message import row_message
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping import target_images
 from penstock.pipelines.mapping.lookups import LookupRun
@@ -56,18 +55,6 @@ def as_upsert(batch: RowBatch, table: TableSchema) -> RowBatch:
         batch = batch.filter(kept)
     check_retracts(merge, batch.kinds)
     return batch
-
-
-def with_message(record: BadRecord, change: ChangeBatch, fetched: FetchedMessages | None) -> BadRecord:
-    """Return the bad record with its fetched message.
-
-    A source without messages has rows only: use the last row at this position.
-    """
-    if fetched is not None:
-        place = int(np.searchsorted(fetched.messages.offsets, record.pos))
-        return replace(record, raw=fetched.messages.values[place] or b"")
-    rows = np.flatnonzero(change.positions == record.pos)
-    return replace(record, raw=row_message(change, int(rows[-1])) if len(rows) else b"")
 
 
 @lru_cache(maxsize=_SCHEMAS_KEPT)
@@ -133,14 +120,13 @@ class PipelineMapping:
         if not self.table_rules:
             return change, ()
         taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis, self.zone, lookups)
-        return taken, tuple(with_message(record, change, fetched) for record in bad)
+        return taken, tuple(bad)
 
     def checked(self, change: ChangeBatch, fetched: FetchedMessages | None, now_millis: int) -> CheckedRows:
         expected = self.table_rules.expected(change.schema.database, change.schema.table)
         if not expected:
             return CheckedRows(change)
-        found = checked(change, expected, self.rules.mapping, now_millis, self.zone)
-        return replace(found, bad=tuple(with_message(record, change, fetched) for record in found.bad))
+        return checked(change, expected, self.rules.mapping, now_millis, self.zone)
 
     def column(self, source: str) -> str:
         return self.rules.name(source)
@@ -177,8 +163,7 @@ class PipelineMapping:
         fitted = self._fit(table, fetched, now_millis).rows(change)
         batch = as_upsert(fitted.batch, table) if table.primary_keys else as_append(fitted.batch)
         dropped = 0 if table.primary_keys else len(fitted.batch) - len(batch)
-        bad = tuple(with_message(record, change, fetched) for record in fitted.bad)
-        return replace(fitted, batch=batch, bad=bad, dropped=dropped)
+        return replace(fitted, batch=batch, dropped=dropped)
 
     def _check_retracts_with_lookups(self, change: ChangeBatch, table: TableSchema) -> None:
         """Raise ConfigError if old rows would undo other values than were added: they are looked up today."""

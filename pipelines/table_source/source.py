@@ -131,14 +131,19 @@ class TableSource:
         if progress.done > progress.done_before:
             splits = table.state_splits(table.snapshot(progress.state))
             for first, last, weight in _pieces([split.rows for split in splits], progress, tasks):
-                yield f"{table.name}/rows", [_STATE, table.name, progress.state, first, last], weight
+                # The rows of a part are numbered from 0: place and number name one row of one snapshot.
+                place = f"{table.name}/snapshot-{progress.state}/rows-{first}"
+                yield place, [_STATE, table.name, progress.state, first, last], weight
         for number in range(progress.next_before, progress.next):
             snapshot = table.snapshot(number)
             rows = table.rows_of(snapshot)
             parts = table.parts(snapshot, max(1, min(tasks, rows // SMALLEST_PIECE)))
             for part in range(parts):
                 weight = max(1, rows // parts)
-                yield f"{table.name}/snapshot-{number}", [_CHANGES, table.name, number, part, parts], weight
+                place = f"{table.name}/snapshot-{number}/changes"
+                if parts > 1:
+                    place = f"{place}-{part + 1}-of-{parts}"
+                yield place, [_CHANGES, table.name, number, part, parts], weight
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         kind, name, number, first, last = range_.start

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
 from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, RowBatch
+from penstock.formats.row_message import row_message
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.source import Range
 from penstock.pipelines.mapping.target_tables import TableVersion
@@ -23,7 +24,7 @@ from penstock.pipelines.tasks.reports import RangeReport
 from penstock.pipelines.tasks.router import Router
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, RowWindow, as_batch, pieces
 from penstock.pipelines.tasks.task_input import TaskContext
-from penstock.row_kinds import INSERT
+from penstock.row_kinds import INSERT, is_retract
 from penstock.table.buckets.layout import Layout
 
 BLOBS_PER_BATCH = 64  # rows of the fixed schema passed to Spark at a time
@@ -107,10 +108,22 @@ class BadRecordCollector:
     report: RangeReport
     blobs: BlobPacker
 
-    def add(self, records: Sequence[BadRecord], fetched: FetchedMessages | None, table: str | None) -> None:
-        """Record messages that cannot be read, or with `table`, that do not fit this table."""
+    def add(
+        self,
+        records: Sequence[BadRecord],
+        fetched: FetchedMessages | None,
+        table: str | None,
+        read: ChangeBatch | None = None,
+    ) -> None:
+        """Record messages that cannot be read, or with `table`, that do not fit this table.
+
+        `read` is their change as it was read: a dead letter that contained the result of transforms would be
+        transformed again by a replay.
+        """
         if not records:
             return
+        if read is not None:
+            records = [record if record.raw else with_message(record, read, fetched) for record in records]
         if fetched is not None and fetched.ids is not None:
             numbers = np.searchsorted(fetched.messages.offsets, [record.pos for record in records]).tolist()
             records = [replace(record, id=fetched.ids[n]) for record, n in zip(records, numbers, strict=True)]
@@ -164,6 +177,20 @@ class BadRecordCollector:
             return False
         self.add(_all_records(change, BAD_VALUE, reason, fetched), fetched, table)
         return True
+
+
+def with_message(record: BadRecord, change: ChangeBatch, fetched: FetchedMessages | None) -> BadRecord:
+    """Return the bad record with its message.
+
+    A source without messages has rows only: the message is then made from the rows at this position.
+    """
+    if fetched is not None:
+        place = int(np.searchsorted(fetched.messages.offsets, record.pos))
+        return replace(record, raw=fetched.messages.values[place] or b"")
+    rows = np.flatnonzero(change.positions == record.pos).tolist()
+    # The old row of an update precedes the new one.
+    images = rows[-2:] if len(rows) > 1 and is_retract(change.kinds[rows[-2]]) else rows[-1:]
+    return replace(record, raw=row_message(change, images) if images else b"")
 
 
 def _all_records(change: ChangeBatch, reason: str, message: str, fetched: FetchedMessages | None) -> list[BadRecord]:

@@ -73,7 +73,7 @@ class RangeReader:
             self._add_change(change, chunk.fetched)
 
     def _add_change(self, change: ChangeBatch, fetched: FetchedMessages | None) -> None:
-        given = len(change)
+        read, given = change, len(change)
         change, unread = self._context.mapping.transformed(change, fetched, self._task.now_millis, self._lookups)
         # A change that was empty before the transforms is a definition of a table, and is used below.
         if given and not len(change) and not unread:
@@ -106,7 +106,7 @@ class RangeReader:
             return
         report.sources.add(source)
         try:
-            self._fit(table, change, unread, fetched)
+            self._fit(table, change, unread, fetched, read)
         except PenstockError as error:
             self._fail(table, error)
 
@@ -134,8 +134,14 @@ class RangeReader:
         self._blobs.forget(table)
 
     def _fit(
-        self, table: str, change: ChangeBatch, unread: Sequence[BadRecord], fetched: FetchedMessages | None
+        self,
+        table: str,
+        change: ChangeBatch,
+        unread: Sequence[BadRecord],
+        fetched: FetchedMessages | None,
+        read: ChangeBatch,
     ) -> None:
+        """Send the rows that fit. `read` is the change before the transforms, which dead letters contain."""
         is_read, layout = self._context.reads(table), self._context.layout(table)
         fitted = None
         if layout is not None:
@@ -145,11 +151,11 @@ class RangeReader:
             if self._bad.add_nonsense(table, change, layout, fetched):
                 return
             # A replay that only writes dead letters again must not report drift of other tables.
-            if is_read and not self._bad_anyway(table, change, fetched):
+            if is_read and not self._bad_anyway(table, change, fetched, read):
                 self._drift(table, change, by_message=fetched is not None)
             return
         if fitted.bad or unread:
-            self._bad.add((*unread, *fitted.bad), fetched, table)
+            self._bad.add((*unread, *fitted.bad), fetched, table, read)
         if not is_read:
             return
         report = self._report.table(table)
@@ -198,7 +204,7 @@ class RangeReader:
             report.partial += count
             report.omitted = report.omitted or known
 
-    def _bad_anyway(self, table: str, change: ChangeBatch, fetched: FetchedMessages | None) -> bool:
+    def _bad_anyway(self, table: str, change: ChangeBatch, fetched: FetchedMessages | None, read: ChangeBatch) -> bool:
         """Return whether no row would fit the table even after its schema change.
 
         The rows are then reported as bad records. Bad records must not change a schema.
@@ -212,7 +218,7 @@ class RangeReader:
         fitted = foreseen and mapping.fit(change, foreseen, fetched, self._task.now_millis)
         if not fitted or not fitted.bad or len(fitted.batch) or fitted.dropped:
             return False
-        self._bad.add(fitted.bad, fetched, table)
+        self._bad.add(fitted.bad, fetched, table, read)
         return True
 
     def _drift(self, table: str, change: ChangeBatch, *, by_message: bool) -> None:

@@ -83,7 +83,7 @@ def row_messages() -> list[Any]:
     change = ChangeBatch(
         rows, np.array([INSERT, DELETE], np.int8), np.arange(2), np.array([1, 0], np.int32), schema, np.arange(2)
     )
-    return [json.loads(row_message(change, row)) for row in range(2)]
+    return [json.loads(row_message(change, [row])) for row in range(2)]
 
 
 def fitted(decoded: DecodeResult, chance: random.Random) -> None:

@@ -10,7 +10,8 @@ from bson import ObjectId
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.mongodb.errors import EmptyCollection, OplogLost
-from penstock.pipelines.api.replay_dead_letters import letters_of, replay
+from penstock.pipelines.api.dead_letters import letters_of
+from penstock.pipelines.api.replay_dead_letters import replay
 from penstock.pipelines.config.rules import TransformConfig
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from tests.here import run

@@ -217,7 +217,7 @@ def test_maxwell_reports_the_same_changes_except_its_losses(mariadb_tables: Sync
 def test_rows_kept_as_dead_letters_are_read_again_as_they_were(mysql_tables: Sync, tmp_path: Path) -> None:
     batches = read_chunk(mysql_tables.server.address, Chunk("rec", "all_types", 0), SnapshotOptions())
     lines = [
-        canal_message(batch, row).decode()
+        canal_message(batch, [row]).decode()
         for item in batches
         if (batch := in_zone(item, "UTC"))
         for row in range(len(item))

@@ -23,7 +23,8 @@ from penstock.ingest.mysql.server.address import Secret, Tls
 from penstock.ingest.mysql.server.checks import check_source
 from penstock.ingest.mysql.server.connection import connected, server_facts
 from penstock.ingest.mysql.server.table_checks import CheckedPlan
-from penstock.pipelines.api.replay_dead_letters import letters_of, replay
+from penstock.pipelines.api.dead_letters import letters_of
+from penstock.pipelines.api.replay_dead_letters import replay
 from penstock.pipelines.config.rules import TransformConfig
 from tests.here import run
 from tests.integration.mysql.playground import DATABASE, Playground

@@ -14,7 +14,7 @@ from penstock.formats import decode
 from penstock.formats.change import BadRecord, ChangeBatch, Messages, SourceField, SourceSchema
 from penstock.ingest.postgres.config import PostgresConfig
 from penstock.ingest.postgres.connector import PostgresConnector
-from penstock.pipelines.mapping.pipeline_mapping import with_message
+from penstock.pipelines.tasks.range_output import with_message
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 COLUMNS: dict[str, tuple[str, pa.DataType, object]] = {
@@ -67,12 +67,34 @@ def test_row_of_postgresql_returns_with_its_types_and_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "kept"), [(INSERT, INSERT), (UPDATE_AFTER, INSERT), (UPDATE_BEFORE, DELETE), (DELETE, DELETE)]
+    ("kind", "kept"), [(INSERT, INSERT), (UPDATE_AFTER, UPDATE_AFTER), (UPDATE_BEFORE, DELETE), (DELETE, DELETE)]
 )
-def test_images_of_updates_become_inserts_and_deletes(kind: int, kept: int) -> None:
+def test_a_single_row_keeps_whether_it_is_new_or_old(kind: int, kept: int) -> None:
     change = ChangeBatch.inserts(SCHEMA, rows())
     change.kinds[:] = kind
     assert read(letter(change)).kinds.tolist() == [kept]
+
+
+def update(schema: SourceSchema, rows: pa.RecordBatch) -> ChangeBatch:
+    kinds, positions = np.array([UPDATE_BEFORE, UPDATE_AFTER], np.int8), np.array([1, 1])
+    return ChangeBatch(rows, kinds, positions, np.array([0, 1], np.int32), schema, np.array([3, 3]))
+
+
+def test_update_keeps_its_old_row() -> None:
+    found = read(letter(update(SCHEMA, rows())))
+    assert found.rows.equals(rows())
+    assert (found.kinds.tolist(), found.subs.tolist()) == ([UPDATE_BEFORE, UPDATE_AFTER], [0, 1])
+    assert found.positions.tolist() == [5, 5]
+
+
+def test_update_of_mysql_keeps_its_old_row() -> None:
+    fields = (SourceField("id", "int"), SourceField("name", "varchar(9)"))
+    mysql = SourceSchema("mysql", "shop", "t", fields, ("id",))
+    types = pa.schema([("id", pa.int32()), ("name", pa.string())])
+    old_and_new = pa.RecordBatch.from_pydict({"id": [1, 2], "name": [None, "b"]}, types)
+    found = read(letter(update(mysql, old_and_new)))
+    assert found.rows.to_pydict() == {"id": [1, 2], "name": [None, "b"]}
+    assert found.kinds.tolist() == [UPDATE_BEFORE, UPDATE_AFTER]
 
 
 def test_row_of_a_paimon_table_keeps_nested_types() -> None:

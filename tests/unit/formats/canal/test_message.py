@@ -13,7 +13,7 @@ from penstock.formats.change import ChangeBatch, DecodeOptions, Messages, Source
 def test_row_without_declared_types_returns_as_it_was() -> None:
     schema = SourceSchema("text", "shop", "t", (SourceField("_id"), SourceField("v")), ("_id",))
     rows = pa.RecordBatch.from_pydict({"_id": ["5"], "v": ['{"a":[1,null]}']})
-    message = canal_message(ChangeBatch.inserts(schema, rows), 0)
+    message = canal_message(ChangeBatch.inserts(schema, rows), [0])
     (found,) = decode(Messages([message], np.array([0])), DecodeOptions()).batches
     assert found.schema == schema
     assert found.rows.to_pylist() == rows.to_pylist()

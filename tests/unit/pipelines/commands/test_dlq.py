@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.pipelines.api.replay_dead_letters import letters_of, replay
+from penstock.pipelines.api.dead_letters import letters_of
+from penstock.pipelines.api.replay_dead_letters import replay
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder

@@ -23,6 +23,8 @@ from penstock.pipelines.commands.sync import spec_of_action
 from tests.here import run
 from tests.servers.launch import running
 
+# The server is started for the benchmark on this machine; MySQL logs in without TLS only by its public key.
+PLAIN = ("jdbc.properties.useSSL=false", "jdbc.properties.allowPublicKeyRetrieval=true")
 COLUMNS = (
     "id BIGINT PRIMARY KEY, user_id BIGINT, sku VARCHAR(24), quantity INT, price DECIMAL(12, 2),"
     " discount DECIMAL(8, 4), status TINYINT, paid TINYINT(1), channel ENUM('app', 'web', 'shop'), city VARCHAR(40),"
@@ -45,7 +47,7 @@ def main(rows: int, changes: int) -> None:
         cursor.execute(f"CREATE TABLE shop.orders ({COLUMNS})")
         fill(cursor, rows)
         words = ["--warehouse", f"{folder}/warehouse", "--database", "ods", "--table", "orders", "--until-caught-up"]
-        conf = ("hostname=127.0.0.1", f"port={port}", "username=cdc", "password=cdc", "jdbc.properties.useSSL=false")
+        conf = ("hostname=127.0.0.1", f"port={port}", "username=cdc", "password=cdc", *PLAIN)
         for item in (*conf, "database-name=shop", "table-name=orders"):
             words += ["--mysql-conf", item]
         words += ["--table-conf", "bucket=4", "--table-conf", "write-only=true"]

@@ -18,7 +18,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from benchmarks.figures import Figure, record
-from benchmarks.mysql import COLUMNS, fill
+from benchmarks.mysql import COLUMNS, PLAIN, fill
 from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from tests.servers.launch import running
@@ -70,7 +70,7 @@ def cpu_of(pid: int) -> float:
 
 def pipeline(home: Path, port: int) -> PipelineSpec:
     words = ["--warehouse", f"{home}/warehouse", "--database", "ods", "--table", "orders"]
-    conf = ("hostname=127.0.0.1", f"port={port}", "username=cdc", "password=cdc", "jdbc.properties.useSSL=false")
+    conf = ("hostname=127.0.0.1", f"port={port}", "username=cdc", "password=cdc", *PLAIN)
     for item in (*conf, "database-name=shop", "table-name=orders"):
         words += ["--mysql-conf", item]
     words += ["--max-batch-rows", "100000000", "--table-conf", "bucket=4", "--table-conf", "write-only=true"]

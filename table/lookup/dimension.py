@@ -6,6 +6,7 @@ A `Dimension` is at one snapshot until it is refreshed, so that the rows of a ba
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Context, Decimal
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from penstock.table.values.names import no_column
 from penstock.table.values.sort_keys import sort_keys
 from penstock.table.values.types import AtomicType, DataType, Field, type_json
 
+_DIGITS = Context(prec=76)  # of decimal256, which has all values of both sides of a comparison
 _FLOATS = ("FLOAT", "DOUBLE")
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _TEXTS = ("CHAR", "VARCHAR")
@@ -148,19 +150,23 @@ def _in_type(values: pa.Array, type_: DataType, column: str, table: str) -> pa.A
             table=table,
             hint="cast the value in the projection",
         )
-    if pa.types.is_integer(values.type) and pa.types.is_integer(arrow):
-        # Unsafe, so that values beyond the range do not fail the batch. They come back as others.
-        cast = pc.cast(values, arrow, safe=False)
-        return pc.if_else(pc.equal(pc.cast(cast, values.type, safe=False), values), cast, pa.scalar(None, arrow))
-    try:
-        return pc.cast(values, arrow)
-    except pa.ArrowInvalid as reason:
-        raise ConfigError(
-            f"a value of {values.type} does not fit {column}, which is {type_json(type_)}",
-            table=table,
-            reason=reason,
-            hint="cast the value in the projection",
-        ) from reason
+    # Unsafe casts, so that values that the column cannot have do not fail the batch: they become nulls.
+    if pa.types.is_decimal(arrow):
+        return _as_decimals(values, arrow)
+    cast = pc.cast(values, arrow, safe=False)
+    return pc.if_else(pc.equal(pc.cast(cast, values.type, safe=False), values), cast, pa.scalar(None, arrow))
+
+
+def _as_decimals(values: pa.Array, type_: pa.Decimal128Type) -> pa.Array:
+    """Return integers or decimals in a decimal type; null for those with more digits than it has."""
+    scale = type_.scale
+    wide = pa.decimal256(76, max(scale, values.type.scale if pa.types.is_decimal(values.type) else 0))
+    exact = pc.cast(values, wide)
+    largest = pa.scalar(Decimal(10**type_.precision - 1).scaleb(-scale, _DIGITS), wide)
+    inside = pc.if_else(pc.less_equal(pc.abs(exact), largest), exact, pa.scalar(None, wide))
+    cut = pc.cast(inside, pa.decimal256(76, scale), safe=False)
+    kept = pc.if_else(pc.equal(pc.cast(cut, wide), inside), cut, pa.scalar(None, cut.type))
+    return pc.cast(kept, type_)
 
 
 def _comparable(given: pa.DataType, type_: DataType) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections import defaultdict
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,30 @@ def test_a_key_of_another_type_is_cast_or_refused(tmp_path: Path) -> None:
     assert by_score.rows([pa.array([2**40, 2**40 + 1, None])]).keys.tolist() == []
     with pytest.raises(ConfigError, match="string cannot be compared with id"):
         by_id.rows([pa.array(["1"])])
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_a_key_that_its_column_cannot_have_has_no_row(tmp_path: Path, key: bool) -> None:
+    catalog = penstock.Catalog(str(tmp_path / "w"))
+    catalog.create_database("d")
+    columns = [("price", "DECIMAL(10, 2) NOT NULL"), ("at", "TIMESTAMP(0) NOT NULL"), ("wide", "DECIMAL(38, 38)")]
+    keys = ["price"] if key else []
+    table = catalog.create_table("d.t", columns, primary_keys=keys, options={"bucket": "1"} if key else {})
+    at = dt.datetime(2026, 1, 1, 1, 1, 1)
+    with table.writer() as writer:
+        row = {"price": [Decimal("99999999.99")], "at": [at], "wide": [Decimal("0." + "9" * 38)]}
+        writer.write(pa.table(row, table.schema))
+        writer.commit()
+    by_price = Dimension.open(table.store, by=["price"], folder=tmp_path / "local")
+    asked = [Decimal(one) for one in ("99999999.990", "99999999.991", "100000000.00", "-1E30")]
+    assert by_price.rows([pa.array([*asked, None], pa.decimal128(38, 3))]).keys.tolist() == [0]
+    assert by_price.rows([pa.array([99999999, 2**62])]).keys.tolist() == []
+    by_wide = Dimension.open(table.store, by=["wide"], folder=tmp_path / "local")
+    assert by_wide.rows([pa.array([Decimal("9" * 38), None], pa.decimal128(38, 0))]).keys.tolist() == []
+    assert by_wide.rows([pa.array([Decimal("0." + "9" * 38)], pa.decimal128(38, 38))]).keys.tolist() == [0]
+    by_time = Dimension.open(table.store, by=["at"], folder=tmp_path / "local")
+    times = [at, at.replace(microsecond=1), dt.datetime(9999, 1, 1)]
+    assert by_time.rows([pa.array(times, pa.timestamp("us"))]).keys.tolist() == [0]
 
 
 @pytest.mark.parametrize(

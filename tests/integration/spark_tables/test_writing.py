@@ -97,14 +97,30 @@ def test_a_write_with_an_identifier_is_committed_once(
 
 @pytest.mark.parametrize("keys", [["id"], []])
 def test_refused_rows_leave_no_files(registered: SparkSession, catalog: Catalog, keys: list[str]) -> None:
+    """One task: Spark does not wait for other tasks when it aborts a write, and their files appear after that."""
     table = catalog.create_table("shop.strict", [("id", "INT NOT NULL"), ("q", "INT NOT NULL")], keys)
-    bad = registered.range(0, 100, 1, 4).selectExpr("cast(id as int) id", "if(id = 99, null, 1) q")
+    refuse(registered, table, tasks=1)
+    assert list(Path(table.path).rglob("*.parquet")) == []
+    assert left_over(table) == []
+
+
+@pytest.mark.parametrize("keys", [["id"], []])
+def test_rows_of_tasks_beside_a_refused_one_are_never_visible(
+    registered: SparkSession, catalog: Catalog, keys: list[str]
+) -> None:
+    table = catalog.create_table("shop.strict_tasks", [("id", "INT NOT NULL"), ("q", "INT NOT NULL")], keys)
+    refuse(registered, table, tasks=4)
+    save(registered.sql("select cast(7 as int) id, 1 q"), table)
+    assert held(table) == [(7, 1)]
+    check_invariants(table)
+
+
+def refuse(spark: SparkSession, table: Table, tasks: int) -> None:
+    bad = spark.range(0, 100, 1, tasks).selectExpr("cast(id as int) id", "if(id = 99, null, 1) q")
     with pytest.raises(PySparkException) as caught:
         save(bad, table)
     assert "Cannot write null to non-null column(q)" in error_message(caught.value, RowRefused)
     assert table.snapshots == []
-    assert list(Path(table.path).rglob("*.parquet")) == []
-    assert left_over(table) == []
 
 
 def test_a_stream_without_a_user_commits_under_its_checkpoint(

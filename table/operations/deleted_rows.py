@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +17,14 @@ from penstock.table.files.file_reader import POSITION, FileReader
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.store import TableStore
+from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
 from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.read.filter import RowFilter
 from penstock.table.schema.table_schema import TableSchema
 
 Positions = npt.NDArray[np.int64]
+# Returns the sorted positions of the rows to remove from a file, given its deletion vector.
+FilePositions = Callable[[DataFile, Positions | None], Positions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +49,37 @@ class DeletedRows:
     entries: list[ManifestEntry] = field(default_factory=list)
     index: list[IndexEntry] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class FilesDelete:
-    """Deletes the rows of files that match a condition: `marks` them, or rewrites the files without them."""
+class RowRemoval:
+    """Removes rows of files: `marks` them in deletion vectors, or rewrites the files without them."""
 
     store: TableStore
     schema: TableSchema
-    condition: RowFilter
     marks: bool
 
-    def __call__(self, unit: FilesUnit) -> DeletedRows:
-        """Return the changed files. A process that dies half way leaves orphan files."""
-        bucket = BucketFiles(self.store, Layout.of(self.schema), unit.partition, unit.bucket)
+    @classmethod
+    def of(cls, store: TableStore, schema: TableSchema) -> RowRemoval:
+        """Build for a table: rows are marked if it has deletion vectors."""
+        return cls(store, schema, schema.typed[DELETION_VECTORS_ENABLED])
+
+    def bucket(self, unit: FilesUnit) -> BucketFiles:
+        """Return the bucket of a unit, to which its new files belong."""
+        return BucketFiles(self.store, Layout.of(self.schema), unit.partition, unit.bucket)
+
+    def remove(self, unit: FilesUnit, bucket: BucketFiles, positions: FilePositions) -> DeletedRows:
+        """Remove the rows at the positions of each file, and return the changed files."""
         vectors = read_vectors(bucket, unit.state) if self.marks else {}
         # One index file contains the vectors of the whole bucket, so those of unchanged files are written again
         # with it.
         marked, deleted = dict(vectors), DeletedRows()
         for file in unit.files:
-            hits = self._hits(bucket, file, vectors.get(file.name))
+            hits = positions(file, vectors.get(file.name))
             if not len(hits):
                 continue
+            deleted.rows += len(hits)
             if self.marks:
                 marked[file.name] = np.union1d(vectors.get(file.name, hits), hits)
             else:
@@ -76,15 +90,8 @@ class FilesDelete:
             deleted.index.append(entry)
         return deleted
 
-    def _hits(self, bucket: BucketFiles, file: DataFile, vector: Positions | None) -> Positions:
-        """Return the positions of the rows to delete."""
-        parts = [
-            batch.column(POSITION).filter(self.condition.mask(batch.drop_columns([POSITION]))).to_numpy()
-            for batch in self._reader(bucket).read(file, vector=vector, positions=True)
-        ]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-    def _reader(self, bucket: BucketFiles) -> FileReader:
+    def reader(self, bucket: BucketFiles) -> FileReader:
+        """Return a reader of all columns of the bucket's files."""
         fields = self.schema.fields
         return FileReader(
             self.store.storage, bucket.path, self.store.schemas.get, fields, facts={"table": self.store.name}
@@ -105,7 +112,7 @@ class FilesDelete:
         done = False
         try:
             # The rows to delete are passed as a deletion vector, which the reader leaves out.
-            for batch in self._reader(bucket).read(file, vector=gone):
+            for batch in self.reader(bucket).read(file, vector=gone):
                 writer.write(batch)
             new = writer.finish()
             done = True
@@ -116,3 +123,24 @@ class FilesDelete:
         place = bucket.partition, bucket.bucket, state.total_buckets or bucket.layout.bucket_count
         into.entries.append(ManifestEntry(FileKind.ADD, *place, file).deleted())
         into.entries += [ManifestEntry(FileKind.ADD, *place, made) for made in new]
+
+
+@dataclass(frozen=True, slots=True)
+class FilesDelete:
+    """Deletes the rows of files that match a condition."""
+
+    removal: RowRemoval
+    condition: RowFilter
+
+    def __call__(self, unit: FilesUnit) -> DeletedRows:
+        """Return the changed files. A process that dies half way leaves orphan files."""
+        bucket = self.removal.bucket(unit)
+        return self.removal.remove(unit, bucket, partial(self._hits, bucket))
+
+    def _hits(self, bucket: BucketFiles, file: DataFile, vector: Positions | None) -> Positions:
+        """Return the positions of the rows to delete."""
+        parts = [
+            batch.column(POSITION).filter(self.condition.mask(batch.drop_columns([POSITION]))).to_numpy()
+            for batch in self.removal.reader(bucket).read(file, vector=vector, positions=True)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)

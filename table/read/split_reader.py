@@ -16,7 +16,7 @@ from penstock.row_kinds import ROWKIND, kind_texts
 from penstock.table.buckets.layout import Layout
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.deletion_vectors import decode_vectors
-from penstock.table.files.file_reader import BATCH_ROWS, FileReader
+from penstock.table.files.file_reader import BATCH_ROWS, POSITION, FileReader
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.merge.key_groups import KIND, visible_rows
@@ -99,6 +99,20 @@ class SplitReader:
                 out = self._finished(batch, schema)
                 if out.num_rows:
                     yield out
+
+    def read_positions(self, split: Split) -> Iterator[tuple[DataFile, pa.RecordBatch]]:
+        """Yield the wanted columns of each file of a table without keys, and `_POSITION` of the rows as last column."""
+        fields = self._columns()
+        reader, conditions = self._reader(split, fields), self._conditions(fields)
+        names = [*(field.name for field in self.wanted), POSITION]
+        for file in split.files:
+            vector = self._vector(file, split.vectors.get(file.name))
+            for batch in reader.read(
+                file, conditions=conditions, vector=vector, positions=True, batch_rows=self.batch_rows
+            ):
+                kept = batch if self.where is None else self.where.kept(batch)
+                if kept.num_rows:
+                    yield file, kept.select(names)
 
     def _columns(self) -> tuple[Field, ...]:
         """Return the wanted columns and those that the filter names."""

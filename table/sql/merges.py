@@ -11,8 +11,10 @@ from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.handle import Table
 from penstock.table.operations.delete import check_deletable
+from penstock.table.operations.placed_rows import FILE, ROW
 from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import cast_text, own_name
+from penstock.table.sql.keyless_changes import KeylessChange, new_column
 from penstock.table.sql.row_changes import target_text, write_changes
 from penstock.table.sql.row_statements import Assignments, Merge, MergeClause
 from penstock.table.sql.text import quoted, tokens_of
@@ -34,9 +36,16 @@ def merge(context: SqlContext, statement: Merge) -> pa.Table:
     """Run MERGE INTO."""
     table = context.table(statement.name)
     _check(table, statement)
+    names, _ = context.session.columns_of(f"SELECT * FROM {_source_text(statement)}")
+    if not table.primary_keys:
+
+        def query(rows: str) -> str:
+            return _Join(context, table, statement, tuple(names), rows).query()
+
+        deletes_again = _only_deletes(statement)
+        return KeylessChange(context, table, statement.name, query, once=True, deletes_again=deletes_again).run()
     with table.writer() as writer:
-        names, _ = context.session.columns_of(f"SELECT * FROM {_source_text(statement)}")
-        join = _Join(context, table, statement, tuple(names))
+        join = _Join(context, table, statement, tuple(names), target_text(context, statement.name))
         # A table and not a view, because it is read twice, and the join is the expensive part.
         context.session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {join.query()}")
         try:
@@ -56,7 +65,7 @@ def _check(table: Table, statement: Merge) -> None:
         name for clause in statement.clauses if clause.action == "update" for name, _ in clause.assignments or ()
     ]
     check_updatable(table, "MERGE INTO", assigned)
-    if any(clause.action == "delete" for clause in statement.clauses):
+    if table.primary_keys and any(clause.action == "delete" for clause in statement.clauses):
         check_deletable(table.definition, table.name)
 
 
@@ -68,7 +77,7 @@ def _only_deletes(statement: Merge) -> bool:
 
 def _refuse_doubles(context: SqlContext, table: Table, statement: Merge) -> None:
     # By the new keys: an inserted row has no old ones, and no clause changes a key.
-    keys = [_column("new", at) for at, one in enumerate(table.definition.fields) if one.name in table.primary_keys]
+    keys = [new_column(at) for at, one in enumerate(table.definition.fields) if one.name in table.primary_keys]
     listed = ", ".join(keys)
     kinds = f" WHERE kind <> {DELETE}" if _only_deletes(statement) else ""
     query = f"SELECT {listed} FROM {_CHANGES}{kinds} GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
@@ -82,10 +91,6 @@ def _refuse_doubles(context: SqlContext, table: Table, statement: Merge) -> None
         )
 
 
-def _column(side: str, at: int) -> str:
-    return f"{side}_{at}"
-
-
 @dataclass(frozen=True, slots=True)
 class _Join:
     """The SQL of a merge."""
@@ -94,6 +99,7 @@ class _Join:
     table: Table
     statement: Merge
     source_columns: tuple[str, ...]
+    rows: str
 
     def query(self) -> str:
         """Return the query for the kind of each changed row, with its old and new values."""
@@ -109,12 +115,14 @@ class _Join:
             cases = " ".join(
                 f"WHEN {number} THEN {cast_text(texts[one.name], one, type_)}" for number, texts in enumerate(values)
             )
-            new.append(f"CASE clause {cases} END AS {_column('new', at)}")
-        old = [f"{self._target}.{quoted(one.name)} AS {_column('old', at)}" for at, one in enumerate(fields)]
-        columns = ", ".join((*old, *new))
+            new.append(f"CASE clause {cases} END AS {new_column(at)}")
+        old = {f"old_{at}": f"{self._target}.{quoted(one.name)}" for at, one in enumerate(fields)}
+        if not self.table.primary_keys:
+            old = {name: f"{self._target}.{name}" for name in (FILE, ROW)}
+        columns = ", ".join((*(f"{text} AS {name}" for name, text in old.items()), *new))
         # In an inner query, so that the clause of a row is decided once, and all columns refer to its number.
         inner = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined()}"
-        names = ", ".join(_column(side, at) for side in ("old", "new") for at in range(len(fields)))
+        names = ", ".join((*old, *(new_column(at) for at in range(len(fields)))))
         return f"SELECT CASE clause {kinds} END AS kind, {names} FROM ({inner}) WHERE clause IS NOT NULL"
 
     def _joined(self) -> str:
@@ -122,9 +130,7 @@ class _Join:
         missing, alone = "not matched" in rows, "not matched by source" in rows
         # Rows that no clause can apply to are left out by the join itself.
         kind = "FULL" if missing and alone else "RIGHT" if missing else "LEFT" if alone else "INNER"
-        target = (
-            f"(SELECT *, true AS _in_target FROM {target_text(self.context, self.statement.name)}) AS {self._target}"
-        )
+        target = f"(SELECT *, true AS _in_target FROM {self.rows}) AS {self._target}"
         own = quoted(self.statement.source_alias)
         source = f"(SELECT *, true AS _in_source FROM {_source_text(self.statement)}) AS {own}"
         return f"{target} {kind} JOIN {source} ON {self.statement.on}"

@@ -11,10 +11,12 @@ from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.catalog.base import split_name
 from penstock.table.handle import Table
 from penstock.table.operations.delete import check_deletable
+from penstock.table.operations.placed_rows import FILE, ROW
 from penstock.table.operations.row_changes import RowChanges
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import cast_text, changed_rows, own_name
+from penstock.table.sql.keyless_changes import KeylessChange, new_column
 from penstock.table.sql.row_statements import Assignments, Delete, Update
 from penstock.table.sql.text import SqlToken, quoted, tokens_of
 from penstock.table.sql.update_rules import check_newest_rows, check_updatable
@@ -48,13 +50,27 @@ def update(context: SqlContext, statement: Update) -> pa.Table:
     check_updatable(table, "UPDATE", [name for name, _ in statement.assignments])
     alias = quoted(statement.alias or statement.name[-1])
     old = ", ".join(f"{alias}.{quoted(one.name)}" for one in table.definition.fields)
-    new = ", ".join(new_values(context, table, alias, statement.assignments))
+    new = new_values(context, table, alias, statement.assignments)
     where = f" WHERE {statement.where}" if statement.where else ""
+    if not table.primary_keys:
+        return _replace(context, table, statement, new, where)
     target = target_text(context, statement.name)
     with table.writer() as writer:
         # The kind, all old values and all new values: RowChanges reads the columns by their position.
-        query = f"SELECT {UPDATE_AFTER}, {old}, {new} FROM {target} AS {alias}{where}"
+        query = f"SELECT {UPDATE_AFTER}, {old}, {', '.join(new)} FROM {target} AS {alias}{where}"
         return write_changes(context, table, writer, query, refuses_older=True)
+
+
+def _replace(context: SqlContext, table: Table, statement: Update | Delete, new: Sequence[str], where: str) -> pa.Table:
+    """Change or delete rows of a table without a key; a DELETE has no new values."""
+    kind = UPDATE_AFTER if isinstance(statement, Update) else DELETE
+    alias = quoted(statement.alias or statement.name[-1])
+    values = "".join(f", {text} AS {new_column(at)}" for at, text in enumerate(new))
+
+    def query(rows: str) -> str:
+        return f"SELECT {kind} AS kind, {alias}.{FILE}, {alias}.{ROW}{values} FROM {rows} AS {alias}{where}"
+
+    return KeylessChange(context, table, statement.name, query).run()
 
 
 def new_values(context: SqlContext, table: Table, alias: str, assignments: Assignments) -> list[str]:
@@ -85,7 +101,7 @@ def delete(context: SqlContext, statement: Delete) -> pa.Table:
         latest = table.latest_snapshot
         return changed_rows(deleted=count, snapshot=latest.id if latest and latest != before else None)
     if not table.primary_keys:
-        return _delete_appended(table, statement, statement.where)
+        return _delete_appended(context, table, statement, statement.where)
     check_deletable(table.definition, table.name)
     check_newest_rows(table, "DELETE")
     alias = quoted(statement.alias or statement.name[-1])
@@ -96,15 +112,12 @@ def delete(context: SqlContext, statement: Delete) -> pa.Table:
         return write_changes(context, table, writer, query)
 
 
-def _delete_appended(table: Table, statement: Delete, where: str) -> pa.Table:
+def _delete_appended(context: SqlContext, table: Table, statement: Delete, where: str) -> pa.Table:
     """Delete rows of a table without a key: files are rewritten, or their rows marked as deleted."""
-    # The condition is evaluated on the rows of one file at a time, where no other table can be queried.
+    check_newest_rows(table, "DELETE")
+    # Other conditions are evaluated file by file, where no other table can be queried.
     if any(token.text.lower() == "select" for token in tokens_of(where)):
-        raise ConfigError(
-            "the condition of a DELETE from a table without a primary key cannot contain a query",
-            table=table.name,
-            hint="INSERT OVERWRITE t SELECT * FROM t WHERE NOT ...",
-        )
+        return _replace(context, table, statement, (), f" WHERE {where}")
     names = {statement.alias or statement.name[-1]}
     text = "".join(token.text for token in _unqualified(where, names))
     snapshots = table.delete(text)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.table.catalog.base import parse_name
+from penstock.table.catalog.base import parse_name, split_name
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
 from penstock.table.read.filter import RowFilter
-from penstock.table.read.lazy_dataset import LazyDataset
+from penstock.table.read.lazy_dataset import LazyDataset, Rows
 from penstock.table.sql.engine_errors import engine_error, missing_table
 from penstock.table.sql.grammar import ScriptPart
 from penstock.table.sql.newest_partitions import newest_partition, newest_partitions
@@ -149,9 +150,18 @@ class Session:
         except (self._duckdb.Error, pa.ArrowException, OSError) as reason:
             raise self._refused(prepared, reason) from reason
 
-    def register(self, name: str, rows: pa.Table) -> None:
-        """Make an Arrow table available under a name."""
+    def register(self, name: str, rows: pa.Table | LazyDataset) -> None:
+        """Make an Arrow table or dataset available under a name."""
         self._connection.register(name, rows)
+
+    def watched(self, rows: Rows) -> Rows:
+        """Return rows of a dataset whose errors are raised as they are, and not as those of DuckDB."""
+        return lambda columns, where: self._watched(rows(columns, where))
+
+    def pin(self, name: str, snapshot: Snapshot | None) -> None:
+        """Read a table (`database.table`) at a snapshot in the current statement."""
+        database, table = split_name(name)
+        self._know((database, table), snapshot)
 
     def prepared(self, sql: str) -> str:
         """Return the statement in DuckDB's dialect, after registering every table it mentions."""
@@ -208,19 +218,21 @@ class Session:
         written = ".".join(map(quoted, place))
         return written if has_alias(tokens, mention.end) else f"{written} AS {quoted(place[1])}"
 
-    def _know(self, place: tuple[str, str]) -> None:
+    def _know(self, place: tuple[str, str], snapshot: Snapshot | None = None) -> None:
         database, table = place
         # A dataset is registered under a name without a schema. The view makes it available as `database.table`.
         raw = f"rows of {database}.{table}"
-        self._connection.register(raw, self._rows(place, {}))
+        self._connection.register(raw, self._rows(place, {}, snapshot))
         self._connection.execute(
             f"CREATE SCHEMA IF NOT EXISTS {quoted(database)};"
             f"CREATE OR REPLACE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {quoted(raw)}"
         )
         self._known.add(place)
 
-    def _rows(self, place: tuple[str, str], options: Mapping[str, str]) -> pa.Table | LazyDataset:
-        """Return the dataset DuckDB reads for a table.
+    def _rows(
+        self, place: tuple[str, str], options: Mapping[str, str], snapshot: Snapshot | None = None
+    ) -> pa.Table | LazyDataset:
+        """Return the dataset DuckDB reads for a table, at a snapshot or at the newest one.
 
         It reads only the columns and files a query needs, when the query runs.
         """
@@ -232,6 +244,8 @@ class Session:
         if system is not None:
             return table.scan(options=dict(options) or None).to_arrow()
         scan = table.scan(options=dict(options) or None).at_one_snapshot()
+        if snapshot is not None:
+            scan = replace(scan, snapshot=snapshot)
 
         def rows(columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
             if where is not None:

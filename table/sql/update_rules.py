@@ -19,13 +19,9 @@ def _can_update(engine: MergeEngine) -> bool:
 
 def check_updatable(table: Table, verb: str, assigned: Sequence[str]) -> None:
     """Raise ConfigError unless rows of the table can be updated: the rules of Paimon."""
-    if not table.primary_keys:
-        raise ConfigError(
-            f"{verb} needs a table with a primary key",
-            table=table.name,
-            hint="INSERT OVERWRITE t SELECT ... with the changed values; DELETE works without a key",
-        )
     check_newest_rows(table, verb)
+    if not table.primary_keys:
+        return
     engine = merge_engine(table.definition.typed)
     if not _can_update(engine):
         possible = " and ".join(name for name, other in ENGINES.items() if _can_update(other))

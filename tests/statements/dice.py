@@ -308,7 +308,7 @@ class Dice:
         return {"matched": self.draw.choice("ts") + ".", "not matched": "s.", "by source": "t."}[when]
 
     def _set(self, table: ModelTable, when: str) -> list[Any] | None:
-        if when == "matched" and self.chance(0.3) and table.keys and table.engine == "deduplicate":
+        if when == "matched" and self.chance(0.3) and table.engine in {"append", "deduplicate"}:
             return None
         found: list[Any] = []
         for name in self.draw.sample(table.free, self.draw.randrange(1, min(2, len(table.free)) + 1)):

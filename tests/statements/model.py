@@ -167,9 +167,8 @@ def columns_of(condition: Sequence[Any]) -> set[str]:
 class Model:
     """The tables of a script. `run` does a step, and returns what an engine must do with it."""
 
-    def __init__(self, *, keyless_changes: bool = True) -> None:
+    def __init__(self) -> None:
         self.tables: dict[str, ModelTable] = {}
-        self._keyless_changes = keyless_changes
 
     def run(self, step: Step) -> Outcome:
         verb = getattr(self, f"do_{step['op']}")
@@ -367,7 +366,7 @@ class Model:
         named = {name for name, _ in step["set"]} | columns_of(step["where"])
         if not (named | inputs(step["set"])) <= table.columns.keys() or not set_fits(table, step["set"]):
             return Outcome.SKIPPED
-        if not self.changeable(table) or {name for name, _ in step["set"]} & set(table.keys):
+        if not table.updatable or {name for name, _ in step["set"]} & set(table.keys):
             return Outcome.REFUSED
         changed = {
             id(row): assigned(row, step["set"]) for row in table.rows if holds(step["where"], row, table.columns)
@@ -390,7 +389,7 @@ class Model:
 
     def do_delete_in(self, table: ModelTable, step: Step) -> Outcome:
         source = self.tables.get(step["source"])
-        if source is None or not table.keys or not table.deletable:
+        if source is None or not table.deletable:
             return Outcome.SKIPPED
         keys = {row["k"] for row in source.rows}
         table.bury(row for row in table.rows if row["k"] in keys)
@@ -400,15 +399,11 @@ class Model:
     def do_merge(self, table: ModelTable, step: Step) -> Outcome:
         from tests.statements.merge import merge
 
-        if self.changeable(table):
+        if table.updatable:
             return merge(table, step)
         # Spark runs a MERGE that only inserts as INSERT.
         only_inserts = all(clause["then"] == "insert" for clause in step["clauses"])
         return Outcome.SKIPPED if only_inserts else Outcome.REFUSED
-
-    def changeable(self, table: ModelTable) -> bool:
-        """Return whether UPDATE and MERGE work with the table."""
-        return table.updatable and (bool(table.keys) or self._keyless_changes)
 
     # states
 

@@ -31,8 +31,6 @@ class Engine(Protocol):
     """What runs statements in the database `d` of a warehouse, which is made empty by `begin`."""
 
     text: Text
-    # Whether UPDATE and MERGE work with tables that have no key.
-    keyless_changes: bool
 
     def begin(self) -> Catalog:
         """Return the catalog of an empty warehouse."""
@@ -48,7 +46,6 @@ class DuckDb:
     """SQL without Spark."""
 
     text = Text("duckdb")
-    keyless_changes = False
 
     def begin(self) -> Catalog:
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-statements-")
@@ -94,7 +91,7 @@ class Play:
 
     def run(self) -> int:
         """Run the script, and return the number of statements."""
-        self.model = Model(keyless_changes=self.engine.keyless_changes)
+        self.model = Model()
         self.catalog = self.engine.begin()
         try:
             for place in range(len(self.steps)):

@@ -18,7 +18,6 @@ class Spark:
     """Spark SQL. The scripts share a warehouse, in which each has an empty database."""
 
     text = Text("spark")
-    keyless_changes = True
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-statements-")

@@ -16,7 +16,7 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.table.catalog.clone import clone_table
 from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.meta.snapshot import CommitKind
-from penstock.table.operations import delete as deleting
+from penstock.table.operations import changed_files
 from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.read.scan import Scan
 from penstock.table.read.time_travel import Travel
@@ -114,14 +114,14 @@ def test_a_delete_is_retried_after_its_files_were_rewritten(
     tmp_path: Path, vectors: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = append_table(tmp_path, vectors)
-    real, other = deleting.commit_snapshot, [True]
+    real, other = changed_files.commit_snapshot, [True]
 
     def land(*given: object) -> object:
         if other.pop() if other else False:
             table.delete("id = 1")
         return real(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(deleting, "commit_snapshot", land)
+    monkeypatch.setattr(changed_files, "commit_snapshot", land)
     table.delete("id = 2")
     assert content(table) == [(3, "c", None), (4, "d", None)]
     assert table.remove_orphan_files(dry_run=True, older_than=1 << 60) == []
@@ -396,7 +396,7 @@ def test_a_delete_detects_rewritten_files_without_history(
 ) -> None:
     table = append_table(tmp_path, vectors, {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
     add(table, (5, "e", None))
-    real, other = deleting.commit_snapshot, [True]
+    real, other = changed_files.commit_snapshot, [True]
 
     def land(*given: object) -> object:
         if other.pop() if other else False:
@@ -407,7 +407,7 @@ def test_a_delete_detects_rewritten_files_without_history(
             assert len(table.snapshots) == 1
         return real(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(deleting, "commit_snapshot", land)
+    monkeypatch.setattr(changed_files, "commit_snapshot", land)
     table.delete("id = 2")
     assert [row[0] for row in content(table)] == [1, 3, 4, 5, 6]
     check_invariants(table)

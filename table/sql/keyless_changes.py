@@ -1,0 +1,108 @@
+"""UPDATE, DELETE and MERGE of tables without a key: matching rows are removed from their files, new ones appended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
+from penstock.table.handle import Table
+from penstock.table.operations.changed_files import ChangedFiles, repeated
+from penstock.table.operations.placed_rows import FILE, ROW, PlacedRows
+from penstock.table.options.compaction import WRITE_ONLY
+from penstock.table.read.lazy_dataset import LazyDataset
+from penstock.table.sql.context import SqlContext
+from penstock.table.sql.inserts import changed_rows
+from penstock.table.sql.row_statements import Names
+from penstock.table.sql.text import quoted
+
+_TARGET, _UNITS, _CHANGES = "_penstock_target", "_penstock_units", "_penstock_changes"
+
+
+@dataclass(frozen=True, slots=True)
+class KeylessChange:
+    """A statement that changes rows of a table without a key.
+
+    `query` returns the SQL for its changes, given that for the rows of the table: the kind of each change, FILE and ROW
+    of the old row (null for a new one), and all new values. With `once`, no row may be changed by two of them, unless
+    both delete it and `deletes_again`.
+    """
+
+    context: SqlContext
+    table: Table
+    names: Names
+    query: Callable[[str], str]
+    once: bool = False
+    deletes_again: bool = False
+
+    def run(self) -> pa.Table:
+        """Run the statement on the newest snapshot, in one commit.
+
+        It is run again, up to two times, when another job changed one of the files in the meantime.
+        """
+        try:
+            return repeated(self._attempt)
+        finally:
+            self.context.session.run(f"DROP TABLE IF EXISTS {_CHANGES}")
+
+    def _attempt(self) -> pa.Table:
+        session, store = self.context.session, self.table.scan().store
+        with ChangedFiles(store, store.snapshots.latest()) as changed:
+            placed = PlacedRows(changed)
+            session.register(_TARGET, LazyDataset(placed.schema, session.watched(placed.read)))
+            # Subqueries and sources that read the table see the rows that are changed.
+            session.pin(self.context.full_name(self.names), changed.base)
+            # A table, since it is read several times: conditions and values must be evaluated only once.
+            session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {self.query(_TARGET)}")
+            if self.once:
+                self._refuse_doubles()
+            self._remove(placed)
+            counts = self._append(changed)
+            snapshots = changed.commit(store.new_commit_user())
+            updated = counts[UPDATE_AFTER]
+            snapshot = snapshots[0].id if snapshots else None
+            return changed_rows(counts[INSERT], updated, changed.removed_rows - updated, snapshot)
+
+    def _refuse_doubles(self) -> None:
+        kinds = f" AND kind <> {DELETE}" if self.deletes_again else ""
+        found = self.context.session.query(
+            f"SELECT * FROM {_CHANGES} WHERE {FILE} IS NOT NULL{kinds}"
+            f" QUALIFY count(*) OVER (PARTITION BY {FILE}, {ROW}) > 1 LIMIT 1"
+        )
+        if found.num_rows:
+            raise ConfigError(
+                "several source rows would change one row",
+                table=self.table.name,
+                hint="let the source have one row for each row of the target that ON matches",
+            )
+
+    def _remove(self, placed: PlacedRows) -> None:
+        session = self.context.session
+        session.register(_UNITS, placed.units())
+        joined = f"{_CHANGES} c JOIN {_UNITS} u ON c.{FILE} = u.{FILE}"
+        placed.remove(session.batches(f"SELECT u.unit, c.{FILE}, c.{ROW} FROM {joined} ORDER BY ALL"))
+
+    def _append(self, changed: ChangedFiles) -> dict[int, int]:
+        """Write the new rows, and return the number of changes by kind."""
+        session = self.context.session
+        counted = session.query(f"SELECT kind, count(*) AS n FROM {_CHANGES} GROUP BY kind").to_pylist()
+        counts = {INSERT: 0, UPDATE_AFTER: 0} | {row["kind"]: row["n"] for row in counted}
+        if not counts[INSERT] + counts[UPDATE_AFTER]:
+            return counts
+        fields = self.table.definition.fields
+        new = ", ".join(f"{new_column(at)} AS {quoted(one.name)}" for at, one in enumerate(fields))
+        # A compaction in the same commit could take files away from which rows are removed.
+        with self.table.writer(options={WRITE_ONLY.key: "true"}) as writer:
+            for batch in session.batches(f"SELECT {new} FROM {_CHANGES} WHERE kind <> {DELETE}"):
+                writer.write(batch)
+            changed.add_rows(writer.prepare())
+            writer.forget()
+        return counts
+
+
+def new_column(at: int) -> str:
+    """Return the name of the column with the new values of a column of the table."""
+    return f"new_{at}"

@@ -90,7 +90,9 @@ class Table(TableMaintenance):
     ) -> Iterator[SnapshotChanges]:
         """Yield the changes of each snapshot as it is committed (a streaming read).
 
-        It does not end unless `until` names the last snapshot.
+        It does not end unless `until` names the last snapshot. With `consumer_id` the position is stored when the next
+        snapshot is requested, or by `processed()` of what was yielded: call it before leaving the loop, or else the
+        next reader is given the last snapshot again.
         """
         return follow(self._store, from_snapshot, consumer_id, until=until, poll_seconds=poll_seconds)
 

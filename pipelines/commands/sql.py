@@ -52,6 +52,11 @@ def command(name: str, words: list[str]) -> int:
     if output not in OUTPUTS:
         raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(OUTPUTS)}")
     if _on_spark(given):
+        if script is None and "file" not in given:
+            raise ConfigError(
+                "--engine spark needs a statement or a file: the shell runs on DuckDB",
+                hint='penstock sql --engine spark "SHOW TABLES" ..., or -f FILE; without --engine, a shell on DuckDB',
+            )
         return _run_on_spark(_script(script, given), Results(output, given), given)
     if script is None and "file" not in given and sys.stdin.isatty() and sys.stdout.isatty():
         with _interpreter(given, needs_warehouse=False) as interpreter:

@@ -15,6 +15,7 @@ from penstock.storage.environment import Environment
 from penstock.table.catalog.base import CatalogBackend, parse_name, split_name
 from penstock.table.catalog.batch_view import BatchView, batch_view
 from penstock.table.catalog.registry import open_backend
+from penstock.table.catalog.tables_by_path import TablesByPath
 from penstock.table.handle import Table
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.meta.store import TableMissing, TableStore
@@ -48,8 +49,14 @@ class Catalog:
         if not isinstance(warehouse, str | PathLike):
             raise ConfigError(f"a warehouse is a path or a URL, not {warehouse!r}")
         self.warehouse = str(warehouse)
+        self.options = dict(options or {})
         self._ambient = ambient or Environment()
         self.backend = backend or open_backend(self.warehouse, options or {}, self._ambient)
+
+    def with_tables_by_path(self) -> tuple[Catalog, TablesByPath]:
+        """Return this catalog for one session, and the tables in other folders that it has for that session only."""
+        tables = TablesByPath(self.backend, self.options)
+        return Catalog(self.warehouse, self.options, ambient=self._ambient, backend=tables), tables
 
     def __repr__(self) -> str:
         return f"Catalog({self.warehouse!r})"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
@@ -28,6 +29,14 @@ class SnapshotChanges:
 
     snapshot: int
     rows: pa.Table
+    _processed: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+
+    def processed(self) -> None:
+        """Store the position of the consumer behind this snapshot now, and not when the next one is requested.
+
+        A caller that ends the loop here is not given the snapshot again.
+        """
+        self._processed()
 
 
 def follow(
@@ -40,18 +49,24 @@ def follow(
 ) -> Iterator[SnapshotChanges]:
     """Yield the changes of each snapshot; snapshots without changes of their own are skipped.
 
-    With a consumer the position is stored: a yielded snapshot counts as read once the next one is requested, and unread
-    snapshots do not expire.
+    With a consumer the position is stored: a yielded snapshot counts as read once the next one is requested, or when
+    `processed()` is called on it. A caller that leaves the loop without either is given it again, since it may have
+    failed half way. Unread snapshots do not expire.
 
     ConfigError when the table is rolled back or fast-forwarded behind the position, because snapshot ids are then
     reused.
     """
     consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
     next_id = _start(store, consumers, from_snapshot, consumer_id)
+
+    def store_position(next_snapshot_id: int) -> None:
+        if consumer_id is not None:
+            consumers.put(consumer_id, next_snapshot_id)
+
     # Before the first read: from here on the next snapshot does not expire.
-    if consumer_id is not None:
-        consumers.put(consumer_id, next_id)
+    store_position(next_id)
     last: Snapshot | None = None
+
     while until is None or next_id <= until:
         snapshot = next_snapshot(store, next_id)
         if snapshot is None:
@@ -63,10 +78,9 @@ def follow(
         last = snapshot
         rows = _changes_of(store, snapshot)
         if rows.num_rows:
-            yield SnapshotChanges(snapshot.id, rows)
+            yield SnapshotChanges(snapshot.id, rows, partial(store_position, next_id + 1))
         next_id += 1
-        if consumer_id is not None:
-            consumers.put(consumer_id, next_id)
+        store_position(next_id)
 
 
 def _start(store: TableStore, consumers: ConsumerFiles, from_snapshot: int | None, consumer_id: str | None) -> int:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.tables_by_path import TablesByPath
 from penstock.table.handle import Table
 from penstock.table.sql.session import Session
 
@@ -24,6 +25,7 @@ class OpenCatalog:
     catalog: Catalog
     session: Session
     database: str | None
+    by_path: TablesByPath
 
     def use(self, database: str) -> None:
         """Make a database the current one."""
@@ -38,13 +40,15 @@ class SqlContext:
 
     def __init__(self) -> None:
         self.options: dict[str, str] = {}
+        self.read_options: dict[str, str] = {}
         self.opened: dict[str, OpenCatalog] = {}
         self._current: OpenCatalog | None = None
 
     def open(self, name: str, catalog: Catalog, database: str | None) -> None:
         """Make a catalog known by a name."""
-        session = Session(catalog, database, name)
-        self.opened[name] = OpenCatalog(name, catalog, session, database)
+        own, by_path = catalog.with_tables_by_path()
+        session = Session(own, database, name, self.read_options)
+        self.opened[name] = OpenCatalog(name, own, session, database, by_path)
 
     def use_catalog(self, name: str) -> None:
         """Make an open catalog the current one."""

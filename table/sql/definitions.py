@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.table.catalog.path_tables import create_table as create_table_at_path
+from penstock.table.catalog.path_tables import open_table
+from penstock.table.handle import Table
+from penstock.table.meta.store import TableMissing
 from penstock.table.schema.changes import (
     SchemaChange,
     UpdateColumnComment,
@@ -66,6 +70,53 @@ def create_table(context: SqlContext, statement: CreateTable) -> pa.Table:
         ignore_if_exists=statement.if_not_exists,
     )
     return done()
+
+
+def add_table(context: SqlContext, statement: CreateTable, path: str) -> pa.Table:
+    """Make the table in a folder known to the session; it is created there if the statement says so."""
+    name, options = context.full_name(statement.name), dict(statement.options)
+    if context.catalog.table_exists(name):
+        if statement.if_not_exists:
+            return done()
+        raise ConfigError(f"table {name!r} exists already", warehouse=context.catalog.warehouse)
+    creates = options.pop("auto-create", "false").lower() == "true"
+    try:
+        table = open_table(path, context.catalog.options)
+    except TableMissing as missing:
+        if not (creates and statement.columns):
+            missing.hint = "name its columns, and set 'auto-create' = 'true' to create it"
+            raise
+        described = {"primary_keys": statement.keys, "partition_keys": statement.partitions}
+        create_table_at_path(
+            path, statement.columns, context.catalog.options, **described, options=options, comment=statement.comment
+        )
+    else:
+        _check_described(statement, options, table)
+    context.current.by_path.add(name, path)
+    return done()
+
+
+def _check_described(statement: CreateTable, options: Mapping[str, str], table: Table) -> None:
+    """Refuse a description that differs from the table."""
+    wanted = [(one.name, written(with_nullability(one.type, nullable=True))) for one in statement.columns]
+    found = [(one.name, written(with_nullability(one.type, nullable=True))) for one in table.definition.fields]
+    if wanted and wanted != found:
+        columns = ", ".join(" ".join(one) for one in found)
+        raise ConfigError("the table has other columns", table=table.name, columns=columns, hint="leave them out")
+    for what, given, own in (
+        ("primary key", statement.keys, table.primary_keys),
+        ("partition columns", statement.partitions, table.partition_keys),
+    ):
+        if given and tuple(given) != tuple(own):
+            raise ConfigError(f"the table has another {what}", table=table.name, found=", ".join(own))
+    others = [key for key, value in options.items() if table.options.get(key) != value]
+    if others:
+        raise ConfigError(
+            f"the table has another value of {others[0]!r}",
+            table=table.name,
+            value=table.options.get(others[0]),
+            hint="leave it out here; ALTER TABLE t SET (...) changes it",
+        )
 
 
 def copied_column(column: Field) -> Field:

@@ -23,7 +23,7 @@ from penstock.table.sql.statements import (
     TruncateTable,
     Use,
 )
-from penstock.table.sql.table_grammar import create
+from penstock.table.sql.table_grammar import create, replace
 from penstock.table.sql.text import tokens_of
 
 _CHANGES = {"insert", "update", "delete", "merge"}
@@ -32,7 +32,6 @@ _EXPLAINED = {"select", "with", "values", "from", "("}
 _INSTEAD = {
     "optimize": "CALL sys.compact('db.t')",
     "vacuum": "CALL sys.expire_snapshots('db.t'), CALL sys.remove_orphan_files('db.t')",
-    "replace": "CREATE TABLE, or INSERT INTO a table with a primary key",
     "upsert": "INSERT INTO a table with a primary key, or MERGE INTO",
     "restore": "CALL sys.rollback('db.t', '3')",
     "msck": "nothing: partitions are found without it",
@@ -238,6 +237,7 @@ _READERS: Mapping[str, Callable[[Cursor], Statement]] = {
     "begin": _begin,
     "end": _end,
     "create": create,
+    "replace": replace,
     "drop": drop,
     "alter": alter,
     "truncate": _truncate,

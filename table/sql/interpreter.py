@@ -18,6 +18,8 @@ from penstock.table.sql.inserts import create_table_as, insert
 from penstock.table.sql.listings import describe, show
 from penstock.table.sql.merges import merge
 from penstock.table.sql.procedures import call
+from penstock.table.sql.read_options import READ_OPTION, set_read_option
+from penstock.table.sql.replacements import replace_table
 from penstock.table.sql.row_changes import delete, update
 from penstock.table.sql.row_statements import Delete, Insert, Merge, Update
 from penstock.table.sql.statements import (
@@ -182,6 +184,10 @@ class Interpreter:
                 return definitions.create_database(context, statement)
             case DropDatabase():
                 return definitions.drop_database(context, statement)
+            case CreateTable() if statement.replaces is not None:
+                return replace_table(context, statement)
+            case CreateTable() if statement.path is not None:
+                return definitions.add_table(context, statement, statement.path)
             case CreateTable() if statement.query is not None:
                 return create_table_as(context, statement)
             case CreateTable():
@@ -227,6 +233,10 @@ class Interpreter:
     def _set(self, option: SessionOption) -> pa.Table:
         if option.key is None:
             self._context.options.clear()
+            self._context.read_options.clear()
+            return done()
+        if option.key.startswith(READ_OPTION):
+            set_read_option(self._context.read_options, option)
             return done()
         key = option.key.lower()
         if option.value is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from penstock.table.handle import Table
 from penstock.table.operations.changed_files import ChangedFiles, repeated
 from penstock.table.operations.placed_rows import FILE, ROW, PlacedRows
 from penstock.table.options.compaction import WRITE_ONLY
-from penstock.table.read.lazy_dataset import LazyDataset
+from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import changed_rows
 from penstock.table.sql.row_statements import Names
@@ -52,7 +53,7 @@ class KeylessChange:
         session, store = self.context.session, self.table.scan().store
         with ChangedFiles(store, store.snapshots.latest()) as changed:
             placed = PlacedRows(changed)
-            session.register(_TARGET, LazyDataset(placed.schema, session.watched(placed.read)))
+            session.register_rows(_TARGET, placed.schema, placed.read)
             # Subqueries and sources that read the table see the rows that are changed.
             session.pin(self.context.full_name(self.names), changed.base)
             # A table, since it is read several times: conditions and values must be evaluated only once.
@@ -83,7 +84,8 @@ class KeylessChange:
         session = self.context.session
         session.register(_UNITS, placed.units())
         joined = f"{_CHANGES} c JOIN {_UNITS} u ON c.{FILE} = u.{FILE}"
-        placed.remove(session.batches(f"SELECT u.unit, c.{FILE}, c.{ROW} FROM {joined} ORDER BY ALL"))
+        with closing(session.batches(f"SELECT u.unit, c.{FILE}, c.{ROW} FROM {joined} ORDER BY ALL")) as places:
+            placed.remove(places)
 
     def _append(self, changed: ChangedFiles) -> dict[int, int]:
         """Write the new rows, and return the number of changes by kind."""
@@ -92,11 +94,18 @@ class KeylessChange:
         counts = {INSERT: 0, UPDATE_AFTER: 0} | {row["kind"]: row["n"] for row in counted}
         if not counts[INSERT] + counts[UPDATE_AFTER]:
             return counts
+        if counts[UPDATE_AFTER] and self.table.definition.typed[ROW_TRACKING_ENABLED]:
+            raise ConfigError(
+                "rows of a table with row-tracking.enabled cannot be updated: they would get new ids",
+                table=self.table.name,
+                hint="DELETE and INSERT, if the rows may have new ids",
+            )
         fields = self.table.definition.fields
         new = ", ".join(f"{new_column(at)} AS {quoted(one.name)}" for at, one in enumerate(fields))
         # A compaction in the same commit could take files away from which rows are removed.
-        with self.table.writer(options={WRITE_ONLY.key: "true"}) as writer:
-            for batch in session.batches(f"SELECT {new} FROM {_CHANGES} WHERE kind <> {DELETE}"):
+        query = f"SELECT {new} FROM {_CHANGES} WHERE kind <> {DELETE}"
+        with self.table.writer(options={WRITE_ONLY.key: "true"}) as writer, closing(session.batches(query)) as batches:
+            for batch in batches:
                 writer.write(batch)
             changed.add_rows(writer.prepare())
             writer.forget()

@@ -42,7 +42,7 @@ def read_show(cursor: Cursor) -> Show:
 
 def _show_names(what: str) -> Callable[[Cursor], Show]:
     def read(cursor: Cursor) -> Show:
-        database = cursor.names() if what == "tables" and cursor.skip_any("in", "from") else None
+        database = cursor.names() if what in {"tables", "views"} and cursor.skip_any("in", "from") else None
         like = cursor.string() if cursor.skip("like") or cursor.kind() == "string" else None
         return Show(what, database, like)
 
@@ -74,16 +74,20 @@ def _show_of_table(what: str) -> Callable[[Cursor], Show]:
     return read
 
 
-_SHOW_HINT = "SHOW CATALOGS, DATABASES, TABLES, CREATE TABLE, PARTITIONS, COLUMNS, TBLPROPERTIES or PROCEDURES"
+_SHOW_HINT = (
+    "SHOW CATALOGS, DATABASES, TABLES, VIEWS, CREATE TABLE, PARTITIONS, COLUMNS, TBLPROPERTIES, TAGS or PROCEDURES"
+)
 _SHOWN: Mapping[str, Callable[[Cursor], Show]] = {
     "catalogs": _show_names("catalogs"),
     "current": _show_current,
     "databases": _show_names("databases"),
     "schemas": _show_names("databases"),
     "tables": _show_names("tables"),
+    "views": _show_names("views"),
     "procedures": _show_names("procedures"),
     "create": _show_create,
     "partitions": _show_of_table("partitions"),
     "columns": _show_of_table("columns"),
     "tblproperties": _show_of_table("tblproperties"),
+    "tags": _show_of_table("tags"),
 }

@@ -35,6 +35,10 @@ def show(context: SqlContext, statement: Show) -> pa.Table:
             return one_column("database", _like(context.catalog.databases(), statement.like))
         case "tables":
             return _tables(context, names[0] if names else None, statement.like)
+        case "views":
+            return one_column("view", _like(context.session.views, statement.like))
+        case "tags":
+            return one_column("tag", context.table(names).system("tags").column("tag_name").to_pylist())
         case "procedures":
             return one_column("procedure", _like(sorted(PROCEDURES), statement.like))
         case "create":

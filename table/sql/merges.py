@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -36,24 +37,26 @@ def merge(context: SqlContext, statement: Merge) -> pa.Table:
     """Run MERGE INTO."""
     table = context.table(statement.name)
     _check(table, statement)
-    names, _ = context.session.columns_of(f"SELECT * FROM {_source_text(statement)}")
     if not table.primary_keys:
-
-        def query(rows: str) -> str:
-            return _Join(context, table, statement, tuple(names), rows).query()
-
         deletes_again = _only_deletes(statement)
+        query = partial(_changes_query, context, table, statement)
         return KeylessChange(context, table, statement.name, query, once=True, deletes_again=deletes_again).run()
     with table.writer() as writer:
-        join = _Join(context, table, statement, tuple(names), target_text(context, statement.name))
+        changes = _changes_query(context, table, statement, target_text(context, statement.name))
         # A table and not a view, because it is read twice, and the join is the expensive part.
-        context.session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {join.query()}")
+        context.session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {changes}")
         try:
             _refuse_doubles(context, table, statement)
             distinct = "DISTINCT " if _only_deletes(statement) else ""
             return write_changes(context, table, writer, f"SELECT {distinct}* FROM {_CHANGES}")
         finally:
             context.session.run(f"DROP TABLE IF EXISTS {_CHANGES}")
+
+
+def _changes_query(context: SqlContext, table: Table, statement: Merge, rows: str) -> str:
+    """Return the query for the changes, given the SQL for the rows of the table."""
+    names, _ = context.session.columns_of(f"SELECT * FROM {_source_text(statement)}")
+    return _Join(context, table, statement, tuple(names), rows).query()
 
 
 def _source_text(statement: Merge) -> str:

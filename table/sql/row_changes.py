@@ -40,8 +40,11 @@ def write_changes(
 
 
 def target_text(context: SqlContext, names: Sequence[str]) -> str:
-    """Return the table in quotes, with its database."""
-    return ".".join(map(quoted, split_name(context.full_name(names))))
+    """Return the table in quotes, with its database, which the statement reads at its newest snapshot."""
+    name = context.full_name(names)
+    # The options of the session may name an older one, whose rows would come back.
+    context.session.pin(name, context.table(names).latest_snapshot)
+    return ".".join(map(quoted, split_name(name)))
 
 
 def update(context: SqlContext, statement: Update) -> pa.Table:

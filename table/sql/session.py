@@ -5,7 +5,6 @@ DuckDB pushes filters and columns down, so a scan reads only the partitions, fil
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,24 +13,20 @@ from penstock.errors import PenstockError
 from penstock.table.catalog.base import parse_name, split_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
-from penstock.table.read.filter import RowFilter
 from penstock.table.read.lazy_dataset import LazyDataset, Rows
 from penstock.table.sql.engine_errors import engine_error, missing_table
+from penstock.table.sql.global_tables import is_global
 from penstock.table.sql.grammar import ScriptPart
 from penstock.table.sql.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.statements import View
+from penstock.table.sql.table_rows import TableRows
 from penstock.table.sql.text import Mention, common_names, duck_text, has_alias, mentions, quoted, tokens_of
 from penstock.table.values.optional import duckdb_module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import pyarrow.compute as pc
+    from collections.abc import Generator, Mapping, Sequence
 
     from penstock.table.sql.text import SqlToken
-
-_BETWEEN = {INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key}
 
 
 class Session:
@@ -40,8 +35,18 @@ class Session:
     A table's rows are those of its newest snapshot when it is first mentioned; views persist until the session ends.
     """
 
-    def __init__(self, catalog: Catalog, database: str | None = None, catalog_name: str | None = None) -> None:
-        """Open a session; `database` is the default database of names without one."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        database: str | None = None,
+        catalog_name: str | None = None,
+        read_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Open a session.
+
+        `database` is the default database of names without one. `read_options` apply to each read of a table, below
+        the options of the read itself; they may change between statements.
+        """
         self._catalog, self._database, self._catalog_name = catalog, database, catalog_name
         self._duckdb = duckdb_module()
         self._connection = self._duckdb.connect()
@@ -49,7 +54,7 @@ class Session:
         self._known: set[tuple[str, str]] = set()
         self._tables: dict[str, frozenset[str]] = {}
         self._travels = 0
-        self._failure: PenstockError | None = None
+        self._rows = TableRows(catalog, {} if read_options is None else read_options)
         self._statement: ScriptPart | None = None
         self._views: set[str] = set()
         self._of_views: set[tuple[str, str]] = set()
@@ -77,7 +82,7 @@ class Session:
 
     def begin(self, statement: ScriptPart) -> None:
         """Begin a statement: it reads the tables at their newest snapshots, and its errors name their place."""
-        self._statement, self._failure = statement, None
+        self._statement, self._rows.failure = statement, None
         # Everything that the last statement registered is removed: a table is registered again, at its newest
         # snapshot, when it is mentioned. Only the tables that views read are registered now, because a query names
         # the view alone.
@@ -106,6 +111,16 @@ class Session:
         # registered.
         self._of_views |= self._known
         self._travelled.clear()
+
+    @property
+    def read_options(self) -> Mapping[str, str]:
+        """Return the options that apply to each read of a table."""
+        return self._rows.read_options
+
+    @property
+    def views(self) -> list[str]:
+        """Return the names of the temporary views."""
+        return sorted(self._views)
 
     def use(self, database: str) -> None:
         """Make a database the default."""
@@ -139,24 +154,24 @@ class Session:
         except self._duckdb.Error as reason:
             raise self._refused(sql, reason) from reason
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, sql: str) -> Generator[pa.RecordBatch]:
         """Yield the rows of a statement, batch by batch."""
         return self.prepared_batches(self.prepared(sql))
 
-    def prepared_batches(self, prepared: str) -> Iterator[pa.RecordBatch]:
+    def prepared_batches(self, prepared: str) -> Generator[pa.RecordBatch]:
         """Yield the rows of a statement that is in DuckDB's dialect, batch by batch."""
         try:
             yield from self._connection.sql(prepared).to_arrow_reader(65536)
         except (self._duckdb.Error, pa.ArrowException, OSError) as reason:
             raise self._refused(prepared, reason) from reason
 
-    def register(self, name: str, rows: pa.Table | LazyDataset) -> None:
-        """Make an Arrow table or dataset available under a name."""
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Make an Arrow table available under a name."""
         self._connection.register(name, rows)
 
-    def watched(self, rows: Rows) -> Rows:
-        """Return rows of a dataset whose errors are raised as they are, and not as those of DuckDB."""
-        return lambda columns, where: self._watched(rows(columns, where))
+    def register_rows(self, name: str, schema: pa.Schema, rows: Rows) -> None:
+        """Make rows that are read when a query asks for them available under a name."""
+        self._connection.register(name, LazyDataset(schema, self._rows.watched(rows)))
 
     def pin(self, name: str, snapshot: Snapshot | None) -> None:
         """Read a table (`database.table`) at a snapshot in the current statement."""
@@ -203,13 +218,15 @@ class Session:
         if database not in self._tables:
             known = database in self._catalog.databases()
             self._tables[database] = frozenset(self._catalog.tables(database) if known else ())
+        if is_global((database, table)):
+            return database, table
         return (database, table) if parse_name(table)[0] in self._tables[database] else None
 
     def _named(self, place: tuple[str, str], mention: Mention, tokens: Sequence[SqlToken]) -> str:
         if mention.options:
             self._travels += 1
             name = f"travel_{self._travels}"
-            self._connection.register(name, self._rows(place, mention.options))
+            self._connection.register(name, self._rows.of(place, mention.options))
             self._travelled.append(name)
             return name if has_alias(tokens, mention.end) else f"{name} AS {quoted(place[1])}"
         if place not in self._known:
@@ -222,55 +239,17 @@ class Session:
         database, table = place
         # A dataset is registered under a name without a schema. The view makes it available as `database.table`.
         raw = f"rows of {database}.{table}"
-        self._connection.register(raw, self._rows(place, {}, snapshot))
+        self._connection.register(raw, self._rows.of(place, {}, snapshot))
         self._connection.execute(
             f"CREATE SCHEMA IF NOT EXISTS {quoted(database)};"
             f"CREATE OR REPLACE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {quoted(raw)}"
         )
         self._known.add(place)
 
-    def _rows(
-        self, place: tuple[str, str], options: Mapping[str, str], snapshot: Snapshot | None = None
-    ) -> pa.Table | LazyDataset:
-        """Return the dataset DuckDB reads for a table, at a snapshot or at the newest one.
-
-        It reads only the columns and files a query needs, when the query runs.
-        """
-        table = self._catalog.table(".".join(place))
-        base, branch, system = parse_name(place[1])
-        if system == "audit_log" and options.keys() & _BETWEEN:  # changes with their kinds are this table's rows
-            branched = base if branch is None else f"{base}$branch_{branch}"
-            return self._rows((place[0], branched), options)
-        if system is not None:
-            return table.scan(options=dict(options) or None).to_arrow()
-        scan = table.scan(options=dict(options) or None).at_one_snapshot()
-        if snapshot is not None:
-            scan = replace(scan, snapshot=snapshot)
-
-        def rows(columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
-            if where is not None:
-                # For its check only: a filter that a scan cannot evaluate is refused here, and Arrow then filters
-                # all rows.
-                RowFilter.of(where, scan.schema, table.name)
-            chosen = None if columns is None else tuple(columns)
-            if scan.between is not None:
-                return self._watched(scan.to_batches())
-            return self._watched(replace(scan, columns=chosen, where=where).to_batches())
-
-        return LazyDataset(scan.schema, rows)
-
-    def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pass batches through and remember an error: DuckDB converts errors raised while it reads to text."""
-        try:
-            yield from batches
-        except PenstockError as failure:
-            self._failure = failure
-            raise
-
     def _refused(self, sql: str, reason: Exception) -> PenstockError:
         """Return the error for a statement that DuckDB refused, or while it read a table."""
-        if self._failure is not None:
-            return self._failure
+        if self._rows.failure is not None:
+            return self._rows.failure
         written = sql if self._statement is None else self._statement.text
         if isinstance(reason, self._duckdb.CatalogException):
             for mention in mentions(tokens_of(sql)):

@@ -51,7 +51,11 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """CREATE TABLE with columns, LIKE another table, or AS a query."""
+    """CREATE TABLE with columns, LIKE another table, or AS a query.
+
+    With `path` the table is in this folder, and only the session knows its name. `replaces` is "any" for OR REPLACE,
+    and "existing" for REPLACE TABLE.
+    """
 
     name: Names
     if_not_exists: bool
@@ -63,6 +67,8 @@ class CreateTable:
     like: Names | None = None
     like_options: bool = True
     query: str | None = None
+    path: str | None = None
+    replaces: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +143,7 @@ class Analyze:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW: catalogs, the current one, databases, tables, create, partitions, columns, tblproperties or procedures."""
+    """SHOW: catalogs, the current one, databases, tables, views, create, partitions, columns, tags and so on."""
 
     what: str
     name: Names | None = None

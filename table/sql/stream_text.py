@@ -91,7 +91,9 @@ class StreamText:
             made._copy(tokens, done, mention.start, base)
             view = f"_penstock_stream_{len(made.sources)}"
             clause = clause_of(clauses, tokens, mention)
-            made.sources[view] = StreamSource.of(opened, place, mention.options, clause)
+            # Options of the session begin streams; a lookup is not a read with a start.
+            options = {**opened.session.read_options, **mention.options} if clause is None else mention.options
+            made.sources[view] = StreamSource.of(opened, place, options, clause)
             looked_up += [(mention, view)] if clause is not None else []
             alias = "" if has_alias(tokens, mention.end) else f" AS {quoted(place[1])}"
             made._add(f"{view}{alias}", base + _length(tokens[: mention.start]))

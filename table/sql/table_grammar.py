@@ -30,15 +30,13 @@ def create(cursor: Cursor) -> Statement:
     """Read CREATE."""
     begin = cursor.mark
     cursor.expect("create")
-    if cursor.word() == "or" and cursor.word(2) == "table":
-        cursor.fail("CREATE OR REPLACE TABLE is not supported", hint="DROP TABLE and CREATE TABLE, or INSERT OVERWRITE")
     replaced = cursor.skip("or", "replace")
     temporary = cursor.skip_any("temporary", "temp") is not None
     match cursor.word():
         case "database" | "schema" if not replaced:
             return create_database(cursor)
-        case "table" if not temporary:
-            return _create_table(cursor)
+        case "table" if not (temporary and replaced):
+            return _create_table(cursor, "any" if replaced else None, temporary)
         case "view" if temporary:
             cursor.skip("view")
             cursor.skip("if", "not", "exists")
@@ -48,15 +46,23 @@ def create(cursor: Cursor) -> Statement:
             return View(name, cursor.rest())
         case "view":
             cursor.fail("the catalog keeps no views", hint="CREATE TEMPORARY VIEW: it lasts as long as the script")
-        case "table":
-            cursor.fail("temporary tables are not supported", hint="CREATE TEMPORARY VIEW v AS SELECT ...")
         case "catalog":
             return create_catalog(cursor)
     raise cursor.error(f"CREATE {cursor.word().upper()} is not supported", "CREATE DATABASE, TABLE or TEMPORARY VIEW")
 
 
-def _create_table(cursor: Cursor) -> CreateTable:
+def replace(cursor: Cursor) -> CreateTable:
+    """Read REPLACE TABLE."""
+    cursor.expect("replace")
+    if cursor.word() != "table":
+        cursor.fail("TABLE is expected", hint="INSERT INTO a table with a primary key replaces its rows")
+    return _create_table(cursor, "existing")
+
+
+def _create_table(cursor: Cursor, replaces: str | None, temporary: bool = False) -> CreateTable:
     cursor.expect("table")
+    if replaces is not None and cursor.word() == "if":
+        cursor.fail("IF NOT EXISTS contradicts REPLACE")
     if_not_exists = cursor.skip("if", "not", "exists")
     name = cursor.names()
     # Read ahead, because TIMESTAMP and BINARY mean different types in the two dialects, and columns come first.
@@ -71,7 +77,15 @@ def _create_table(cursor: Cursor) -> CreateTable:
     # In any order: the two dialects have different ones.
     while not cursor.at_end:
         _clause(cursor, parts, dialect)
-    if not (parts.columns or parts.like or parts.query):
+    path = parts.options.pop("path", None)
+    if temporary and path is None:
+        cursor.fail(
+            "a temporary table needs the path of a Paimon table",
+            hint="WITH ('connector' = 'paimon', 'path' = '...'); or CREATE TEMPORARY VIEW v AS SELECT ...",
+        )
+    if path is not None and (replaces or parts.like or parts.query):
+        cursor.fail("a table with a path is created from columns only", hint="CREATE TABLE, then INSERT INTO")
+    if not (parts.columns or parts.like or parts.query or path):
         cursor.fail("a table needs columns", hint="CREATE TABLE t (id INT, ...), ... LIKE other, or ... AS SELECT")
     return CreateTable(
         name,
@@ -84,6 +98,8 @@ def _create_table(cursor: Cursor) -> CreateTable:
         parts.like,
         parts.like_options,
         parts.query,
+        path,
+        replaces,
     )
 
 
@@ -136,9 +152,9 @@ def _clause(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
                 cursor.fail(f"{cursor.word()!r} tables are not created here", hint="USING paimon, or leave it out")
             cursor.name()
         case "location":
-            cursor.fail(
-                "the catalog chooses the location of a table", hint="penstock.create_table(path, ...) in Python"
-            )
+            cursor.skip("location")
+            # In Spark, a table that is not there yet is created at its location.
+            parts.options |= {"path": cursor.string(), "auto-create": "true"}
         case "like" if not parts.columns:
             cursor.skip("like")
             parts.like = cursor.names()
@@ -151,7 +167,7 @@ def _clause(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
             if not parts.query:
                 cursor.fail("a query is expected")
         case _:
-            cursor.fail("COMMENT, PARTITIONED BY, WITH, TBLPROPERTIES, LIKE or AS is expected")
+            cursor.fail("COMMENT, PARTITIONED BY, WITH, TBLPROPERTIES, LOCATION, LIKE or AS is expected")
 
 
 def _partitions(cursor: Cursor, parts: _TableParts, spark: bool) -> None:

@@ -158,6 +158,28 @@ def test_java_reads_a_table_changed_by_sql(oracle: Oracle, tmp_path: Path, produ
     goes_on_after_alter(table.refresh(), oracle, 42)
 
 
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_java_reads_a_table_without_keys_changed_by_sql(oracle: Oracle, tmp_path: Path, vectors: str) -> None:
+    table = made(oracle, tmp_path, keys=False, **{"deletion-vectors.enabled": vectors})
+    script = """
+        UPDATE t SET v = upper(v), dt = 'c' WHERE dt = 'a' AND id < 5;
+        DELETE FROM t WHERE id IN (SELECT max(id) FROM t);
+        MERGE INTO t USING (SELECT 'b' AS dt, range::INT AS id, 'new' AS v FROM range(16, 22)) AS s
+            ON t.dt = s.dt AND t.id = s.id
+            WHEN MATCHED AND s.id = 16 THEN DELETE
+            WHEN MATCHED THEN UPDATE SET v = s.v
+            WHEN NOT MATCHED THEN INSERT *
+    """
+    penstock.sql(script, tmp_path, database="shop")
+    assert_java_reads(table, oracle, 40)
+    oracle.write(Path(table.path), [("+I", "a", 100, "java")])
+    assert (
+        penstock.sql("UPDATE t SET v = 'ours' WHERE v = 'java'", tmp_path, database="shop")["updated"][0].as_py() == 1
+    )
+    assert_java_reads(table, oracle, 41)
+    check_invariants(table, oracle=oracle)
+
+
 def goes_on_after_alter(table: Table, oracle: Oracle, rows: int) -> None:
     """Java writes and compacts a table with one more column."""
     oracle.write(Path(table.path), [("+I", "a", 100, 1, "java")], compact="full")

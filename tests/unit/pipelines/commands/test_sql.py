@@ -66,6 +66,7 @@ def test_a_script_that_opens_a_catalog_needs_no_warehouse(tmp_path: Path, capsys
         (["SELECT 1", "-f", "x.sql"], "leave one of them out"),
         (["-f", "nowhere.sql"], "nowhere.sql cannot be read"),
         (["-- nothing"], "no statement is given"),
+        (["--engine", "spark"], "the shell runs on DuckDB"),
         (["SELECT 1;\nFROB d.t"], "line       2"),
     ],
 )

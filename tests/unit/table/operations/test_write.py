@@ -249,6 +249,22 @@ def test_follow_yields_snapshots_and_keeps_the_progress_of_a_consumer(tmp_path: 
     assert table.consumers == {"reader": 3}
 
 
+def test_a_consumer_that_processed_a_snapshot_is_not_given_it_again(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    with table.writer(commit_user="etl") as writer:
+        for number in (1, 2, 3):
+            writer.write(rows(table, (number, "a", None)))
+            writer.commit(identifier=number)
+    for change in table.follow(consumer_id="reader"):
+        change.processed()
+        break
+    assert table.consumers == {"reader": 2}
+    for change in table.follow(consumer_id="reader"):
+        assert change.snapshot == 2
+        break  # it may have failed half way
+    assert [change.snapshot for change in table.follow(consumer_id="reader", until=3)] == [2, 3]
+
+
 def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
     def written(folder: Path) -> dict[str, bytes]:
         table = new_table(folder, seed=7)

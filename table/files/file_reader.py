@@ -21,6 +21,7 @@ from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, has_nanose
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.orc import reader as orc
 from penstock.table.files.parquet import reader as parquet
+from penstock.table.files.row_tracking import TRACKED
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
@@ -66,7 +67,8 @@ class _ColumnPlan:
 class FileReader:
     """A reader of data files of a table (or of one bucket) as rows of `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then `wanted`.
 
-    The two leading columns are read only if `with_sequence` and `with_kind` ask for them. `facts` (table=, snapshot=)
+    The two leading columns are read only if `with_sequence` and `with_kind` ask for them. With `with_row_ids` the
+    columns TRACKED are first, null in files without them. `facts` (table=, snapshot=)
     are added to errors. Keeps no file open between reads; one reader may serve many files, one after the other or
     concurrently.
     """
@@ -77,12 +79,15 @@ class FileReader:
     wanted: tuple[Field, ...]
     with_sequence: bool = False
     with_kind: bool = False
+    with_row_ids: bool = False
     facts: Mapping[str, object] = field(default_factory=dict)
     _plans: dict[int, _ColumnPlan] = field(default_factory=dict, repr=False)
 
     @property
     def system(self) -> tuple[Field, ...]:
         """Return the leading system columns that this reader adds."""
+        if self.with_row_ids:
+            return TRACKED
         return (SEQUENCE_NUMBER,) * self.with_sequence + (VALUE_KIND,) * self.with_kind
 
     @property
@@ -175,7 +180,7 @@ class FileReader:
         lead = len(self.system)
         columns = batch.columns[:lead]
         # The readers return null for columns that a file does not have.
-        if any(column.null_count for column in columns):
+        if not self.with_row_ids and any(column.null_count for column in columns):
             raise TableCorrupt(
                 "a data file has no sequence numbers or row kinds, so it does not belong to a table with a primary key"
             )

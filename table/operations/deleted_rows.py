@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from penstock.errors import ConfigError
 from penstock.table.buckets.bucket_files import BucketFiles, read_vectors, write_vectors
 from penstock.table.buckets.bucket_state import BucketState
 from penstock.table.buckets.layout import Layout
 from penstock.table.files.file_reader import POSITION, FileReader
+from penstock.table.files.row_tracking import ROW_ID, ROW_VERSION, is_tracked, row_ids, row_versions, with_row_ids
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
-from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.read.filter import RowFilter
 from penstock.table.schema.table_schema import TableSchema
 
@@ -101,19 +101,17 @@ class RowRemoval:
         self, bucket: BucketFiles, state: BucketState, file: DataFile, gone: Positions, into: DeletedRows
     ) -> None:
         """Rewrite the file without the deleted rows; the remaining rows keep their order among all files."""
-        if self.schema.typed[ROW_TRACKING_ENABLED]:
-            raise ConfigError(
-                "rows of a table with row-tracking.enabled cannot be deleted by rewriting files: the others would lose"
-                " their ids",
-                table=self.store.name,
-                hint="set deletion-vectors.enabled = true on the table",
-            )
         writer = bucket.open(first_sequence=file.min_sequence)
+        tracked = is_tracked(self.schema)
+        if tracked:
+            layout = Layout.of(with_row_ids(self.schema))
+            writer = replace(bucket, layout=layout).open(first_sequence=file.min_sequence)
         done = False
         try:
             # The rows to delete are passed as a deletion vector, which the reader leaves out.
-            for batch in self.reader(bucket).read(file, vector=gone):
-                writer.write(batch)
+            reader = replace(self.reader(bucket), with_row_ids=tracked)
+            for batch in reader.read(file, vector=gone, positions=tracked):
+                writer.write(_with_ids(batch, file) if tracked else batch)
             new = writer.finish()
             done = True
         finally:
@@ -123,6 +121,13 @@ class RowRemoval:
         place = bucket.partition, bucket.bucket, state.total_buckets or bucket.layout.bucket_count
         into.entries.append(ManifestEntry(FileKind.ADD, *place, file).deleted())
         into.entries += [ManifestEntry(FileKind.ADD, *place, made) for made in new]
+
+
+def _with_ids(batch: pa.RecordBatch, file: DataFile) -> pa.RecordBatch:
+    """Return rows with their ids and versions, which they keep in another file."""
+    ids = row_ids(batch.column(0), batch.column(POSITION), file)
+    versions = row_versions(batch.column(1), file)
+    return batch.set_column(0, ROW_ID.name, ids).set_column(1, ROW_VERSION.name, versions)
 
 
 @dataclass(frozen=True, slots=True)

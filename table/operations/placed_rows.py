@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.buckets.layout import Layout
+from penstock.table.files.row_tracking import ROW_ID, is_tracked
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import Bucket
 from penstock.table.operations.changed_files import ChangedFiles
@@ -50,8 +51,9 @@ class PlacedRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the columns of the table, then FILE and ROW."""
-        schema = arrow_schema(self.layout.schema.fields)
+        """Return the columns of the table, then `_ROW_ID` if the rows have ids, FILE and ROW."""
+        fields = self.layout.schema.fields
+        schema = arrow_schema((*fields, ROW_ID) if is_tracked(self.layout.schema) else fields)
         return schema.append(pa.field(FILE, pa.int64())).append(pa.field(ROW, pa.int64()))
 
     def read(self, columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:

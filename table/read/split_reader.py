@@ -17,6 +17,7 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.deletion_vectors import decode_vectors
 from penstock.table.files.file_reader import BATCH_ROWS, POSITION, FileReader
+from penstock.table.files.row_tracking import ROW_ID, is_tracked, row_ids
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.merge.key_groups import KIND, visible_rows
@@ -101,9 +102,12 @@ class SplitReader:
                     yield out
 
     def read_positions(self, split: Split) -> Iterator[tuple[DataFile, pa.RecordBatch]]:
-        """Yield the wanted columns of each file of a table without keys, and `_POSITION` of the rows as last column."""
-        fields = self._columns()
-        reader, conditions = self._reader(split, fields), self._conditions(fields)
+        """Yield the wanted columns of each file of a table without keys, and `_POSITION` of the rows as last column.
+
+        With row-tracking.enabled, `_ROW_ID` is the first column.
+        """
+        fields, tracked = self._columns(), is_tracked(self.layout.schema)
+        reader, conditions = replace(self._reader(split, fields), with_row_ids=tracked), self._conditions(fields)
         names = [*(field.name for field in self.wanted), POSITION]
         for file in split.files:
             vector = self._vector(file, split.vectors.get(file.name))
@@ -111,7 +115,10 @@ class SplitReader:
                 file, conditions=conditions, vector=vector, positions=True, batch_rows=self.batch_rows
             ):
                 kept = batch if self.where is None else self.where.kept(batch)
-                if kept.num_rows:
+                if kept.num_rows and tracked:
+                    ids = row_ids(kept.column(0), kept.column(POSITION), file)
+                    yield file, kept.set_column(0, ROW_ID.name, ids).select([ROW_ID.name, *names])
+                elif kept.num_rows:
                     yield file, kept.select(names)
 
     def _columns(self) -> tuple[Field, ...]:

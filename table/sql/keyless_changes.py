@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
+from penstock.table.files.row_tracking import ROW_ID, ROW_VERSION, is_tracked, with_row_ids
 from penstock.table.handle import Table
 from penstock.table.operations.changed_files import ChangedFiles, repeated
 from penstock.table.operations.placed_rows import FILE, ROW, PlacedRows
+from penstock.table.operations.write import TableWriter
+from penstock.table.options.checks import check_writable
 from penstock.table.options.compaction import WRITE_ONLY
-from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import changed_rows
 from penstock.table.sql.row_statements import Names
@@ -27,9 +29,9 @@ _TARGET, _UNITS, _CHANGES = "_penstock_target", "_penstock_units", "_penstock_ch
 class KeylessChange:
     """A statement that changes rows of a table without a key.
 
-    `query` returns the SQL for its changes, given that for the rows of the table: the kind of each change, FILE and ROW
-    of the old row (null for a new one), and all new values. With `once`, no row may be changed by two of them, unless
-    both delete it and `deletes_again`.
+    `query` returns the SQL for its changes, given that for the rows of the table: the kind of each change, the
+    `place_columns` of the old row (null for a new one), and all new values. With `once`, no row may be changed by two
+    of them, unless both delete it and `deletes_again`.
     """
 
     context: SqlContext
@@ -94,22 +96,32 @@ class KeylessChange:
         counts = {INSERT: 0, UPDATE_AFTER: 0} | {row["kind"]: row["n"] for row in counted}
         if not counts[INSERT] + counts[UPDATE_AFTER]:
             return counts
-        if counts[UPDATE_AFTER] and self.table.definition.typed[ROW_TRACKING_ENABLED]:
-            raise ConfigError(
-                "rows of a table with row-tracking.enabled cannot be updated: they would get new ids",
-                table=self.table.name,
-                hint="DELETE and INSERT, if the rows may have new ids",
-            )
         fields = self.table.definition.fields
         new = ", ".join(f"{new_column(at)} AS {quoted(one.name)}" for at, one in enumerate(fields))
         # A compaction in the same commit could take files away from which rows are removed.
+        schema = TableWriter.schema_with(changed.store, {WRITE_ONLY.key: "true"})
+        check_writable(schema.options)
+        if is_tracked(schema):
+            # Changed rows keep their ids; null is the next id, or the version of this commit.
+            schema = with_row_ids(schema)
+            kept = f"CASE kind WHEN {UPDATE_AFTER} THEN {ROW_ID.name} END AS {ROW_ID.name}"
+            new += f", {kept}, NULL::BIGINT AS {ROW_VERSION.name}"
         query = f"SELECT {new} FROM {_CHANGES} WHERE kind <> {DELETE}"
-        with self.table.writer(options={WRITE_ONLY.key: "true"}) as writer, closing(session.batches(query)) as batches:
+        user = changed.store.new_commit_user()
+        with (
+            TableWriter(changed.store, schema, user, base=changed.base) as writer,
+            closing(session.batches(query)) as batches,
+        ):
             for batch in batches:
                 writer.write(batch)
             changed.add_rows(writer.prepare())
             writer.forget()
         return counts
+
+
+def place_columns(table: Table) -> tuple[str, ...]:
+    """Return the names of the columns that say which row it is: FILE, ROW, and `_ROW_ID` if the table has row ids."""
+    return (FILE, ROW, ROW_ID.name) if is_tracked(table.definition) else (FILE, ROW)
 
 
 def new_column(at: int) -> str:

@@ -12,10 +12,9 @@ from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.handle import Table
 from penstock.table.operations.delete import check_deletable
-from penstock.table.operations.placed_rows import FILE, ROW
 from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import cast_text, own_name
-from penstock.table.sql.keyless_changes import KeylessChange, new_column
+from penstock.table.sql.keyless_changes import KeylessChange, new_column, place_columns
 from penstock.table.sql.row_changes import target_text, write_changes
 from penstock.table.sql.row_statements import Assignments, Merge, MergeClause
 from penstock.table.sql.text import quoted, tokens_of
@@ -121,7 +120,7 @@ class _Join:
             new.append(f"CASE clause {cases} END AS {new_column(at)}")
         old = {f"old_{at}": f"{self._target}.{quoted(one.name)}" for at, one in enumerate(fields)}
         if not self.table.primary_keys:
-            old = {name: f"{self._target}.{name}" for name in (FILE, ROW)}
+            old = {name: f"{self._target}.{name}" for name in place_columns(self.table)}
         columns = ", ".join((*(f"{text} AS {name}" for name, text in old.items()), *new))
         # In an inner query, so that the clause of a row is decided once, and all columns refer to its number.
         inner = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined()}"

@@ -11,12 +11,11 @@ from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.catalog.base import split_name
 from penstock.table.handle import Table
 from penstock.table.operations.delete import check_deletable
-from penstock.table.operations.placed_rows import FILE, ROW
 from penstock.table.operations.row_changes import RowChanges
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.context import SqlContext
 from penstock.table.sql.inserts import cast_text, changed_rows, own_name
-from penstock.table.sql.keyless_changes import KeylessChange, new_column
+from penstock.table.sql.keyless_changes import KeylessChange, new_column, place_columns
 from penstock.table.sql.row_statements import Assignments, Delete, Update
 from penstock.table.sql.text import SqlToken, quoted, tokens_of
 from penstock.table.sql.update_rules import check_newest_rows, check_updatable
@@ -70,8 +69,10 @@ def _replace(context: SqlContext, table: Table, statement: Update | Delete, new:
     alias = quoted(statement.alias or statement.name[-1])
     values = "".join(f", {text} AS {new_column(at)}" for at, text in enumerate(new))
 
+    places = ", ".join(f"{alias}.{name}" for name in place_columns(table))
+
     def query(rows: str) -> str:
-        return f"SELECT {kind} AS kind, {alias}.{FILE}, {alias}.{ROW}{values} FROM {rows} AS {alias}{where}"
+        return f"SELECT {kind} AS kind, {places}{values} FROM {rows} AS {alias}{where}"
 
     return KeylessChange(context, table, statement.name, query).run()
 

@@ -208,14 +208,6 @@ def test_session_options_do_not_bring_old_rows_back(lines: Lines) -> None:
     assert lines.rows() == [(2, "w", "a"), (3, "w", "a"), (9, None, "b")]
 
 
-@pytest.mark.parametrize("vectors", ["false", "true"])
-def test_rows_keep_their_ids(tmp_path: Path, vectors: str) -> None:
-    lines = Lines(tmp_path, f"'row-tracking.enabled' = 'true', 'deletion-vectors.enabled' = '{vectors}'")
-    with lines.interpreter, pytest.raises(ConfigError, match="ids"):
-        lines.run("UPDATE t SET v = 'w' WHERE id = 1")
-    assert lines.orphans() == []
-
-
 def test_values_that_are_not_set_stay_as_they_are(tmp_path: Path) -> None:
     columns = """id INT, c CHAR(3), d DECIMAL(38, 9), b BYTES, o BOOLEAN, f FLOAT, day DATE, t TIME(3), ts TIMESTAMP(6),
         tz TIMESTAMP_LTZ(3), a ARRAY<INT>, m MAP<STRING, INT>, r ROW<x INT, y STRING>"""

@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from penstock.errors import SourceError
+
 if TYPE_CHECKING:
     from penstock.formats.change import ChangeBatch, SourceSchema
 
@@ -187,6 +189,19 @@ class RereadableSource(Protocol):
 
     def read_again(self, table: tuple[str, str]) -> None:
         """Read the table again with the next batches. A request that is repeated reads it once more."""
+        ...
+
+
+class PastUnknown(SourceError):
+    """The log does not contain what the rows of a table were at a position."""
+
+
+@runtime_checkable
+class ReleasableSource(Protocol):
+    """A `ComparableSource` whose server keeps something for it while tables are compared."""
+
+    def release(self) -> None:
+        """Let the server drop what it keeps."""
         ...
 
 

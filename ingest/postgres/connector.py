@@ -28,7 +28,7 @@ from penstock.ingest.source import Offsets
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
     from penstock.ingest.postgres.settings import PgSettings
-    from penstock.ingest.postgres.source import PgSource
+    from penstock.ingest.postgres.source import PgComparison, PgSource
     from penstock.ingest.source_draft import DraftOptions, SourceDraft
 
 _DRAFT = """
@@ -146,6 +146,11 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         with connected(replace(server_address(config), patience=0.0)) as connection:
             require_slot(connection, progress.slot, progress.log)
         return lsn_text(progress.log)
+
+    def comparable(self, config: PostgresConfig, request: SourceRequest) -> PgComparison:
+        from penstock.ingest.postgres.source import PgComparison
+
+        return PgComparison(self.open(config, request))
 
     def keyless(self, config: PostgresConfig) -> Keyless:
         return config.keyless

@@ -52,6 +52,11 @@ class PgProgress:
     def reads_tables(self) -> bool:
         return bool(self.waiting or self.rest)
 
+    @property
+    def is_settled(self) -> bool:
+        """True if the tables equal the source at the position of the log."""
+        return not (self.reads_tables or self.batch.chunks) and self.log >= self.settle
+
     def reading(self, names: Sequence[TableName]) -> PgProgress:
         """Return this state with the rows of these tables still to be read, even if some were read before."""
         rest = None if self.rest is not None and self.rest.name in names else self.rest

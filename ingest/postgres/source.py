@@ -7,11 +7,14 @@ so that a batch planned once is the same however often it is read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.errors import PenstockError
-from penstock.formats.change import DecodeOptions
+from penstock.errors import PenstockError, SourceError
+from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.offsets import PgProgress
@@ -19,9 +22,11 @@ from penstock.ingest.postgres.planner import PgPlanner
 from penstock.ingest.postgres.read_range import BARRIERS, CHUNK, LOG, PgRangeReading
 from penstock.ingest.postgres.server.catalog import TableName, columns_with_values, relations
 from penstock.ingest.postgres.server.connection import connected
-from penstock.ingest.postgres.server.slot import confirm, lsn_text, parse_lsn
+from penstock.ingest.postgres.server.slot import confirm, copied_slot, lsn_text, parse_lsn, slot_facts
 from penstock.ingest.postgres.settings import PgSettings
-from penstock.ingest.source import Offsets, Range
+from penstock.ingest.postgres.snapshot.chunks import first_chunk
+from penstock.ingest.postgres.table_as_of import SlotLog, table_as_of
+from penstock.ingest.source import ComparisonPoint, Offsets, Range
 
 log = logging.getLogger(__name__)
 
@@ -94,3 +99,82 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
                 confirm(connection, progress.slot, progress.batch.start)
         except PenstockError as error:
             log.warning("event=position_not_confirmed slot=%s reason=%s", progress.slot, error.message)
+
+
+@dataclass(slots=True)
+class PgComparison:
+    """A `ComparableSource`. Holds one block of rows, and the changes of a table since the position, in memory."""
+
+    source: PgSource
+    _kept: ExitStack = field(default_factory=ExitStack, repr=False)
+    _slot: str = ""
+
+    def tables(self) -> list[SourceSchema]:
+        self._keep_log()
+        with connected(self.source.settings.server) as connection:
+            oids = [one.oid for one in self.source.planner.captured(connection)]
+            return [one.source_schema for one in relations(connection, oids).values()]
+
+    def _keep_log(self) -> None:
+        """Keep the log from the pipeline's position on, while the pipeline itself continues."""
+        if not self._slot:
+            settings = self.source.settings
+            holder = self._kept.enter_context(connected(settings.server))
+            self._slot = copied_slot(holder, settings.slot)
+
+    def release(self) -> None:
+        # The copy of the slot goes with its connection.
+        self._kept.close()
+        self._slot = ""
+
+    def newest(self, reached: Sequence[Offsets]) -> ComparisonPoint | None:
+        found = [(PgProgress.from_json(one), one) for one in reached if "server" in one]
+        if not found:
+            return None
+        progress, offsets = max(found, key=lambda one: one[0].log)
+        if not progress.is_settled:
+            raise SourceError(
+                "the snapshots of some tables are still being read: they can be compared once the log has passed"
+                " their position",
+                position=lsn_text(progress.log),
+                settles_at=lsn_text(progress.settle) if progress.settle else None,
+                hint="verify again after the next batches",
+                retryable=True,
+            )
+        self._require_log(progress.log)
+        return ComparisonPoint(offsets, lsn_text(progress.log))
+
+    def _require_log(self, position: int) -> None:
+        """Raise a retryable SourceError if the pipeline has moved its slot beyond this position."""
+        self._keep_log()
+        with connected(self.source.settings.server) as connection:
+            kept = slot_facts(connection, self._slot)
+        if kept is None or kept.confirmed > position:
+            raise SourceError(
+                "the pipeline has continued meanwhile, and the log of this position is not kept any more",
+                slot=self.source.settings.slot,
+                position=lsn_text(position),
+                kept_from=None if kept is None else lsn_text(kept.confirmed),
+                hint="verify again",
+                retryable=True,
+            )
+
+    def rows_at(self, table: SourceSchema, point: ComparisonPoint) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
+        self._keep_log()
+        settings = self.source.settings
+        name = (str(table.database), str(table.table))
+        with connected(settings.server) as connection:
+            facts = {one.name: one for one in self.source.planner.captured(connection)}
+            whole = first_chunk(connection, facts[name]) if name in facts else None
+        if whole is None:
+            return
+        oddities: Counter[str] = Counter()
+        slot_log = SlotLog(settings.server, self._slot, settings.publication.name)
+        last: ChangeBatch | None = None
+        for batch in table_as_of(slot_log, whole, PgProgress.from_json(point.offsets).log, oddities):
+            if last is not None:
+                yield last, {}
+            last = batch
+        # Counts of nulled values come with the last rows.
+        if last is not None:
+            yield last, +oddities

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import SourceSchema
-from penstock.ingest.source import ComparableSource, ComparisonPoint, Offsets
+from penstock.ingest.source import ComparableSource, ComparisonPoint, Offsets, PastUnknown, ReleasableSource
 from penstock.pipelines.api.compared_columns import (
     NULLS,
     ComparedColumns,
@@ -90,6 +90,13 @@ class Verification:
 
     def verdicts(self, wanted: Collection[str] = ()) -> Iterator[TableVerdict]:
         """Yield a verdict for each table with sources, or for the wanted ones, named `database.table` or `table`."""
+        try:
+            yield from self._verdicts(wanted)
+        finally:
+            if isinstance(self.source, ReleasableSource):
+                self.source.release()
+
+    def _verdicts(self, wanted: Collection[str]) -> Iterator[TableVerdict]:
         targets = _targets(self.shape, self.source.tables())
         known = [name for name in targets if not wanted or {name, name.partition(".")[2]} & set(wanted)]
         if wanted and not known:
@@ -108,7 +115,7 @@ class Verification:
             return TableVerdict(target, "", None, 0, 0, not_compared=f"the table is parked: {self.parked[target]}")
         try:
             return self._verdict(target, sources)
-        except (NotComparable, SourceAltered, TableMissing, UnusableName) as why:
+        except (NotComparable, PastUnknown, SourceAltered, TableMissing, UnusableName) as why:
             if must:
                 raise
             early = isinstance(why, SourceAltered)
@@ -139,7 +146,7 @@ class Verification:
         return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts, unfit=unfit, lossy=lossy)
 
     def _common(self, table: Table) -> tuple[Snapshot | None, ComparisonPoint]:
-        """Return the table's newest snapshot and the binlog position it represents.
+        """Return the table's newest snapshot and the position of the source it represents.
 
         The position is the end of the table's own last batch, or of a later batch that had no changes for this table.
         """

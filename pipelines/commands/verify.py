@@ -86,7 +86,7 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
     while True:
         source = connector(spec).comparable(spec.source, request_of(spec))
         if source is None:
-            hint = "servers whose tables can be read, such as MySQL, can be compared"
+            hint = "servers whose tables can be read, such as MySQL and PostgreSQL, can be compared"
             raise ConfigError(f"a source of type {spec.source.type} has no rows to compare with", hint=hint)
         checkpoint = CheckpointFolder(spec.checkpoint, catalog.store_options)
         # Read again for each attempt: the pipeline continues meanwhile.

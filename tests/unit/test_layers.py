@@ -94,7 +94,7 @@ FLOORS = {
         {"connectors", "preloaded"},
     ],
     "ingest/database": [
-        {"buffers", "findings", "settings"},
+        {"buffers", "findings", "past_rows", "settings"},
         {"connector", "source"},
     ],
     "ingest/messages": [
@@ -139,6 +139,7 @@ FLOORS = {
         {"server"},
         {"snapshot"},
         {"log", "offsets", "settings"},
+        {"table_as_of"},
         {"planner", "read_range"},
         {"source"},
         {"connector"},

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, ImageRule
+from penstock.ingest.database.past_rows import log_order, row_numbers
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
@@ -31,8 +31,6 @@ from penstock.row_kinds import INSERT, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    import numpy.typing as npt
 
     from penstock.ingest.database.buffers import Bools
     from penstock.ingest.mysql.binlog.options import BinlogOptions
@@ -153,27 +151,6 @@ def as_of_high(
     index = np.sort(np.flatnonzero(stays))
     kept = whole.take(pa.array(index)).combine_chunks()
     return [ChangeBatch.inserts(schema, batch) for batch in kept.to_batches() if len(batch)]
-
-
-def log_order(batches: Sequence[ChangeBatch]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return what rows are ordered by, for `np.lexsort`: the places within an event, then the positions of events."""
-    subs = np.concatenate([batch.subs.astype(np.int64) for batch in batches])
-    return subs, np.concatenate([batch.positions.astype(np.int64) for batch in batches])
-
-
-def row_numbers(keys: pa.Table) -> npt.NDArray[np.int64]:
-    """Return a number for every distinct key; a key may also be a whole row."""
-    # Numbers instead of Python objects: a code per column, then a number per distinct row of codes. Null is a code too.
-    codes = [_comparable(column.combine_chunks()).dictionary_encode("encode") for column in keys.columns]
-    numbers = np.stack([code.indices.to_numpy(zero_copy_only=False).astype(np.int64) for code in codes], axis=1)
-    _, number = np.unique(numbers, axis=0, return_inverse=True)
-    flat: npt.NDArray[np.int64] = number.reshape(-1).astype(np.int64)
-    return flat
-
-
-def _comparable(column: pa.Array) -> pa.Array:
-    # Lists come from SET columns, whose labels contain no commas.
-    return pc.binary_join(column, ",") if pa.types.is_list(column.type) else column
 
 
 def in_chunk(connection: Connection, chunk: Chunk, keys: pa.Table) -> Bools:

@@ -52,6 +52,10 @@ class MessageBlock:
     def __len__(self) -> int:
         return len(self.start)
 
+    def chosen(self, keep: Bools) -> MessageBlock:
+        """Return the messages for which `keep` is true."""
+        return MessageBlock(self.data, self.start[keep], self.end[keep], self.tag[keep])
+
     def body(self, number: int) -> bytes:
         return self.data[self.start[number] : self.end[number]].tobytes()
 

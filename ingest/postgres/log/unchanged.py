@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.ingest.postgres.relation import PgType, Relation
 from penstock.ingest.postgres.server.catalog import qualified, quoted, relations
 from penstock.ingest.postgres.server.checks import wait_for_standbys
+from penstock.ingest.postgres.snapshot.chunks import key_literals
 from penstock.ingest.postgres.values.binary import binary_column
 from penstock.ingest.postgres.values.cells import cells_of, rows_of
 from penstock.ingest.postgres.values.text import text_column
@@ -117,7 +117,7 @@ def _from_server(
             oddities[COLUMN_GONE] += int(missing[name].sum())
     selected = [one for one in relation.columns if one.name in names and one.name in there]
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    keys = [_literals(connection, columns[name].take(pa.array(wanted))) for name in relation.key]
+    keys = [key_literals(connection, columns[name].take(pa.array(wanted))) for name in relation.key]
     types = [str(_sql_type(connection, now, name)) for name in relation.key]
     seen = np.zeros(len(wanted), np.bool_)
     for first in range(0, len(wanted), _KEYS_AT_ONCE):
@@ -152,12 +152,6 @@ def _placed(column: pa.Array, to: Int64s, values: pa.Array) -> pa.Array:
     index = np.arange(len(column))
     index[to] = len(column) + np.arange(len(values))
     return pa.concat_arrays([column, values.cast(column.type)]).take(pa.array(index))
-
-
-def _literals(connection: PgConnection, column: pa.Array) -> list[str]:
-    if pa.types.is_binary(column.type):
-        return [f"'\\x{value.hex()}'" for value in column.to_pylist()]
-    return [connection.literal(text) for text in pc.cast(column, pa.string()).to_pylist()]
 
 
 def _sql_type(connection: PgConnection, relation: Relation, name: str) -> str | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
-from penstock.ingest.postgres.errors import SlotBusy, SlotLost, SlotMissing
+from penstock.ingest.postgres.errors import NoFreeSlot, SlotBusy, SlotLost, SlotMissing
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -146,6 +146,13 @@ def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceEr
             "the replication slot is in use",
             retryable=True,
             hint="another pipeline or tool reads it: set a different slot.name for each",
+            **facts,
+        )
+    # configuration_limit_exceeded: other limits of this SQLSTATE have other texts.
+    if state == "53400" and "replication slot" in text:
+        return NoFreeSlot(
+            "no replication slot is free",
+            hint="drop slots that nobody reads, or ALTER SYSTEM SET max_replication_slots and restart the server",
             **facts,
         )
     if "can no longer" in text or "cannot read from logical replication slot" in text or "already been removed" in text:

@@ -7,11 +7,13 @@ ever dropped here: a dropped slot is lost data.
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.errors import SourceError
 from penstock.ingest.database.findings import MissingGrant
 from penstock.ingest.postgres.errors import PublicationMissing, SlotAhead, SlotLost, SlotMissing, TableNotPublished
 from penstock.ingest.postgres.server.catalog import TableName, qualified, quoted
@@ -34,6 +36,7 @@ def lsn_text(lsn: int) -> str:
 log = logging.getLogger(__name__)
 _PLUGIN = "pgoutput"
 _LOOKS, _PAUSE_S = 50, 0.1
+_LOOKS_BEFORE_MESSAGE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,39 @@ def sound_position(connection: PgConnection) -> int | None:
     if end % size in {24, 40}:  # behind the header of the next page
         end -= end % size
     return end if parse_lsn(str(flushed)) >= end else None
+
+
+def reachable_end(connection: PgConnection) -> int:
+    """Return the end of the log as of now, or a little later, once a reader can reach it.
+
+    The connection must not be in a transaction, or one that only reads could not write the message.
+    """
+    for look in range(_LOOKS):
+        found = sound_position(connection)
+        if found is not None:
+            return found
+        if look == _LOOKS_BEFORE_MESSAGE:
+            # Records that no transaction waits for, such as those of a vacuum, are flushed with the next commit only,
+            # and on a quiet server there is none. Readers of slots do not get this message.
+            connection.rows("SELECT pg_logical_emit_message(true, 'penstock', '')")
+        time.sleep(_PAUSE_S)
+    raise SourceError(
+        "the end of the log is not flushed, so that it cannot be read",
+        retryable=True,
+        waited=f"{_LOOKS * _PAUSE_S:g} s",
+        server=connection.server.where,
+    )
+
+
+def copied_slot(connection: PgConnection, slot: str) -> str:
+    """Return the name of a copy of the slot, which the server drops when this connection ends.
+
+    The copy can be read while the slot itself is being read, and keeps the WAL that the slot keeps now.
+    """
+    # A name has 63 characters at most.
+    name = f"{slot[:40]}_copy_{secrets.token_hex(6)}"
+    connection.rows(f"SELECT pg_copy_logical_replication_slot({connection.literal(slot)}, '{name}', true)")
+    return name
 
 
 @dataclass(frozen=True, slots=True)

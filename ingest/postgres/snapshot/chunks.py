@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch
@@ -20,6 +22,7 @@ from penstock.ingest.postgres.values.text import text_column
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.ingest.database.buffers import Bools
     from penstock.ingest.postgres.relation import Relation
     from penstock.ingest.postgres.server.address import PgAddress
     from penstock.ingest.postgres.server.catalog import PgTableFacts
@@ -117,7 +120,7 @@ def read_chunk(server: PgAddress, chunk: KeyChunk, oddities: Counter[str]) -> It
                 return
             started = False
             try:
-                for batch in _batches(connection, chunk, relation, oddities):
+                for batch in chunk_batches(connection, chunk, relation, oddities):
                     started = True
                     yield batch
                 return
@@ -128,9 +131,10 @@ def read_chunk(server: PgAddress, chunk: KeyChunk, oddities: Counter[str]) -> It
                     raise
 
 
-def _batches(
+def chunk_batches(
     connection: PgConnection, chunk: KeyChunk, relation: Relation, oddities: Counter[str]
 ) -> Iterator[ChangeBatch]:
+    """Yield the chunk's rows on a given connection, within the transaction that it is in."""
     row = 0
     for block in connection.copied(_statement(connection, chunk, relation), BLOCK_BYTES):
         messages = rows_of(block)
@@ -150,3 +154,31 @@ def _statement(connection: PgConnection, chunk: KeyChunk, relation: Relation) ->
     # Values whose binary form is not decoded are selected as text, column by column.
     columns = (f"{quoted(one.name)}{'' if one.type.is_binary else '::text'}" for one in relation.columns)
     return f"SELECT {', '.join(columns)} FROM {qualified(relation.name)} WHERE {chunk.condition(connection)}"
+
+
+_KEYS_AT_ONCE = 1000
+
+
+def in_chunk(connection: PgConnection, chunk: KeyChunk, keys: pa.Table) -> Bools:
+    """Return which of these keys are within the chunk's bounds, by the server's comparison rules."""
+    columns = [key_literals(connection, keys[name].combine_chunks()) for name in chunk.key]
+    names = ", ".join(map(quoted, chunk.key))
+    answers: list[bool] = []
+    for first in range(0, len(keys), _KEYS_AT_ONCE):
+        rows = zip(*(column[first : first + _KEYS_AT_ONCE] for column in columns), strict=True)
+        lines = (
+            f"({place}, {', '.join(f'{one}::{kind}' for one, kind in zip(row, chunk.types, strict=True))})"
+            for place, row in enumerate(rows)
+        )
+        found = connection.rows(
+            f"SELECT {chunk.condition(connection)} FROM (VALUES {', '.join(lines)}) k(n, {names}) ORDER BY n"
+        )
+        answers += [value == "t" for (value,) in found]
+    return np.array(answers, np.bool_)
+
+
+def key_literals(connection: PgConnection, column: pa.Array) -> list[str]:
+    """Return values of a key column as literals of SQL."""
+    if pa.types.is_binary(column.type):
+        return [f"'\\x{value.hex()}'" for value in column.to_pylist()]
+    return [connection.literal(text) for text in pc.cast(column, pa.string()).to_pylist()]

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.pipelines.api.verify import TableVerdict, Verification
 from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
+from penstock.pipelines.job import build
+from penstock.pipelines.job.source_request import connector, request_of
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
-from tests.here import run
+from tests.here import Log, run
 
 DATABASE, SLOT = "play", "play_slot"
 
@@ -84,6 +87,17 @@ class PgSync:
 
     def run(self, on_batch: OnBatch | None = None) -> list[BatchDriver]:
         return run(self.spec, on_batch=on_batch)
+
+    def verified(self) -> dict[str, TableVerdict]:
+        """Return how the tables compare with the server, by name."""
+        spec = self.spec
+        source = connector(spec).comparable(spec.source, request_of(spec))
+        assert source is not None
+        shape = build.shape(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
+        log = Log.at(Path(spec.checkpoint) / "log.json")
+        reached = log.ends[log.done - 1] if log.done else None
+        found = Verification(spec.pipeline.name, source, shape, reached).verdicts()
+        return {verdict.table.partition(".")[2]: verdict for verdict in found}
 
     def target(self, name: str | None = None) -> Table:
         return Table(CatalogSettings.of(f"{self.folder}/warehouse", {}).store(f"ods.{name or self.table}"))

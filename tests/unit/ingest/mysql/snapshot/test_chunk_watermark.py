@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.snapshot.chunk_watermark import as_of_high
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from tests.unit.ingest.mysql.snapshot.test_chunk_as_of import SCHEMA, changes, rows
+from tests.unit.ingest.database.test_past_rows import SCHEMA, changes, rows
 
 
 def after(read: Sequence[tuple[int, str]], *found: ChangeBatch, last: int = 9) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Rows of a chunk with the changes of the binlog undone, without a server."""
+"""Rows with later changes of the log undone, without a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
-from penstock.ingest.mysql.snapshot.chunk_as_of import keys_before
+from penstock.ingest.database.past_rows import keys_before
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 SCHEMA = SourceSchema("mysql", "shop", "t", (SourceField("id", "int"), SourceField("v", "varchar(9)")), ("id",))
@@ -47,3 +47,9 @@ def test_the_first_change_of_a_key_is_found_in_any_order_of_batches() -> None:
 def test_rows_of_an_event_are_ordered_by_their_place() -> None:
     twice = changes((50, 2, UPDATE_BEFORE, (1, "b")), (50, 3, UPDATE_AFTER, (1, "c")), (50, 0, UPDATE_BEFORE, (1, "a")))
     assert before([(1, "c")], twice) == [(1, "a")]
+
+
+def test_changes_alone_give_the_rows_that_they_changed() -> None:
+    found = changes((1, 0, UPDATE_BEFORE, (1, "a")), (1, 1, UPDATE_AFTER, (1, "b")), (2, 0, INSERT, (2, "x")))
+    kept = keys_before([], [found], lambda keys: np.ones(len(keys), np.bool_))
+    assert [row for batch in kept for row in batch.rows.to_pylist()] == [{"id": 1, "v": "a"}]

@@ -1,0 +1,215 @@
+"""Rows of a table as of an earlier position of the log: rows as they are now, with the changes since then undone.
+
+A transaction is in the rows if the snapshot in which they were read sees it, and messages of the log have the number of
+their transaction. So exactly the changes after the position that the rows show are undone, whatever commits meanwhile.
+The log must contain the old rows of updates and deletes (REPLICA IDENTITY FULL); inserts can always be undone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SourceError
+from penstock.formats.change import ChangeBatch, DecodeOptions
+from penstock.ingest.database.past_rows import keys_before, row_numbers, with_newest_columns
+from penstock.ingest.postgres.errors import IdentityTooWeak
+from penstock.ingest.postgres.log import messages as log_messages
+from penstock.ingest.postgres.log.decode import LogDecoder
+from penstock.ingest.postgres.log.messages import MessageBlock
+from penstock.ingest.postgres.log.stream import WalRange, streamed
+from penstock.ingest.postgres.relation import FULL
+from penstock.ingest.postgres.server.catalog import Types, logged_relation, qualified, relations
+from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.slot import copied_slot, lsn_text, reachable_end, require_slot
+from penstock.ingest.postgres.snapshot.chunks import chunk_batches, in_chunk
+from penstock.ingest.source import PastUnknown
+from penstock.row_kinds import INSERT
+
+if TYPE_CHECKING:
+    from penstock.ingest.database.buffers import Bools, Int64s
+    from penstock.ingest.postgres.relation import LoggedRelation, Relation
+    from penstock.ingest.postgres.server.address import PgAddress
+    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.snapshot.chunks import KeyChunk
+
+_NO_SUCH_TABLE = "42P01"
+_XIDS, _HALF = 1 << 32, 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleTransactions:
+    """The transactions that a snapshot of the server sees: those before `next` that were not running."""
+
+    next: int
+    running: frozenset[int]
+
+    @classmethod
+    def of(cls, text: str) -> VisibleTransactions:
+        """Return what `pg_current_snapshot()` printed, such as `42006:42008:42006`."""
+        _, next_, running = text.split(":")
+        return cls(int(next_), frozenset(map(int, filter(None, running.split(",")))))
+
+    def includes(self, xids: Int64s) -> Bools:
+        """Return which of these transactions are seen. The log contains only the lower 32 bits of a number."""
+        whole = self.next + (xids - self.next + _HALF) % _XIDS - _HALF
+        seen: Bools = (whole < self.next) & ~np.isin(whole, np.array(sorted(self.running), np.int64))
+        return seen
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLog:
+    """The log of a pipeline's slot, read through copies of the slot: the slot itself does not move."""
+
+    server: PgAddress
+    slot: str
+    publication: str
+
+
+def chunk_as_of(log: SlotLog, chunk: KeyChunk, at: int, oddities: Counter[str]) -> Iterator[ChangeBatch]:
+    """Yield the chunk's rows as of the position `at`, as inserts; nothing if the table does not exist any more.
+
+    Holds the chunk, and the changes of its table since then, in memory. The same rows, however often and late.
+    """
+    with _snapshot_of(log, chunk) as snapshot:
+        if snapshot is None:
+            return
+        connection, relation, visible = snapshot
+        rows = list(chunk_batches(connection, chunk, relation, oddities))
+        since = changes_since(log, relation, at, visible)
+        yield from keys_before(rows, since, lambda keys: in_chunk(connection, chunk, keys))
+
+
+def table_as_of(log: SlotLog, table: KeyChunk, at: int, oddities: Counter[str]) -> Iterator[ChangeBatch]:
+    """Yield all rows of a table as of the position `at`, as inserts. `table` is a chunk without bounds.
+
+    Holds one block, and the changes of the table since then, in memory.
+    """
+    with _snapshot_of(log, table) as snapshot:
+        if snapshot is None:
+            return
+        connection, relation, visible = snapshot
+        since = changes_since(log, relation, at, visible)
+        for batch in chunk_batches(connection, table, relation, oddities):
+            yield batch if not since else batch.filter(~_touched(batch, since))
+        # All rows that were changed since then, as they were.
+        yield from keys_before([], since, lambda keys: np.ones(len(keys), np.bool_))
+
+
+@contextmanager
+def _snapshot_of(log: SlotLog, chunk: KeyChunk) -> Iterator[tuple[PgConnection, Relation, VisibleTransactions] | None]:
+    """Open a transaction whose statements all see the table at one moment; None if the table is gone."""
+    with connected(log.server) as connection:
+        try:
+            connection.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            # The lock of a SELECT, taken before the snapshot: to an older snapshot, a table that ALTER TABLE
+            # rewrote appears to be empty.
+            connection.rows(f"LOCK TABLE {qualified(chunk.name)} IN ACCESS SHARE MODE")
+        except SourceError as error:
+            if error.facts.get("sqlstate") != _NO_SUCH_TABLE:
+                raise
+            yield None
+            return
+        visible = VisibleTransactions.of(str(connection.value("SELECT pg_current_snapshot()")))
+        relation = relations(connection, [chunk.oid]).get(chunk.oid)
+        yield None if relation is None else (connection, relation, visible)
+
+
+def _touched(batch: ChangeBatch, changes: list[ChangeBatch]) -> Bools:
+    """Return which rows have a key that occurs in the changes."""
+    both = with_newest_columns([batch, *changes])
+    key = list(batch.schema.primary_keys)
+    numbers = row_numbers(pa.Table.from_batches([one.rows.select(key) for one in both]).combine_chunks())
+    found: Bools = np.isin(numbers[: len(batch)], numbers[len(batch) :])
+    return found
+
+
+class _NeedsText(Exception):
+    """The table had a type whose binary values are not decoded."""
+
+
+def changes_since(log: SlotLog, relation: Relation, at: int, visible: VisibleTransactions) -> list[ChangeBatch]:
+    """Return the changes of a table after the position `at` that a snapshot sees, with both images of updates.
+
+    PastUnknown if the log lacks old rows.
+    """
+    # Later than the snapshot, so that the log up to there has all transactions that the snapshot sees.
+    with connected(log.server) as connection:
+        end = reachable_end(connection)
+    if end <= at:
+        return []
+    try:
+        return _changes(log, relation, at, visible, end, binary=relation.is_binary)
+    except _NeedsText:
+        return _changes(log, relation, at, visible, end, binary=False)
+
+
+def _changes(
+    log: SlotLog, relation: Relation, at: int, visible: VisibleTransactions, end: int, *, binary: bool
+) -> list[ChangeBatch]:
+    found: list[ChangeBatch] = []
+    with connected(log.server) as catalog, connected(log.server, replication=True) as stream:
+        require_slot(catalog, log.slot, at)
+        part = WalRange(copied_slot(stream, log.slot), (log.publication,), at, end, binary)
+        types = Types(catalog)
+
+        def described(logged: LoggedRelation) -> Relation | None:
+            if logged.oid != relation.oid:
+                return None
+            then = logged_relation(catalog, types, logged)
+            if binary and not then.is_binary:
+                raise _NeedsText
+            return then
+
+        decoder, seen = LogDecoder(described, DecodeOptions(), Counter()), _SeenMessages(visible)
+        for messages in streamed(stream, part):
+            try:
+                decoded, emptied = decoder.decode(seen.of(MessageBlock.of(messages)))
+            except IdentityTooWeak as error:
+                raise _unknown(relation, at) from error
+            if emptied:
+                raise PastUnknown(
+                    "the table was emptied by TRUNCATE, so that its rows before are not known",
+                    table=relation.qualified,
+                    position=lsn_text(at),
+                    hint="read the table again with  penstock signal PIPELINE snapshot TABLE",
+                )
+            for one in decoded:
+                # Without FULL, a deleted row has no values but those of its key.
+                if one.relation.identity != FULL and (one.batch.kinds != INSERT).any():
+                    raise _unknown(relation, at)
+            found += [one.batch for one in decoded if len(one.batch)]
+    return found
+
+
+def _unknown(relation: Relation, at: int) -> PastUnknown:
+    return PastUnknown(
+        f"rows of {relation.qualified} were updated or deleted, and the log lacks what they were before",
+        table=relation.qualified,
+        position=lsn_text(at),
+        hint=f"ALTER TABLE {qualified(relation.name)} REPLICA IDENTITY FULL;  or repeat while nothing writes to the "
+        "table",
+    )
+
+
+@dataclass(slots=True)
+class _SeenMessages:
+    """A filter for consecutive blocks: rows of transactions that a snapshot does not see are left out."""
+
+    visible: VisibleTransactions
+    _is_seen: bool = False  # the transaction that was open at the end of the block before
+
+    def of(self, block: MessageBlock) -> MessageBlock:
+        begins = block.tag == log_messages.BEGIN
+        # A BEGIN message has its kind, a position and a time of 8 bytes each, and the number of its transaction.
+        seen = np.concatenate([[self._is_seen], self.visible.includes(block.unsigned(np.flatnonzero(begins), 17))])
+        self._is_seen = bool(seen[-1])
+        rows = np.isin(block.tag, [log_messages.INSERT, log_messages.UPDATE, log_messages.DELETE])
+        rows |= block.tag == log_messages.TRUNCATE
+        return block.chosen(seen[np.cumsum(begins)] | ~rows)

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from docs.effects import EFFECTS
 from docs.option_pages import catalog_options, table_options
-from penstock.ingest.database.connector import DatabaseSnapshot, RelationalSnapshot
+from penstock.ingest.database.connector import DatabaseSnapshot
 from penstock.ingest.files.connector import FilesConfig
 from penstock.ingest.kafka.config import Debezium, KafkaConfig, KafkaStartup
 from penstock.ingest.mongodb import config as mongodb_config
@@ -108,7 +108,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("source of type mysql: ssl", mysql_config.Ssl),
     ("source of type postgres", postgres_config.PostgresConfig),
     ("source of type postgres: startup", postgres_config.PostgresStartup),
-    ("source of type postgres: snapshot", RelationalSnapshot),
+    ("source of type postgres: snapshot", postgres_config.PostgresSnapshot),
     ("source of type postgres: publication", postgres_config.PostgresPublication),
     ("source of type postgres: ssl", postgres_config.PostgresSsl),
     ("source of type mongodb", mongodb_config.MongoConfig),

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from penstock.ingest.connector import Keyless
-from penstock.ingest.database.connector import Expression, RelationalConfig, TablePatterns
+from penstock.ingest.database.connector import Expression, RelationalConfig, RelationalSnapshot, TablePatterns
 from penstock.settings import Strict
 
 MODES = ("initial", "latest-offset", "snapshot")
@@ -28,6 +28,18 @@ class PostgresStartup(Strict):
             known = f"Valid scan.startup.mode for Postgres CDC are [{', '.join(MODES)}]"
             raise ValueError(f"Unknown scan.startup.mode='{given}'. {known}")
         return text
+
+
+class PostgresSnapshot(RelationalSnapshot):
+    """With `mode: auto`, the snapshot is `exact` if a change that is applied twice would be visible in a target
+    table.
+    """
+
+    mode: Literal["auto", "watermark", "exact"] = Field(
+        default="auto",
+        description="exact: rows as of one position, so that no change comes twice; updates and deletes during the "
+        "snapshot then need REPLICA IDENTITY FULL",
+    )
 
 
 class PostgresPublication(Strict):
@@ -58,6 +70,7 @@ class PostgresConfig(RelationalConfig):
     failover: bool = Field(default=False, description="create the slot so that standbys keep it (version 17 and newer)")
     publication: PostgresPublication = PostgresPublication()
     startup: PostgresStartup = PostgresStartup()
+    snapshot: PostgresSnapshot = PostgresSnapshot()
     ssl: PostgresSsl = PostgresSsl()
 
     @field_validator("slot_name")

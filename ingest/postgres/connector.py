@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError
 from penstock.ingest.connector import (
     WAL_BYTES,
     Capabilities,
@@ -27,6 +28,7 @@ from penstock.ingest.source import Offsets
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
+    from penstock.ingest.postgres.server.catalog import PgTableFacts
     from penstock.ingest.postgres.settings import PgSettings
     from penstock.ingest.postgres.source import PgComparison, PgSource
     from penstock.ingest.source_draft import DraftOptions, SourceDraft
@@ -43,6 +45,7 @@ source:
   slot.name: {slot}                 # replication slot of this pipeline alone; created if missing
 """
 
+log = logging.getLogger(__name__)
 _PROTECTION = {
     "disable": "nothing is encrypted",
     "allow": "encrypted only if the server insists; the server's identity is not verified (use verify-full)",
@@ -58,6 +61,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
 
     name = "postgres"
     config = PostgresConfig
+    # Not `reads_exactly`: that takes REPLICA IDENTITY FULL, which few tables have.
     capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=WAL_BYTES)
     url_schemes = frozenset({"postgres", "postgresql"})
     url_form = "postgres://user@host:5432/database"
@@ -109,19 +113,20 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         from penstock.ingest.postgres.server.slot import create_slot, slot_facts
         from penstock.ingest.postgres.source import PgSource
 
-        settings = self.prepared(self.settings(config, request), preparation)
-        # Rows of a chunk are read without a position, so changes of the log that they contain already are applied
-        # once more.
-        if preparation.exact and settings.reads_tables:
-            raise SourceError(
-                "a target table would show changes that are applied twice, as after reading the rows of a table",
-                hint="use the merge engine deduplicate, changelog-producer: none, or  startup: {mode: latest-offset}",
-            )
-        source = PgSource(settings)
+        mode = config.snapshot.mode
+        if mode == "auto":
+            mode = "exact" if preparation.exact else "watermark"
+            if preparation.exact:
+                log.info("event=snapshot_mode mode=exact reason=a change that comes twice would show in a table")
+        source = PgSource(replace(self.prepared(self.settings(config, request), preparation), snapshot=mode))
+        settings = source.settings
         if preparation.is_new or request.rereads:
             # The publication before the slot: a change is decoded with the catalog as of its place in the log.
             with connected(settings.server) as connection:
-                source.planner.publish(connection, [one.name for one in source.planner.captured(connection)])
+                captured = source.planner.captured(connection)
+                source.planner.publish(connection, [one.name for one in captured])
+                if settings.reads_exactly:
+                    _warn_of_identities(captured)
                 if slot_facts(connection, settings.slot) is None:
                     create_slot(connection, settings.slot, failover=settings.failover)
         return source
@@ -195,6 +200,17 @@ def _tables_found(url: SplitResult, user: str, port: int, database: str) -> str:
     keys = f", {without} of them without a primary key" if without else ""
     rows = sum(table.rows for table in public)
     return f"The server has {len(public)} tables in the schema public of {database}, about {rows:,} rows{keys}."
+
+
+def _warn_of_identities(tables: Sequence[PgTableFacts]) -> None:
+    """Log which tables must not be updated while they are read as of one position."""
+    weak = ",".join(one.qualified for one in tables if one.identity != "f")
+    if weak:
+        log.warning(
+            "event=snapshot_needs_old_rows tables=%s note=updates and deletes during the snapshot stop it "
+            "fix=ALTER TABLE ... REPLICA IDENTITY FULL",
+            weak,
+        )
 
 
 CONNECTOR = PostgresConnector()

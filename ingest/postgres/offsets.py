@@ -18,12 +18,16 @@ VERSION = 1
 class PgBatch:
     """The content between the previous end and this one: it is never planned twice.
 
-    `start` is where its part of the log begins; the part ends at the position of the offsets.
+    `start` is where its part of the log begins; the part ends at the position of the offsets. The rows of chunks are
+    those of the position `as_of`, or of the time of reading if it is 0. `without` are new tables whose changes are left
+    out, because their rows are read as of a later position.
     """
 
     start: int = 0
     chunks: tuple[KeyChunk, ...] = ()
     barriers: tuple[Barrier, ...] = ()
+    as_of: int = 0
+    without: tuple[TableName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,8 @@ class PgProgress:
 
     `known` are the captured tables, `waiting` those whose snapshot has not begun, `rest` what is left of the one that
     is being cut into chunks. Chunks may be read once no transaction older than `visible_from` runs. `settle` is the
-    position after which the tables read last equal the source at one moment.
+    position after which the tables read last equal the source at one moment. `fresh` are new tables that can be read as
+    of `exact_from` or later: earlier changes of them may be missing in the log.
     """
 
     server: str
@@ -44,6 +49,8 @@ class PgProgress:
     rest: KeyChunk | None = None
     visible_from: int = 0
     settle: int = 0
+    exact_from: int = 0
+    fresh: tuple[TableName, ...] = ()
     reread: str = ""  # the last request to read tables again that was carried out
     signals: tuple[str, ...] = ()
     batch: PgBatch = field(default_factory=PgBatch)
@@ -55,7 +62,8 @@ class PgProgress:
     @property
     def is_settled(self) -> bool:
         """True if the tables equal the source at the position of the log."""
-        return not (self.reads_tables or self.batch.chunks) and self.log >= self.settle
+        reads = self.reads_tables or (self.batch.chunks and not self.batch.as_of)
+        return not reads and self.log >= self.settle
 
     def reading(self, names: Sequence[TableName]) -> PgProgress:
         """Return this state with the rows of these tables still to be read, even if some were read before."""
@@ -68,6 +76,8 @@ class PgProgress:
             "from": lsn_text(self.batch.start),
             "chunks": [one.to_json() for one in self.batch.chunks],
             "barriers": [[one.kind, one.database, one.table] for one in self.batch.barriers],
+            "as_of": lsn_text(self.batch.as_of) if self.batch.as_of else None,
+            "without": [list(name) for name in self.batch.without],
         }
         made: Offsets = {
             "v": VERSION,
@@ -80,6 +90,8 @@ class PgProgress:
             "rest": self.rest.to_json() if self.rest is not None else None,
             "visible_from": self.visible_from,
             "settle": lsn_text(self.settle) if self.settle else None,
+            "exact_from": lsn_text(self.exact_from) if self.exact_from else None,
+            "fresh": [list(name) for name in self.fresh],
             "reread": self.reread,
             "signals": list(self.signals),
             "batch": {name: part for name, part in batch.items() if part},
@@ -99,12 +111,16 @@ class PgProgress:
             KeyChunk.from_json(value["rest"]) if "rest" in value else None,
             int(value.get("visible_from", 0)),
             parse_lsn(value.get("settle", "0/0")),
+            parse_lsn(value.get("exact_from", "0/0")),
+            _names(value.get("fresh", ())),
             str(value.get("reread", "")),
             tuple(value.get("signals", ())),
             PgBatch(
                 parse_lsn(batch.get("from", "0/0")),
                 tuple(KeyChunk.from_json(one) for one in batch.get("chunks", ())),
                 tuple(Barrier(kind, schema, table) for kind, schema, table in batch.get("barriers", ())),
+                parse_lsn(batch.get("as_of", "0/0")),
+                _names(batch.get("without", ())),
             ),
         )
 

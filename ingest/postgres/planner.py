@@ -24,6 +24,7 @@ from penstock.ingest.postgres.server.slot import (
     create_slot,
     lsn_text,
     parse_lsn,
+    reachable_end,
     require_slot,
     slot_facts,
     sound_position,
@@ -66,6 +67,9 @@ class PgPlanner:
         # A slot that existed before may be old, and this mode begins with the present.
         if found is not None and not settings.reads_tables:
             start = max(start, self._end(connection) or start)
+        # The slot may also be older than the publication, and then lacks changes that are to be undone.
+        if settings.reads_exactly:
+            start = max(start, self._exact_position(connection))
         waiting = names if settings.reads_tables else ()
         system, database = _identity(connection)
         log.info("event=begins position=%s tables=%d mode=%s", lsn_text(start), len(names), settings.mode)
@@ -100,7 +104,7 @@ class PgPlanner:
                 return self._restart(connection)
             progress = replace(before, batch=PgBatch(before.log))
             # The chunks of the batch before have been read by now.
-            if before.batch.chunks:
+            if before.batch.chunks and not before.batch.as_of:
                 progress = replace(progress, settle=self._end(connection) or progress.settle)
             try:
                 self._check(connection, progress)
@@ -116,7 +120,7 @@ class PgPlanner:
             # The log is planned before chunks are cut. Its part begins at the end of the batch before, so a commit
             # that is logged but not yet visible to the read of a chunk comes through the log.
             progress = self._with_log(connection, progress, limit, until)
-            if progress.reads_tables:
+            if progress.reads_tables and not (settings.reads_exactly and progress.log > before.log):
                 progress = self._with_chunks(connection, progress, limit)
         return None if replace(progress, batch=before.batch) == before else progress
 
@@ -135,7 +139,7 @@ class PgPlanner:
         """Return a new start at the current end of the log, with a batch that empties all tables."""
         begun = self._begin(connection)
         # Changes before this position are in the rows that are read again, however far behind the slot is.
-        position = self._end(connection) or begun.log
+        position = begun.log if self.settings.reads_exactly else self._end(connection) or begun.log
         log_reread(begun.known)
         self.at_barrier = True
         empty = tuple(Barrier("truncate", *name) for name in begun.known)
@@ -159,6 +163,9 @@ class PgPlanner:
         return replace(progress, signals=tuple(request.name for request in requests))
 
     def _with_new_tables(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
+        # While tables are read as of a position, the log stays there. For a new table it has to continue first.
+        if self.settings.reads_exactly and progress.reads_tables:
+            return progress
         selected = self.selected(connection)
         _check_keys([one for one in selected if one.name in progress.known])
         fresh = [one.name for one in selected if one.has_key and one.name not in progress.known]
@@ -170,15 +177,35 @@ class PgPlanner:
             log.warning("event=tables_not_published tables=%s fix=%s", ",".join(map(".".join, fresh)), error.hint)
             return progress
         log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
+        progress = replace(progress, known=(*progress.known, *fresh))
+        reads = self.settings.new_tables and self.settings.reads_tables
+        if reads and self.settings.reads_exactly:
+            position = self._exact_position(connection)
+            return replace(progress, exact_from=position, fresh=tuple(fresh)).reading(fresh)
         # Rows that a running transaction changed before the table was published are in no log: they must be visible
         # before the table is read.
-        after = int(str(connection.value("SELECT pg_snapshot_xmax(pg_current_snapshot())")))
-        progress = replace(progress, known=(*progress.known, *fresh), visible_from=after)
-        reads = self.settings.new_tables and self.settings.reads_tables
+        progress = replace(progress, visible_from=_next_transaction(connection))
         return progress.reading(fresh) if reads else progress
+
+    def _exact_position(self, connection: PgConnection) -> int:
+        """Return a position as of which tables that are published by now can be read.
+
+        The log has all changes of these tables after the position, and all earlier ones are visible.
+        """
+        self._wait(connection, _next_transaction(connection))
+        position = reachable_end(connection)
+        # A commit is logged a moment before it is visible.
+        self._wait(connection, _next_transaction(connection))
+        return position
 
     def _with_log(self, connection: PgConnection, progress: PgProgress, limit: Limit, until: int | None) -> PgProgress:
         size = limit.bytes or (limit.rows * BYTES_PER_CHANGE if limit.rows else self.settings.log_bytes)
+        if self.settings.reads_exactly and progress.reads_tables:
+            if progress.log >= progress.exact_from:
+                # The log waits until the tables are read.
+                return replace(progress, exact_from=0, fresh=())
+            until, batch = progress.exact_from, replace(progress.batch, without=progress.fresh)
+            return replace(progress, log=min(until, progress.log + size), batch=batch)
         found = self._end(connection)
         if found is None:
             return progress
@@ -222,7 +249,8 @@ class PgPlanner:
             chunk, rest = cut_chunk(connection, rest, size)
             chunks.append(chunk)
             rows -= size
-        batch = replace(progress.batch, chunks=tuple(chunks))
+        as_of = progress.log if self.settings.reads_exactly else 0
+        batch = replace(progress.batch, chunks=tuple(chunks), as_of=as_of)
         return replace(progress, waiting=tuple(waiting), rest=rest, visible_from=0, batch=batch)
 
     def _wait(self, connection: PgConnection, visible_from: int) -> None:
@@ -240,6 +268,11 @@ class PgPlanner:
                     hint="SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xid IS NOT NULL;  end it",
                 )
             time.sleep(_PAUSE_S)
+
+
+def _next_transaction(connection: PgConnection) -> int:
+    """Return the number that the server gives to the next transaction."""
+    return int(str(connection.value("SELECT pg_snapshot_xmax(pg_current_snapshot())")))
 
 
 _OLDEST_RUNNING = "SELECT pg_snapshot_xmin(pg_current_snapshot())"

@@ -9,8 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.errors import PositionLost, SourceError
 from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy
 from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.postgres.errors import SlotLost, SlotMissing
 from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
 from penstock.ingest.postgres.log.stream import WalRange, streamed
@@ -19,18 +21,21 @@ from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.slot import free_slot, parse_lsn, require_slot
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk, read_chunk
-from penstock.ingest.source import Barrier
+from penstock.ingest.postgres.table_as_of import SlotLog, chunk_as_of
+from penstock.ingest.source import Barrier, PastUnknown
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.relation import LoggedRelation, Relation
     from penstock.ingest.postgres.server.connection import PgConnection
     from penstock.ingest.postgres.settings import PgSettings
 
-CHUNK, LOG, BARRIERS = "chunk", "log", "barriers"
+CHUNK, LOG, BARRIERS, AS_OF, WITHOUT = "chunk", "log", "barriers", "as_of", "without"
+SKIPS = "skips"  # all tables are read again after this batch
 TRUNCATE = "truncate"
 
 
 log = logging.getLogger(__name__)
+_REMEDY = "then start with --resnapshot, which reads the tables again"
 _KEPT = "its rows stay in the target table; read the table again with --reset TABLE"
 
 
@@ -52,15 +57,39 @@ class PgRangeReading:
             barriers = tuple(Barrier(kind, schema, table) for kind, schema, table in self.start[BARRIERS])
             yield DecodedChunk(DecodeResult(), 0, 0, barriers=barriers)
             return
+        try:
+            yield from self._changes()
+        except (PositionLost, PastUnknown) as error:
+            if not self._may_skip(error):
+                raise
+            log.warning("event=part_skipped reason=%s note=the next batch empties the tables and reads them", error)
+
+    def _may_skip(self, error: SourceError) -> bool:
+        """Return whether a part that cannot be read any more is left out, because the tables are read again anyway.
+
+        Without that, the batch would be repeated forever: it was planned before, and is part of the checkpoint.
+        """
+        if SKIPS in self.start:
+            return True
+        # The next plan finds the same and reads the tables again; a slot that is only ahead may be right by then.
+        return self.settings.rereads_when_lost and isinstance(error, (SlotLost, SlotMissing))
+
+    def _changes(self) -> Iterator[DecodedChunk]:
         oddities: Counter[str] = Counter()
         if CHUNK in self.start:
-            chunk = KeyChunk.from_json(self.start[CHUNK])
-            for batch in read_chunk(self.settings.server, chunk, oddities):
+            for batch in self._chunk(KeyChunk.from_json(self.start[CHUNK]), oddities):
                 yield DecodedChunk(DecodeResult([batch]), len(batch), batch.rows.nbytes)
         else:
             yield from self._log(oddities)
         if oddities:
             yield DecodedChunk(DecodeResult(skipped=oddities), 0, 0)
+
+    def _chunk(self, chunk: KeyChunk, oddities: Counter[str]) -> Iterator[ChangeBatch]:
+        settings = self.settings
+        if AS_OF not in self.start:
+            return read_chunk(settings.server, chunk, oddities)
+        slot_log = SlotLog(settings.server, settings.slot, settings.publication.name, _REMEDY)
+        return chunk_as_of(slot_log, chunk, parse_lsn(self.start[AS_OF]), oddities)
 
     def _log(self, oddities: Counter[str]) -> Iterator[DecodedChunk]:
         binary, done = bool(self.start["binary"]), 0
@@ -110,7 +139,8 @@ class PgRangeReading:
     def _described(
         self, catalog: PgConnection, types: Types, logged: LoggedRelation, *, binary: bool
     ) -> Relation | None:
-        if not self.settings.tables.includes(logged.schema, logged.table):
+        left_out = [logged.schema, logged.table] in self.start.get(WITHOUT, ())
+        if left_out or not self.settings.tables.includes(logged.schema, logged.table):
             return None
         relation = logged_relation(catalog, types, logged)
         if not relation.key:

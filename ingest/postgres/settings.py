@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from typing import Literal
 
 from penstock.ingest.connector import SourceRequest
 from penstock.ingest.database.settings import (
@@ -28,10 +29,16 @@ class PgSettings(DatabaseSettings[PgAddress]):
     failover: bool = False
     mode: str = "initial"
     chunk_rows: int = 50_000
+    snapshot: Literal["watermark", "exact"] = "watermark"
 
     @property
     def reads_tables(self) -> bool:
         return self.mode in {"initial", "snapshot"}
+
+    @property
+    def reads_exactly(self) -> bool:
+        """True if tables are read as of the position at which the log continues."""
+        return self.reads_tables and self.snapshot == "exact"
 
 
 def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:

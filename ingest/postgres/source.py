@@ -19,7 +19,7 @@ from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.offsets import PgProgress
 from penstock.ingest.postgres.planner import PgPlanner
-from penstock.ingest.postgres.read_range import BARRIERS, CHUNK, LOG, PgRangeReading
+from penstock.ingest.postgres.read_range import AS_OF, BARRIERS, CHUNK, LOG, SKIPS, WITHOUT, PgRangeReading
 from penstock.ingest.postgres.server.catalog import TableName, columns_with_values, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.slot import confirm, copied_slot, lsn_text, parse_lsn, slot_facts
@@ -50,8 +50,10 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         """Return the ranges: chunks first, then the log, whose changes must follow the rows read."""
         progress = PgProgress.from_json(end)
         batch = progress.batch
+        as_of = {AS_OF: lsn_text(batch.as_of)} if batch.as_of else {}
         parts: list[tuple[str, dict[str, Any], int]] = [
-            (f"{one.schema}.{one.table}/{one.number}", {CHUNK: one.to_json()}, CHUNK_WEIGHT) for one in batch.chunks
+            (f"{one.schema}.{one.table}/{one.number}", {CHUNK: one.to_json(), **as_of}, CHUNK_WEIGHT)
+            for one in batch.chunks
         ]
         if batch.barriers:
             barriers = [[one.kind, one.database, one.table] for one in batch.barriers]
@@ -59,8 +61,13 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         # One range for the whole log of the batch, because a slot has one reader at a time.
         if progress.log > batch.start:
             first, last = lsn_text(batch.start), lsn_text(progress.log)
-            content = {LOG: [first, last], "binary": self._is_binary()}
+            content: dict[str, Any] = {LOG: [first, last], "binary": self._is_binary()}
+            if batch.without:
+                content[WITHOUT] = [list(name) for name in batch.without]
             parts.append((first, content, progress.log - batch.start))
+        # A request to read all tables again is carried out by the batch after this one.
+        if self.settings.is_requested(progress.reread) and not self.settings.reset:
+            parts = [(place, content | {SKIPS: True}, weight) for place, content, weight in parts]
         return [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
 
     def _is_binary(self) -> bool:
@@ -99,6 +106,9 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
                 confirm(connection, progress.slot, progress.batch.start)
         except PenstockError as error:
             log.warning("event=position_not_confirmed slot=%s reason=%s", progress.slot, error.message)
+
+
+_REMEDY = "or verify while nothing writes to the table"
 
 
 @dataclass(slots=True)
@@ -169,7 +179,7 @@ class PgComparison:
         if whole is None:
             return
         oddities: Counter[str] = Counter()
-        slot_log = SlotLog(settings.server, self._slot, settings.publication.name)
+        slot_log = SlotLog(settings.server, self._slot, settings.publication.name, _REMEDY)
         last: ChangeBatch | None = None
         for batch in table_as_of(slot_log, whole, PgProgress.from_json(point.offsets).log, oddities):
             if last is not None:

@@ -65,11 +65,15 @@ class VisibleTransactions:
 
 @dataclass(frozen=True, slots=True)
 class SlotLog:
-    """The log of a pipeline's slot, read through copies of the slot: the slot itself does not move."""
+    """The log of a pipeline's slot, read through copies of the slot: the slot itself does not move.
+
+    `remedy` is what to do if the log lacks old rows, beside REPLICA IDENTITY FULL.
+    """
 
     server: PgAddress
     slot: str
     publication: str
+    remedy: str
 
 
 def chunk_as_of(log: SlotLog, chunk: KeyChunk, at: int, oddities: Counter[str]) -> Iterator[ChangeBatch]:
@@ -172,29 +176,28 @@ def _changes(
             try:
                 decoded, emptied = decoder.decode(seen.of(MessageBlock.of(messages)))
             except IdentityTooWeak as error:
-                raise _unknown(relation, at) from error
+                raise _unknown(log, relation, at) from error
             if emptied:
                 raise PastUnknown(
                     "the table was emptied by TRUNCATE, so that its rows before are not known",
                     table=relation.qualified,
                     position=lsn_text(at),
-                    hint="read the table again with  penstock signal PIPELINE snapshot TABLE",
+                    hint=log.remedy,
                 )
             for one in decoded:
                 # Without FULL, a deleted row has no values but those of its key.
                 if one.relation.identity != FULL and (one.batch.kinds != INSERT).any():
-                    raise _unknown(relation, at)
+                    raise _unknown(log, relation, at)
             found += [one.batch for one in decoded if len(one.batch)]
     return found
 
 
-def _unknown(relation: Relation, at: int) -> PastUnknown:
+def _unknown(log: SlotLog, relation: Relation, at: int) -> PastUnknown:
     return PastUnknown(
         f"rows of {relation.qualified} were updated or deleted, and the log lacks what they were before",
         table=relation.qualified,
         position=lsn_text(at),
-        hint=f"ALTER TABLE {qualified(relation.name)} REPLICA IDENTITY FULL;  or repeat while nothing writes to the "
-        "table",
+        hint=f"ALTER TABLE {qualified(relation.name)} REPLICA IDENTITY FULL;  {log.remedy}",
     )
 
 

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
 from penstock.ingest.database.findings import MissingGrant
-from penstock.ingest.postgres.errors import PublicationMissing, SlotAhead, SlotLost, SlotMissing, TableNotPublished
+from penstock.ingest.postgres.errors import (
+    NoFreeSlot,
+    PublicationMissing,
+    SlotAhead,
+    SlotLost,
+    SlotMissing,
+    TableNotPublished,
+)
 from penstock.ingest.postgres.server.catalog import TableName, qualified, quoted
 
 if TYPE_CHECKING:
@@ -37,6 +44,7 @@ log = logging.getLogger(__name__)
 _PLUGIN = "pgoutput"
 _LOOKS, _PAUSE_S = 50, 0.1
 _LOOKS_BEFORE_MESSAGE = 1
+_LONGEST_WAIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +210,20 @@ def copied_slot(connection: PgConnection, slot: str) -> str:
     """
     # A name has 63 characters at most.
     name = f"{slot[:40]}_copy_{secrets.token_hex(6)}"
-    connection.rows(f"SELECT pg_copy_logical_replication_slot({connection.literal(slot)}, '{name}', true)")
-    return name
+    until, warned = time.monotonic() + _LONGEST_WAIT_S, False
+    while True:
+        try:
+            connection.rows(f"SELECT pg_copy_logical_replication_slot({connection.literal(slot)}, '{name}', true)")
+        except NoFreeSlot:
+            # Tasks that read chunks at the same time have a copy each, for a short while.
+            if time.monotonic() > until:
+                raise
+            if not warned:
+                log.warning("event=waits_for_free_slot slot=%s", slot)
+            warned = True
+            time.sleep(_PAUSE_S)
+        else:
+            return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def test_rows_of_an_earlier_position_stay_the_same_while_the_table_changes(serve
         "CREATE PUBLICATION p FOR TABLE c",
     )
     address = PgAddress("127.0.0.1", server.port, "cdc", "cdc", DATABASE)
-    log = SlotLog(address, SLOT, "p")
+    log = SlotLog(address, SLOT, "p", "or try again")
     with connected(address) as connection:
         at = create_slot(connection, SLOT, failover=False).confirmed
         whole = first_chunk(connection, list_tables(connection)[0])

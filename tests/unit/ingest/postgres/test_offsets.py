@@ -13,9 +13,22 @@ CHUNK = KeyChunk(7, "public", "t", ("a", "b"), ("integer", "text"), ("1", "x"), 
 
 
 def test_progress_is_equal_after_a_checkpoint() -> None:
-    batch = PgBatch(5, (CHUNK,), (Barrier("truncate", "public", "t"),))
+    batch = PgBatch(5, (CHUNK,), (Barrier("truncate", "public", "t"),), 7, (("public", "new"),))
     progress = PgProgress(
-        "77", "shop", "s", 1 << 40, (("public", "t"),), (("public", "u"),), CHUNK, 9, 11, "again", ("signal",), batch
+        "77",
+        "shop",
+        "s",
+        1 << 40,
+        (("public", "t"),),
+        (("public", "u"),),
+        CHUNK,
+        9,
+        11,
+        13,
+        (("public", "new"),),
+        "again",
+        ("signal",),
+        batch,
     )
     written = progress.to_json()
     assert json.loads(json.dumps(written)) == written
@@ -41,3 +54,10 @@ def test_tables_that_are_read_again_start_over() -> None:
 def test_positions_are_written_as_the_server_prints_them() -> None:
     assert lsn_text(parse_lsn("16/B374D848")) == "16/B374D848"
     assert parse_lsn("1/0") == 1 << 32
+
+
+def test_tables_read_as_of_a_position_are_settled_at_once() -> None:
+    assert not PgProgress("77", "shop", "s", 16, batch=PgBatch(16, (CHUNK,))).is_settled
+    assert PgProgress("77", "shop", "s", 16, batch=PgBatch(16, (CHUNK,), as_of=16)).is_settled
+    assert not PgProgress("77", "shop", "s", 16, rest=CHUNK).is_settled
+    assert not PgProgress("77", "shop", "s", 16, settle=17).is_settled

@@ -1,0 +1,124 @@
+"""Target tables in which a change that comes twice would show, while the source is written and the pipeline crashes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from penstock.ingest.source import PastUnknown
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from tests.integration.postgres.sync import PgPlayground, PgSync
+from tests.integration.postgres.test_while_written import ROWS, Writer
+
+pytestmark = pytest.mark.postgres
+SMALL_CHUNKS = "scan.incremental.snapshot.chunk.size=400"
+
+
+class _CrashError(Exception):
+    pass
+
+
+def written(server: PgPlayground, table: str = "w", *, full: bool = True) -> None:
+    server.create(table, "id int PRIMARY KEY, n int, big text")
+    server.run(f"INSERT INTO {table} SELECT i, i, 'b' FROM generate_series(1, {ROWS}) i")
+    if full:
+        server.run(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+
+
+def run_with_crashes(sync: PgSync, runs: int, seed: int) -> None:
+    crashes = random.Random(seed)
+
+    def crash(_identity: BatchIdentity, _report: object) -> None:
+        if crashes.random() < 0.3:
+            raise _CrashError
+
+    for _ in range(runs):
+        try:
+            sync.run(crash)
+        except _CrashError:
+            continue
+
+
+def sums(sync: PgSync, table: str) -> dict[int, int]:
+    return {row["id"]: row["n"] for row in sync.rows(table).values() if row["n"]}
+
+
+def source_sums(server: PgPlayground, table: str) -> dict[int, int]:
+    lines = server.run(f"SELECT id, n FROM {table} WHERE n <> 0").splitlines()
+    return {int(key): int(n) for key, n in (line.split("|") for line in lines)}
+
+
+@pytest.mark.slow
+def test_sums_are_right_though_the_source_is_written_during_the_snapshot(server: PgPlayground, tmp_path: Path) -> None:
+    written(server)
+    options = ["merge-engine=aggregation", "fields.n.aggregate-function=sum", "bucket=1"]
+    options.append("fields.big.ignore-retract=true")
+    sync = PgSync(server, tmp_path, conf=[SMALL_CHUNKS])
+    sync.flags = ["--max-batch-rows", "800", *(word for one in options for word in ("--table-conf", one))]
+    writer = Writer(server, 1)
+    writer.start()
+    try:
+        run_with_crashes(sync, 6, 5)
+        # A table that appears later is read as of a later position.
+        written(server, "later")
+        server.run("UPDATE later SET n = n + 1 WHERE id <= 10")
+        run_with_crashes(sync, 4, 6)
+    finally:
+        writer.stopped.set()
+        writer.join()
+    server.run("UPDATE later SET n = n + 1 WHERE id <= 20", "DELETE FROM later WHERE id > 1990")
+    sync.run()
+    assert sums(sync, "w") == source_sums(server, "w")
+    assert sums(sync, "later") == source_sums(server, "later")
+
+
+def test_changelog_has_every_row_of_the_snapshot_once(server: PgPlayground, tmp_path: Path) -> None:
+    written(server)
+    sync = PgSync(server, tmp_path, "w", ["table-name=w", SMALL_CHUNKS])
+    sync.flags = ["--max-batch-rows", "400", "--table-conf", "changelog-producer=input", "--table-conf", "bucket=1"]
+    batches = 0
+
+    def change(_identity: BatchIdentity, _report: object) -> None:
+        nonlocal batches
+        batches += 1
+        if batches == 1:  # some rows are read by now, most are not
+            server.run(
+                "UPDATE w SET n = -1 WHERE id IN (5, 1500)",
+                "DELETE FROM w WHERE id IN (6, 1600)",
+                "INSERT INTO w VALUES (5000, 1, 'new')",
+            )
+
+    sync.run(change)
+    sync.run()
+    table = sync.target()
+    kinds: Counter[tuple[int, str]] = Counter()
+    for row in table.changes(0, table.store.snapshots.latest_id() or 0).to_pylist():
+        kinds[row["id"], row["rowkind"]] += 1
+    assert set(kinds.values()) == {1}
+    assert {(number, kind) for number, kind in kinds if kind != "+I"} == {
+        *((5, kind) for kind in ("-U", "+U")),
+        *((1500, kind) for kind in ("-U", "+U")),
+        *((6, "-D"), (1600, "-D")),
+    }
+    assert len(kinds) == ROWS + 1 + 6
+
+
+def test_changes_without_their_old_rows_stop_the_snapshot(server: PgPlayground, tmp_path: Path) -> None:
+    written(server, full=False)
+    sync = PgSync(server, tmp_path, "w", ["table-name=w", SMALL_CHUNKS])
+    sync.flags = ["--max-batch-rows", "400", "--table-conf", "changelog-producer=lookup", "--table-conf", "bucket=1"]
+
+    def change(_identity: BatchIdentity, _report: object) -> None:
+        server.run("UPDATE w SET n = -1 WHERE id = 1900")
+
+    with pytest.raises(PastUnknown, match="lacks what they were before") as caught:
+        sync.run(change)
+    assert "--resnapshot" in (caught.value.hint or "")
+    server.run("ALTER TABLE w REPLICA IDENTITY FULL")
+    sync.flags = [*sync.flags, "--resnapshot"]
+    sync.run()
+    assert sync.rows()[1900]["n"] == -1
+    assert len(sync.rows()) == ROWS

@@ -115,6 +115,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "port": "port of the server",
         "username": "user that reads; `penstock check` lists the required privileges",
         "password": 'by reference: `"${PGPASSWORD}"`',
+        "ddl": "how TRUNCATE is handled",
         "database-name": "the database; a slot belongs to one",
         "schema-name": "regular expression of schemas",
         "table-name": "regular expression of tables",
@@ -130,6 +131,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "mode": "`initial` copies the tables and then captures changes; `snapshot` copies the tables and ends",
     },
     "source of type postgres: snapshot": {"chunk-rows": "maximum number of rows per chunk"},
+    "source of type postgres: ddl": {"truncate": "`delete-all` empties the target table"},
     "source of type postgres: publication": {},
     "source of type postgres: ssl": {
         "mode": "sslmode of libpq: `prefer` and `require` encrypt without verifying the server",

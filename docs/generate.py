@@ -109,6 +109,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("source of type postgres", postgres_config.PostgresConfig),
     ("source of type postgres: startup", postgres_config.PostgresStartup),
     ("source of type postgres: snapshot", postgres_config.PostgresSnapshot),
+    ("source of type postgres: ddl", postgres_config.PostgresDdl),
     ("source of type postgres: publication", postgres_config.PostgresPublication),
     ("source of type postgres: ssl", postgres_config.PostgresSsl),
     ("source of type mongodb", mongodb_config.MongoConfig),

@@ -23,6 +23,7 @@ from penstock.ingest.database.settings import (
     names_pattern,
     selected_by,
 )
+from penstock.ingest.database.shared_targets import WAYS_OUT, has_shared_targets, refuse_shared
 from penstock.ingest.mysql.config import MySqlConfig
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.catalog import SYSTEM_DATABASES, TableName
@@ -208,27 +209,16 @@ def server_address(mysql: MySqlConfig) -> ServerAddress:
     )
 
 
-def _is_one_name(patterns: set[str]) -> bool:
-    return len(patterns) == 1 and patterns.pop().replace("_", "").replace("-", "").isalnum()
-
-
 def _check_shared(mysql: MySqlConfig, request: SourceRequest) -> None:
     """Raise ConfigError when a table with several sources should follow DDL of only one of them."""
-    parts = [table.partition(".") for table in mysql.tables] or [(mysql.database_name, ".", mysql.table_name)]
-    literal = _is_one_name({database for database, _, _ in parts})
-    if request.single_table:
-        literal = literal and _is_one_name({table for _, _, table in parts})
-    shared = not literal and (request.single_table or request.merges_shards)
-    hint = "name one database (and one table), or --merge-shards false (naming: {merge-shards: false}), or leave out "
-    if shared and (mysql.ddl.truncate, mysql.ddl.drop) != ("ignore", "ignore"):
-        raise ConfigError(
-            "a table that several source tables may go to cannot be emptied with one of them",
-            hint=hint + "--on-truncate and --on-drop",
-        )
-    if shared and mysql.ddl.rename_column != "add":
+    if (mysql.ddl.truncate, mysql.ddl.drop) != ("ignore", "ignore"):
+        refuse_shared(request, mysql.tables, mysql.database_name, mysql.table_name, "--on-truncate and --on-drop")
+    if mysql.ddl.rename_column != "add" and has_shared_targets(
+        request, mysql.tables, mysql.database_name, mysql.table_name
+    ):
         raise ConfigError(
             "the columns of a table that several source tables may go to cannot be renamed with those of one of them",
-            hint=hint + "--on-rename-column",
+            hint=f"{WAYS_OUT}--on-rename-column",
         )
 
 

@@ -120,7 +120,9 @@ def _translate(given: FlagValues) -> TranslatedSource:
     section = conf_section(conf, names_table=bool(given.get("table")))
     # With this startup mode the job reads the tables as they are and ends.
     pipeline = {"until": "caught-up"} if conf.get(_MODE, "").strip().lower() == "snapshot" else {}
-    return TranslatedSource(section | renamed(given, {"include-keyless": "keyless"}), pipeline)
+    ddl = renamed(given, {"on-truncate": "truncate"})
+    keyless = renamed(given, {"include-keyless": "keyless"})
+    return TranslatedSource(section | ({"ddl": ddl} if ddl else {}) | keyless, pipeline)
 
 
 ACTIONS = SyncActions(
@@ -132,6 +134,11 @@ ACTIONS = SyncActions(
             "option of the PostgreSQL source: hostname, username, database-name, slot.name, ...; may be repeated",
             "pairs",
             "K=V",
+        ),
+        Flag(
+            "on-truncate",
+            "TRUNCATE at the source: ignore, or delete-all to empty the table (default: ignore)",
+            metavar="POLICY",
         ),
         *REREAD,
         INCLUDE_KEYLESS,

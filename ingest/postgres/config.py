@@ -42,6 +42,12 @@ class PostgresSnapshot(RelationalSnapshot):
     )
 
 
+class PostgresDdl(Strict):
+    """How statements on whole tables are handled that Paimon's own sync jobs ignore."""
+
+    truncate: Literal["ignore", "delete-all"] = "ignore"
+
+
 class PostgresPublication(Strict):
     name: str | None = Field(default=None, description="default: the name of the slot, followed by _pub")
     create: bool = Field(default=True, description="create it, and add captured tables to it, as far as the user may")
@@ -69,6 +75,7 @@ class PostgresConfig(RelationalConfig):
     slot_name: str = Field(alias="slot.name", description="replication slot of this pipeline; created if missing")
     failover: bool = Field(default=False, description="create the slot so that standbys keep it (version 17 and newer)")
     publication: PostgresPublication = PostgresPublication()
+    ddl: PostgresDdl = PostgresDdl()
     startup: PostgresStartup = PostgresStartup()
     snapshot: PostgresSnapshot = PostgresSnapshot()
     ssl: PostgresSsl = PostgresSsl()

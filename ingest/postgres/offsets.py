@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from penstock.ingest.postgres.log.truncations import EmptiedTable
 from penstock.ingest.postgres.server.catalog import TableName
 from penstock.ingest.postgres.server.slot import lsn_text, parse_lsn
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk
@@ -20,7 +21,8 @@ class PgBatch:
 
     `start` is where its part of the log begins; the part ends at the position of the offsets. The rows of chunks are
     those of the position `as_of`, or of the time of reading if it is 0. `without` are new tables whose changes are left
-    out, because their rows are read as of a later position.
+    out, because their rows are read as of a later position. `emptied` are tables that the first transaction of the log
+    empties: their rows before that are left out.
     """
 
     start: int = 0
@@ -28,6 +30,7 @@ class PgBatch:
     barriers: tuple[Barrier, ...] = ()
     as_of: int = 0
     without: tuple[TableName, ...] = ()
+    emptied: tuple[EmptiedTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,8 @@ class PgProgress:
     `known` are the captured tables, `waiting` those whose snapshot has not begun, `rest` what is left of the one that
     is being cut into chunks. Chunks may be read once no transaction older than `visible_from` runs. `settle` is the
     position after which the tables read last equal the source at one moment. `fresh` are new tables that can be read as
-    of `exact_from` or later: earlier changes of them may be missing in the log.
+    of `exact_from` or later: earlier changes of them may be missing in the log. `emptied` are tables that the
+    transaction at the position of the log empties; their targets are empty already.
     """
 
     server: str
@@ -51,6 +55,7 @@ class PgProgress:
     settle: int = 0
     exact_from: int = 0
     fresh: tuple[TableName, ...] = ()
+    emptied: tuple[EmptiedTable, ...] = ()
     reread: str = ""  # the last request to read tables again that was carried out
     signals: tuple[str, ...] = ()
     batch: PgBatch = field(default_factory=PgBatch)
@@ -78,6 +83,7 @@ class PgProgress:
             "barriers": [[one.kind, one.database, one.table] for one in self.batch.barriers],
             "as_of": lsn_text(self.batch.as_of) if self.batch.as_of else None,
             "without": [list(name) for name in self.batch.without],
+            "emptied": [list(one) for one in self.batch.emptied],
         }
         made: Offsets = {
             "v": VERSION,
@@ -92,6 +98,7 @@ class PgProgress:
             "settle": lsn_text(self.settle) if self.settle else None,
             "exact_from": lsn_text(self.exact_from) if self.exact_from else None,
             "fresh": [list(name) for name in self.fresh],
+            "emptied": [list(one) for one in self.emptied],
             "reread": self.reread,
             "signals": list(self.signals),
             "batch": {name: part for name, part in batch.items() if part},
@@ -113,6 +120,7 @@ class PgProgress:
             parse_lsn(value.get("settle", "0/0")),
             parse_lsn(value.get("exact_from", "0/0")),
             _names(value.get("fresh", ())),
+            _emptied(value.get("emptied", ())),
             str(value.get("reread", "")),
             tuple(value.get("signals", ())),
             PgBatch(
@@ -121,9 +129,14 @@ class PgProgress:
                 tuple(Barrier(kind, schema, table) for kind, schema, table in batch.get("barriers", ())),
                 parse_lsn(batch.get("as_of", "0/0")),
                 _names(batch.get("without", ())),
+                _emptied(batch.get("emptied", ())),
             ),
         )
 
 
 def _names(values: Sequence[Sequence[str]]) -> tuple[TableName, ...]:
     return tuple((schema, table) for schema, table in values)
+
+
+def _emptied(values: Sequence[Sequence[Any]]) -> tuple[EmptiedTable, ...]:
+    return tuple((str(schema), str(table), int(rows)) for schema, table, rows in values)

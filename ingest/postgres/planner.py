@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError, PositionLost, SchemaConflict, SourceError
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, MAX_CHUNKS, log_reread, requested_tables
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
+from penstock.ingest.postgres.log.truncations import next_truncate
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables
 from penstock.ingest.postgres.server.checks import wait_for_standbys
@@ -120,6 +121,8 @@ class PgPlanner:
             # The log is planned before chunks are cut. Its part begins at the end of the batch before, so a commit
             # that is logged but not yet visible to the read of a chunk comes through the log.
             progress = self._with_log(connection, progress, limit, until)
+            if progress.batch.barriers:
+                return progress
             if progress.reads_tables and not (settings.reads_exactly and progress.log > before.log):
                 progress = self._with_chunks(connection, progress, limit)
         return None if replace(progress, batch=before.batch) == before else progress
@@ -205,7 +208,8 @@ class PgPlanner:
                 # The log waits until the tables are read.
                 return replace(progress, exact_from=0, fresh=())
             until, batch = progress.exact_from, replace(progress.batch, without=progress.fresh)
-            return replace(progress, log=min(until, progress.log + size), batch=batch)
+            end = min(until, progress.log + size)
+            return self._before_truncate(replace(progress, log=end, batch=batch))
         found = self._end(connection)
         if found is None:
             return progress
@@ -215,7 +219,25 @@ class PgPlanner:
             until = found
         # Rows of a snapshot are right once the log has passed the time when they were read.
         end = min(found, progress.log + size, max(until, progress.settle))
-        return replace(progress, log=max(end, progress.log))
+        return self._before_truncate(replace(progress, log=max(end, progress.log)))
+
+    def _before_truncate(self, progress: PgProgress) -> PgProgress:
+        """Return the batch cut before a transaction with TRUNCATE; a batch of its own empties the tables."""
+        start = progress.batch.start
+        if not self.settings.follows_truncate or progress.log <= start:
+            return progress
+        applied = start if progress.emptied else 0
+        tables = set(progress.known) - set(progress.batch.without)
+        found = next_truncate(self.settings, tables, start, progress.log, applied)
+        batch = replace(progress.batch, emptied=progress.emptied)
+        if found is None:
+            return replace(progress, batch=batch, emptied=())
+        self.at_barrier = True
+        if found.position > start:
+            return replace(progress, log=found.position, batch=batch, emptied=())
+        log.info("event=tables_emptied position=%s", lsn_text(start))
+        empty = tuple(Barrier("truncate", schema, table) for schema, table, _ in found.tables)
+        return replace(progress, log=start, emptied=found.tables, batch=PgBatch(start, (), empty))
 
     def _end(self, connection: PgConnection) -> int | None:
         """Return the newest position that a reader can reach, None if none is known now."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.settings import PgSettings
 
 CHUNK, LOG, BARRIERS, AS_OF, WITHOUT = "chunk", "log", "barriers", "as_of", "without"
+EMPTIED = "emptied"  # tables that the first transaction empties
 SKIPS = "skips"  # all tables are read again after this batch
 TRUNCATE = "truncate"
 
@@ -127,14 +128,20 @@ class PgRangeReading:
             decoder = LogDecoder(described, self.wanted, oddities)
             for messages in streamed(stream, part):
                 found, truncations = decoder.decode(MessageBlock.of(messages))
-                for one in truncations:
+                # If TRUNCATE is followed, the batch before has emptied the tables.
+                for one in truncations if not settings.follows_truncate else ():
                     oddities[TRUNCATE] += 1
                     log.warning("event=truncate_not_followed table=%s.%s note=%s", one.database, one.table, _KEPT)
                 batches = [completed(catalog, one, oddities) for one in found]
-                batches = [_after(one, done) for one in batches]
+                batches = [_after(one, max(done, self._first_row(one))) for one in batches]
                 decoded = DecodeResult([one for one in batches if len(one)], truncations=truncations)
                 size = sum(map(len, messages))
                 yield DecodedChunk(decoded, sum(map(len, decoded.batches)), size), decoder.rows
+
+    def _first_row(self, batch: ChangeBatch) -> int:
+        """Return the number of the first row of a table that is applied: rows before TRUNCATE are not."""
+        name = [batch.schema.database, batch.schema.table]
+        return next((rows for *table, rows in self.start.get(EMPTIED, ()) if table == name), 0)
 
     def _described(
         self, catalog: PgConnection, types: Types, logged: LoggedRelation, *, binary: bool

@@ -15,6 +15,7 @@ from penstock.ingest.database.settings import (
     names_pattern,
     selected_by,
 )
+from penstock.ingest.database.shared_targets import refuse_shared
 from penstock.ingest.postgres.config import PostgresConfig
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.slot import Publication
@@ -29,6 +30,7 @@ class PgSettings(DatabaseSettings[PgAddress]):
     failover: bool = False
     mode: str = "initial"
     chunk_rows: int = 50_000
+    follows_truncate: bool = False
     snapshot: Literal["watermark", "exact"] = "watermark"
 
     @property
@@ -44,6 +46,9 @@ class PgSettings(DatabaseSettings[PgAddress]):
 def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
     """Return the settings of a section, without connecting."""
     publication = config.publication
+    follows_truncate = config.ddl.truncate != "ignore"
+    if follows_truncate:
+        refuse_shared(request, config.tables, config.schema_name, config.table_name)
     return PgSettings(
         server=server_address(config),
         tables=CapturedTables(
@@ -58,6 +63,7 @@ def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
         requests=RereadRequests(request.snapshot_requests),
         failover=config.failover,
         mode=config.startup.mode,
+        follows_truncate=follows_truncate,
         chunk_rows=config.snapshot.chunk_rows,
         new_tables=config.newly_added_tables,
         keyless_stops=request.keyless == "fail" or config.keyless == "fail",

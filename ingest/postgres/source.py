@@ -19,7 +19,7 @@ from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.offsets import PgProgress
 from penstock.ingest.postgres.planner import PgPlanner
-from penstock.ingest.postgres.read_range import AS_OF, BARRIERS, CHUNK, LOG, SKIPS, WITHOUT, PgRangeReading
+from penstock.ingest.postgres.read_range import AS_OF, BARRIERS, CHUNK, EMPTIED, LOG, SKIPS, WITHOUT, PgRangeReading
 from penstock.ingest.postgres.server.catalog import TableName, columns_with_values, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.slot import confirm, copied_slot, lsn_text, parse_lsn, slot_facts
@@ -64,6 +64,8 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
             content: dict[str, Any] = {LOG: [first, last], "binary": self._is_binary()}
             if batch.without:
                 content[WITHOUT] = [list(name) for name in batch.without]
+            if batch.emptied:
+                content[EMPTIED] = [list(one) for one in batch.emptied]
             parts.append((first, content, progress.log - batch.start))
         # A request to read all tables again is carried out by the batch after this one.
         if self.settings.is_requested(progress.reread) and not self.settings.reset:

@@ -94,7 +94,7 @@ FLOORS = {
         {"connectors", "preloaded"},
     ],
     "ingest/database": [
-        {"buffers", "findings", "past_rows", "settings"},
+        {"buffers", "findings", "past_rows", "settings", "shared_targets"},
         {"connector", "source"},
     ],
     "ingest/messages": [
@@ -138,8 +138,9 @@ FLOORS = {
         {"relation", "values"},
         {"server"},
         {"snapshot"},
-        {"log", "offsets", "settings"},
-        {"table_as_of"},
+        {"settings"},
+        {"log"},
+        {"offsets", "table_as_of"},
         {"planner", "read_range"},
         {"source"},
         {"connector"},

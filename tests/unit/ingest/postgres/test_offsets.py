@@ -13,7 +13,7 @@ CHUNK = KeyChunk(7, "public", "t", ("a", "b"), ("integer", "text"), ("1", "x"), 
 
 
 def test_progress_is_equal_after_a_checkpoint() -> None:
-    batch = PgBatch(5, (CHUNK,), (Barrier("truncate", "public", "t"),), 7, (("public", "new"),))
+    batch = PgBatch(5, (CHUNK,), (Barrier("truncate", "public", "t"),), 7, (("public", "new"),), (("public", "t", 2),))
     progress = PgProgress(
         "77",
         "shop",
@@ -26,6 +26,7 @@ def test_progress_is_equal_after_a_checkpoint() -> None:
         11,
         13,
         (("public", "new"),),
+        (("public", "t", 3),),
         "again",
         ("signal",),
         batch,

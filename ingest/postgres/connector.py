@@ -110,7 +110,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
     def prepare(self, config: PostgresConfig, request: SourceRequest, preparation: Preparation) -> PgSource:
         """Return the source with its publication and its slot created, if the pipeline is new."""
         from penstock.ingest.postgres.server.connection import connected
-        from penstock.ingest.postgres.server.slot import create_slot, slot_facts
+        from penstock.ingest.postgres.server.slot import slot_to_read
         from penstock.ingest.postgres.source import PgSource
 
         mode = config.snapshot.mode
@@ -127,8 +127,12 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
                 source.planner.publish(connection, [one.name for one in captured])
                 if settings.reads_exactly:
                     _warn_of_identities(captured)
-                if slot_facts(connection, settings.slot) is None:
-                    create_slot(connection, settings.slot, failover=settings.failover)
+                slot_to_read(
+                    connection,
+                    settings.slot,
+                    failover=settings.failover,
+                    replaces_lost=request.rereads and not preparation.reread,
+                )
         return source
 
     def estimates(self, config: PostgresConfig, request: SourceRequest) -> Mapping[TableName, int]:

@@ -22,12 +22,12 @@ from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, lis
 from penstock.ingest.postgres.server.checks import wait_for_standbys
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.slot import (
-    create_slot,
     lsn_text,
     parse_lsn,
     reachable_end,
     require_slot,
     slot_facts,
+    slot_to_read,
     sound_position,
 )
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk, cut_chunk, first_chunk
@@ -55,14 +55,14 @@ class PgPlanner:
     def begin(self) -> PgProgress:
         """Return the start of a pipeline without a checkpoint, with its slot created."""
         with connected(self.settings.server) as connection:
-            return self._begin(connection)
+            return self._begin(connection, replaces_lost=False)
 
-    def _begin(self, connection: PgConnection) -> PgProgress:
+    def _begin(self, connection: PgConnection, *, replaces_lost: bool) -> PgProgress:
         settings = self.settings
         names = tuple(one.name for one in self.captured(connection))
         self.publish(connection, names)
         found = slot_facts(connection, settings.slot)
-        slot = found or create_slot(connection, settings.slot, failover=settings.failover)
+        slot = slot_to_read(connection, settings.slot, failover=settings.failover, replaces_lost=replaces_lost)
         # A new slot starts where all earlier transactions are visible: rows that are read later include them.
         start = slot.confirmed
         # A slot that existed before may be old, and this mode begins with the present.
@@ -140,7 +140,7 @@ class PgPlanner:
 
     def _restart(self, connection: PgConnection) -> PgProgress:
         """Return a new start at the current end of the log, with a batch that empties all tables."""
-        begun = self._begin(connection)
+        begun = self._begin(connection, replaces_lost=True)
         # Changes before this position are in the rows that are read again, however far behind the slot is.
         position = begun.log if self.settings.reads_exactly else self._end(connection) or begun.log
         log_reread(begun.known)

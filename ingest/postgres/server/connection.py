@@ -158,7 +158,8 @@ def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceEr
     if "can no longer" in text or "cannot read from logical replication slot" in text or "already been removed" in text:
         return SlotLost(
             "the replication slot has lost its position: the server has removed the WAL that it needs",
-            hint="SELECT pg_drop_replication_slot('...');  then start with --resnapshot; raise max_slot_wal_keep_size",
+            hint="start with --resnapshot, which replaces the slot and reads the tables again; raise "
+            "max_slot_wal_keep_size",
             **facts,
         )
     if state == "42704" and "replication slot" in text:

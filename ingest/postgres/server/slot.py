@@ -99,6 +99,25 @@ def create_slot(connection: PgConnection, slot: str, *, failover: bool) -> SlotF
     return found
 
 
+LOST = "lost"
+
+
+def slot_to_read(connection: PgConnection, slot: str, *, failover: bool, replaces_lost: bool) -> SlotFacts:
+    """Return the slot, created if it is missing.
+
+    With `replaces_lost`, a slot that has lost its WAL is dropped and created again: nothing can be read from it. Else
+    it is an error.
+    """
+    found = slot_facts(connection, slot)
+    if found is not None and found.wal_status == LOST and replaces_lost and found.plugin == _PLUGIN:
+        connection.rows(f"SELECT pg_drop_replication_slot({connection.literal(slot)})")
+        log.warning("event=lost_slot_replaced slot=%s", slot)
+        found = None
+    if found is None:
+        return create_slot(connection, slot, failover=failover)
+    return require_slot(connection, slot, found.confirmed)
+
+
 def require_slot(connection: PgConnection, slot: str, start: int) -> SlotFacts:
     """Return the slot if the log can be read from there; a PositionLost says why it cannot."""
     found = slot_facts(connection, slot)
@@ -111,13 +130,13 @@ def require_slot(connection: PgConnection, slot: str, start: int) -> SlotFacts:
         )
     if found.plugin != _PLUGIN:
         raise SlotMissing("the replication slot uses another plugin", slot=slot, plugin=found.plugin, wanted=_PLUGIN)
-    if found.wal_status == "lost":
+    if found.wal_status == LOST:
         raise SlotLost(
             "the server has removed the WAL that the replication slot needs",
             slot=slot,
             position=lsn_text(start),
             max_slot_wal_keep_size=connection.value("SHOW max_slot_wal_keep_size"),
-            hint=f"SELECT pg_drop_replication_slot('{slot}');  then start with --resnapshot; raise "
+            hint="start with --resnapshot, which replaces the slot and reads the tables again; raise "
             "max_slot_wal_keep_size",
         )
     if found.confirmed > start:

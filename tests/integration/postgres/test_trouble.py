@@ -1,0 +1,139 @@
+"""Failures caused by the server: WAL that is removed before it was read, and a server that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.ingest.database.findings import ConnectionLost
+from penstock.ingest.postgres.errors import SlotLost
+from tests.here import run
+from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
+from tests.servers.launch import running, start
+
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
+CONFIRMED = f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{SLOT}'"
+
+
+@pytest.fixture(scope="module")
+def own_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="penstock-postgres-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def own_port(own_folder: Path) -> Iterator[int]:
+    with running("postgres", own_folder) as port:
+        yield port
+
+
+@pytest.fixture
+def own(own_port: int) -> PgPlayground:
+    """A server for this file alone, because its tests kill it and change its settings."""
+    found = PgPlayground(own_port)
+    found.start_over()
+    found.create("t", "id int PRIMARY KEY, n int")
+    found.run("INSERT INTO t SELECT i, 0 FROM generate_series(1, 1000) i")
+    return found
+
+
+def lose_slot(server: PgPlayground) -> None:
+    server.run("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
+    for number in range(4):
+        server.run(f"UPDATE t SET n = n + 1 WHERE id = {number + 1}", "SELECT pg_switch_wal()")
+    server.run("CHECKPOINT")
+    assert server.run(f"SELECT wal_status FROM pg_replication_slots WHERE slot_name = '{SLOT}'") == "lost"
+    server.run("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
+
+
+def equal(sync: PgSync) -> bool:
+    mine = sorted((row["id"], row["n"]) for row in sync.rows("t").values())
+    theirs = sync.server.run("SELECT id, n FROM t ORDER BY id").splitlines()
+    return [f"{key}|{n}" for key, n in mine] == theirs
+
+
+def test_lost_slot_is_named_and_replaced_when_tables_are_read_again(own: PgPlayground, tmp_path: Path) -> None:
+    sync = PgSync(own, tmp_path)
+    sync.run()
+    lose_slot(own)
+    with pytest.raises(SlotLost) as caught:
+        sync.run()
+    assert caught.value.exit_code == 4
+    assert (caught.value.facts["slot"], caught.value.facts["max_slot_wal_keep_size"]) == (SLOT, "-1")
+    assert "--resnapshot" in (caught.value.hint or "")
+    sync.flags = ["--resnapshot"]
+    sync.run()
+    sync.flags = []
+    own.run("DELETE FROM t WHERE id = 7")
+    sync.run()
+    assert equal(sync)
+
+
+def test_slot_lost_after_planning_is_replaced_too(own: PgPlayground, tmp_path: Path) -> None:
+    sync = PgSync(own, tmp_path)
+    sync.run()
+
+    class _StopError(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise _StopError
+
+    own.run("UPDATE t SET n = 5 WHERE id = 5")
+    with pytest.raises(_StopError):
+        sync.run(stop)
+    lose_slot(own)
+    # The batch is in the checkpoint, and can never be read again.
+    with pytest.raises(SlotLost):
+        sync.run()
+    sync.flags = ["--resnapshot"]
+    sync.run()
+    assert equal(sync)
+
+
+def test_lost_slot_is_replaced_at_once_if_the_pipeline_says_so(own: PgPlayground, tmp_path: Path) -> None:
+    sync = PgSync(own, tmp_path)
+    sync.run()
+    lose_slot(own)
+    spec = sync.spec
+    run(spec.model_copy(update={"errors": spec.errors.model_copy(update={"position_lost": "resnapshot"})}))
+    assert equal(sync)
+
+
+def test_killed_server_loses_and_repeats_nothing(own: PgPlayground, own_folder: Path, tmp_path: Path) -> None:
+    sync = PgSync(own, tmp_path, conf=["scan.incremental.snapshot.chunk.size=100"], flags=["--max-batch-rows", "200"])
+    batches = 0
+
+    def kill(*_: object) -> None:
+        nonlocal batches
+        batches += 1
+        if batches == 2:
+            own.run("UPDATE t SET n = n + 1 WHERE id % 3 = 0", "DELETE FROM t WHERE id % 100 = 1")
+            lock = own_folder / "data" / "postmaster.pid"
+            os.kill(int(lock.read_text().split()[0]), signal.SIGKILL)
+            # Without it, the server does not mistake the killed process, which nobody may have reaped, for itself.
+            lock.unlink()
+            threading.Thread(target=back).start()
+
+    def back() -> None:
+        time.sleep(1)
+        start("postgres", own_folder, own.port)
+
+    for _ in range(3):
+        try:
+            sync.run(kill)
+        except ConnectionLost:
+            continue
+    own.run("INSERT INTO t VALUES (5000, 1)")
+    sync.run()
+    assert batches > 3
+    assert equal(sync)
+    assert int(own.run(CONFIRMED)) > 0

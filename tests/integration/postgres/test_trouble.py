@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,6 +111,7 @@ def test_lost_slot_is_replaced_at_once_if_the_pipeline_says_so(own: PgPlayground
 def test_killed_server_loses_and_repeats_nothing(own: PgPlayground, own_folder: Path, tmp_path: Path) -> None:
     sync = PgSync(own, tmp_path, conf=["scan.incremental.snapshot.chunk.size=100"], flags=["--max-batch-rows", "200"])
     batches = 0
+    starts: list[Future[None]] = []
 
     def kill(*_: object) -> None:
         nonlocal batches
@@ -119,19 +120,24 @@ def test_killed_server_loses_and_repeats_nothing(own: PgPlayground, own_folder: 
             own.run("UPDATE t SET n = n + 1 WHERE id % 3 = 0", "DELETE FROM t WHERE id % 100 = 1")
             lock = own_folder / "data" / "postmaster.pid"
             os.kill(int(lock.read_text().split()[0]), signal.SIGKILL)
-            # Without it, the server does not mistake the killed process, which nobody may have reaped, for itself.
-            lock.unlink()
-            threading.Thread(target=back).start()
+            # A killed process that nobody has reaped still exists, and the next server would refuse to start because
+            # of its lock files: that of the data, and that of the socket.
+            for one in (lock, *own_folder.glob(".s.PGSQL.*.lock")):
+                one.unlink()
+            starts.append(threads.submit(back))
 
     def back() -> None:
         time.sleep(1)
         start("postgres", own_folder, own.port)
 
-    for _ in range(3):
-        try:
-            sync.run(kill)
-        except ConnectionLost:
-            continue
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(3):
+            try:
+                sync.run(kill)
+            except ConnectionLost:
+                continue
+    for one in starts:
+        one.result()
     own.run("INSERT INTO t VALUES (5000, 1)")
     sync.run()
     assert batches > 3

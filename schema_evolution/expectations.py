@@ -12,13 +12,14 @@ import numpy as np
 from penstock.errors import DecodeError
 from penstock.formats.change import BadRecord, ChangeBatch
 from penstock.row_kinds import INSERT, UPDATE_AFTER
+from penstock.schema_evolution.expression_columns import matching_rows
 from penstock.schema_evolution.expressions.nodes import Node
 from penstock.schema_evolution.expressions.parse import parse_expression
 from penstock.schema_evolution.fit import whole_messages
 from penstock.schema_evolution.soft_deletes import deleted_rows
 from penstock.schema_evolution.text_casts import Misfits
-from penstock.schema_evolution.transforms import Flags, image_pairs, matching_rows
 from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.schema_evolution.update_images import Flags, image_pairs
 from penstock.table_pattern import TablePattern
 
 ExpectAction = Literal["warn", "drop", "dead-letter", "fail"]

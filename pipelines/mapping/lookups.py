@@ -19,9 +19,10 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.formats.change import ChangeBatch, SourceField
 from penstock.row_kinds import is_retract
-from penstock.schema_evolution.transforms import filtered_by, typed_columns
+from penstock.schema_evolution.expression_columns import typed_columns
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.source import typed
+from penstock.schema_evolution.update_images import filtered_by
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.errors import SnapshotMissing
 from penstock.table.lookup.matches import LookupRetry, Matches

@@ -1,0 +1,145 @@
+"""The columns of a batch of changes as its expressions use them: typed values, origins of rows, computed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.formats.change import ChangeBatch, SourceField
+from penstock.row_kinds import kind_texts
+from penstock.schema_evolution.expressions.evaluate import evaluated
+from penstock.schema_evolution.expressions.nodes import ColumnReference, Item, Node, columns_of
+from penstock.schema_evolution.expressions.time_functions import Moment
+from penstock.schema_evolution.masks import Mask
+from penstock.schema_evolution.text_casts import Misfits
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.schema_evolution.types.source import TYPED, paimon_type, typed
+from penstock.schema_evolution.update_images import Flags
+from penstock.schema_evolution.value_casts import fit_column
+from penstock.table.values.arrow_types import from_arrow
+from penstock.table.values.types import Field
+
+# Names by which expressions refer to a row's origin: those of Flink CDC, and those of its `metadata.list`. A column of
+# the source with one of the `metadata.list` names takes precedence.
+_ORIGINS = ("__schema_name__", "__table_name__", "__namespace_name__", "__data_event_type__")
+_LISTED = ("op_ts", "table_name", "database_name")
+
+
+class ExpressionColumns:
+    """The columns of a batch that expressions use, in declared types, each computed when it is first used."""
+
+    def __init__(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str) -> None:
+        self._change, self._mapping = change, mapping
+        self._moment = Moment(now_millis, len(change), zone)
+        self._places = {one.name: place for place, one in enumerate(change.schema.fields)}
+        self._typed: dict[str, pa.Array] = {}
+        self.misfits = Misfits()
+
+    def value(self, node: Node, made: tuple[Item, ...] = ()) -> pa.Array:
+        """Evaluate an expression.
+
+        Names in the projection `made` refer to its expressions, unless the source has a column of that name.
+        """
+        computed = {item.name: item.value for item in made if item.value is not None and item.name not in self._places}
+        columns = {
+            name: self._column(name) if (expression := computed.get(name)) is None else self.value(expression)
+            for name in columns_of(node)
+        }
+        return evaluated(node, columns, self._moment, self.misfits)
+
+    def flags(self, condition: Node, made: tuple[Item, ...] = ()) -> Flags:
+        """Return which rows match a condition. As in SQL, a condition that is null does not match."""
+        values = self.value(condition, made)
+        if not pa.types.is_boolean(values.type):
+            raise ConfigError(f"a condition must be true or false, and this one is {values.type}")
+        flags: Flags = pc.fill_null(values, fill_value=False).to_numpy(zero_copy_only=False)
+        return flags
+
+    def projected(self, items: tuple[Item, ...], masks: Mapping[str, Mask]) -> Iterator[tuple[SourceField, pa.Array]]:
+        """Return the columns of a projection; those of the source that have no expression and no mask unchanged."""
+        named = {item.name for item in items}
+        for item in items or (Item("*"),):
+            if item.value is None:
+                # `*` leaves out the columns that another item computes under the same name.
+                for one in self._change.schema.fields:
+                    if one.name not in named:
+                        yield self._masked(one, masks)
+            elif isinstance(item.value, ColumnReference) and item.value.name in self._places:
+                one = self._change.schema.fields[self._places[item.value.name]]
+                yield self._masked(replace(one, name=item.name), masks, item.value.name)
+            else:
+                field, values = self._computed(item.name, item.value)
+                yield _with_mask(field, values, masks[item.name]) if item.name in masks else (field, values)
+
+    def _masked(
+        self, field: SourceField, masks: Mapping[str, Mask], source: str | None = None
+    ) -> tuple[SourceField, pa.Array]:
+        """Return a column unchanged, unless it has a mask."""
+        name = source or field.name
+        if field.name in masks:
+            return _with_mask(field, self._column(name), masks[field.name])
+        return field, self._change.rows.column(self._places[name])
+
+    def _computed(self, name: str, node: Node) -> tuple[SourceField, pa.Array]:
+        values = self.value(node)
+        type_ = pa.string() if pa.types.is_null(values.type) else values.type
+        declared = typed(from_arrow(type_, True))  # noqa: FBT003 -- nullable
+        return SourceField(name, declared), pc.cast(values, type_)
+
+    def _column(self, name: str) -> pa.Array:
+        if name not in self._typed:
+            self._typed[name] = self._made(name)
+        return self._typed[name]
+
+    def _made(self, name: str) -> pa.Array:
+        change = self._change
+        if name in _ORIGINS or (name in _LISTED and name not in self._places):
+            return self._origin(name)
+        if name not in self._places:
+            known = ", ".join((*self._places, *_ORIGINS, *_LISTED))
+            table = f"{change.schema.database}.{change.schema.table}"
+            raise ConfigError(
+                f"an expression uses {name!r}, which is not a column of {table}", hint=f"the columns are {known}"
+            )
+        place = self._places[name]
+        field = change.schema.fields[place]
+        type_ = paimon_type(change.schema.dialect, field, self._mapping)
+        return fit_column(change.rows.column(place), Field(-1, name, type_), self._mapping, self.misfits)
+
+    def _origin(self, name: str) -> pa.Array:
+        schema, rows = self._change.schema, len(self._change)
+        match name:
+            case "op_ts":
+                times = self._change.event_times
+                # -1 means that the message has no time.
+                return pa.array(times, mask=times < 0)
+            case "__table_name__" | "table_name":
+                return pa.repeat(pa.scalar(schema.table, pa.string()), rows)
+            case "__data_event_type__":
+                return kind_texts(pa.array(self._change.kinds))
+        return pa.repeat(pa.scalar(schema.database, pa.string()), rows)
+
+
+def matching_rows(
+    change: ChangeBatch, condition: Node, mapping: TypeMapping, now_millis: int, zone: str, misfits: Misfits
+) -> Flags:
+    """Return which rows match a condition. Rows with values that it cannot read are recorded in `misfits`."""
+    work = ExpressionColumns(change, mapping, now_millis, zone)
+    flags = work.flags(condition)
+    for row, reason in work.misfits.reasons.items():
+        misfits.reasons.setdefault(row, reason)
+    return flags
+
+
+def typed_columns(change: ChangeBatch, names: Sequence[str], mapping: TypeMapping, zone: str) -> list[pa.Array]:
+    """Return columns of the batch in the types that their source declares; null where a value cannot be read."""
+    work = ExpressionColumns(change, mapping, 0, zone)
+    return [work.value(ColumnReference(name)) for name in names]
+
+
+def _with_mask(field: SourceField, values: pa.Array, mask: Mask) -> tuple[SourceField, pa.Array]:
+    return replace(field, type=f"{TYPED}STRING"), mask.values(values)

@@ -1,0 +1,71 @@
+"""Update images after a filter or a change of keys: which updates become deletes and inserts.
+
+A source sends an update as a before image directly followed by its after image, or as an after image alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.change import ChangeBatch
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
+
+Flags = npt.NDArray[np.bool_]
+
+
+def image_pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
+    """Return the positions of before images that are directly followed by their after images."""
+    kinds = change.kinds
+    if len(kinds) < 2:
+        return np.zeros(0, np.int64)
+    starts = (
+        (kinds[:-1] == UPDATE_BEFORE) & (kinds[1:] == UPDATE_AFTER) & (change.positions[:-1] == change.positions[1:])
+    )
+    return np.flatnonzero(starts)
+
+
+def filtered_by(change: ChangeBatch, passes: Flags) -> ChangeBatch:
+    """Return the changes of the rows that pass a filter."""
+    kinds, kept = change.kinds.copy(), np.ones(len(change), np.bool_)
+    follow_filter(change, passes, kinds, kept)
+    return replace(change, kinds=kinds).filter(kept)
+
+
+def follow_filter(change: ChangeBatch, passes: Flags, kinds: RowKinds, kept: Flags) -> None:
+    """Apply the filter by changing `kinds` and `kept` in place."""
+    kept &= passes
+    before = image_pairs(change)
+    after = before + 1
+    kinds[before[passes[before] & ~passes[after]]] = DELETE
+    kinds[after[~passes[before] & passes[after]]] = INSERT
+    alone = kinds == UPDATE_AFTER
+    alone[after] = False
+    # Without its before image it is unknown whether the row matched before. Deleting a row that does not exist is
+    # harmless.
+    left = alone & ~passes
+    kinds[left] = DELETE
+    kept |= left
+
+
+def split_key_changes(change: ChangeBatch, keys: list[pa.Array], kinds: RowKinds, kept: Flags) -> None:
+    """Split updates that change a key into deletes and inserts, by changing `kinds` in place."""
+    before = image_pairs(change)
+    # Only updates whose two images are both left: the filter has already turned the others into deletes and
+    # inserts.
+    both = kept[before] & kept[before + 1] & (kinds[before] == UPDATE_BEFORE)
+    before = before[both]
+    if not len(before):
+        return
+    moved = np.zeros(len(before), np.bool_)
+    for column in keys:
+        old, new = column.take(pa.array(before)), column.take(pa.array(before + 1))
+        same = pc.fill_null(pc.equal(old, new), fill_value=False)
+        both_null = pc.and_(pc.is_null(old), pc.is_null(new))
+        moved |= ~pc.or_(same, both_null).to_numpy(zero_copy_only=False)
+    kinds[before[moved]] = DELETE
+    kinds[before[moved] + 1] = INSERT

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import SourceError
 from penstock.ingest.database.buffers import Int64s, unsigned_at
+from penstock.ingest.mongodb.bson.binaries import object_ids
 from penstock.ingest.mongodb.bson.elements import (
     ARRAY,
     DOCUMENT,
@@ -22,16 +23,8 @@ from penstock.ingest.mongodb.bson.elements import (
     ElementSegment,
     segments,
 )
-from penstock.ingest.mongodb.bson.texts import (
-    in_places,
-    joined,
-    json_quoted,
-    json_texts,
-    object_ids,
-    plain_texts,
-    quoted_texts,
-    repeated,
-)
+from penstock.ingest.mongodb.bson.text_columns import in_places, joined, repeated
+from penstock.ingest.mongodb.bson.texts import json_quoted, json_texts, plain_texts, quoted_texts
 
 # The server refuses documents that are nested more deeply.
 _DEEPEST = 200

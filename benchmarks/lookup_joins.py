@@ -20,7 +20,8 @@ import pyarrow as pa
 import penstock
 from benchmarks.lookups import dimension_table
 from penstock.table.catalog.catalog import Catalog
-from penstock.table.sql.interpreter import STREAMING, Interpreter
+from penstock.table.sql.interpreter import Interpreter
+from penstock.table.sql.session_options import STREAMING
 
 ROUNDS = 3
 BATCH = 50_000

@@ -27,7 +27,7 @@ from penstock.pipelines.commands.target import (
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
     from penstock.table.meta.snapshot import Snapshot
-    from penstock.table.sql.merge_into import Clause
+    from penstock.table.sql.dml.merge_into import Clause
 
 _SOURCE_AND_TARGET = (
     *WAREHOUSE,
@@ -115,7 +115,7 @@ def _delete(given: Given) -> int:
             f"--{refused[0]} cannot be used with --source-sql: DuckDB runs its statements in this process",
             hint="delete with Spark SQL: DELETE FROM lake.db.t WHERE ... in a registered catalog",
         )
-    from penstock.table.sql.merge_into import delete_by_query
+    from penstock.table.sql.dml.merge_into import delete_by_query
 
     name = f"{needed(given, 'database')}.{needed(given, 'table')}"
     return _committed(
@@ -124,7 +124,7 @@ def _delete(given: Given) -> int:
 
 
 def _merge_into(given: Given) -> int:
-    from penstock.table.sql.merge_into import merge_into
+    from penstock.table.sql.dml.merge_into import merge_into
 
     snapshots = merge_into(
         catalog_of(given),
@@ -140,7 +140,7 @@ def _merge_into(given: Given) -> int:
 
 
 def _clause(given: Given, action: str) -> Clause:
-    from penstock.table.sql.merge_into import Clause
+    from penstock.table.sql.dml.merge_into import Clause
 
     values = text(given, f"{action}-values") or text(given, f"{action}-set")
     return Clause(action, values, text(given, f"{action}-condition"))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.table.sql.context import done
-from penstock.table.sql.grammar import ScriptPart, first_word, script_parts
+from penstock.table.sql.grammar.scripts import ScriptPart, first_word, script_parts
+from penstock.table.sql.queries.context import done
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

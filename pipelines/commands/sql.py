@@ -105,7 +105,8 @@ def _run_on_spark(script: str, results: Results, given: Given) -> int:
 
 
 def _interpreter(given: Given, *, needs_warehouse: bool) -> Interpreter:
-    from penstock.table.sql.interpreter import STREAMING, Interpreter
+    from penstock.table.sql.interpreter import Interpreter
+    from penstock.table.sql.session_options import STREAMING
 
     named = {"warehouse", "catalog-conf", "pipeline"} & given.keys()
     catalog = catalog_of(given) if named or needs_warehouse else None

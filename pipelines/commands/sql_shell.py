@@ -13,8 +13,8 @@ from typing import Any
 from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.commands.main import shown, unexpected
 from penstock.pipelines.commands.sql_results import Results
+from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.interpreter import Interpreter
-from penstock.table.sql.text import tokens_of
 
 _HELP = """Statements end with ; and may have several lines. Tab completes names and keywords. The arrows up and down
 show the history, Ctrl-R searches it. Ctrl-C drops what is typed, or ends a stream; Ctrl-D or quit; ends the shell.

@@ -18,7 +18,7 @@ from penstock.table.handle import Table
 from penstock.table.operations.delete import check_deletable
 from penstock.table.options.buckets import BUCKET
 from penstock.table.options.writers import ROW_TRACKING_ENABLED
-from penstock.table.sql.update_rules import check_newest_rows, check_updatable
+from penstock.table.sql.dml.update_rules import check_newest_rows, check_updatable
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import Field
 

@@ -35,7 +35,7 @@ from penstock.table.schema.changes import (
     UpdateColumnType,
     UpdateComment,
 )
-from penstock.table.sql.definitions import copied_column
+from penstock.table.sql.ddl.definitions import copied_column
 from penstock.table.sql.listings import live_partitions
 from penstock.table.values.internal import from_internal
 

@@ -35,7 +35,7 @@ class PlacedFile:
 
 
 @dataclass(slots=True)
-class PlacedRows:
+class LocatedRows:
     """The rows of one snapshot of a table without keys, with the columns FILE and ROW behind those of the table.
 
     Files are numbered when they are first read, so that those that a filter excludes are never mentioned.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from penstock.errors import PenstockError
 from penstock.table.catalog.base import split_name
-from penstock.table.sql.context import SqlContext
-from penstock.table.sql.text import mentions, tokens_of
+from penstock.table.sql.grammar.mentions import mentions
+from penstock.table.sql.grammar.tokens import tokens_of
+from penstock.table.sql.queries.context import SqlContext
 
 _WORD = re.compile(r"[\w$]*$")
 _QUALIFIER = re.compile(r"([\w$]+|`[^`]+`|\"[^\"]+\")\s*\.\s*$")

@@ -10,19 +10,16 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.table.catalog.catalog import Catalog
-from penstock.table.sql import definitions
 from penstock.table.sql.completion import Completions, completions
-from penstock.table.sql.context import SqlContext, done
-from penstock.table.sql.grammar import ScriptPart, read_statement, script_parts
-from penstock.table.sql.inserts import create_table_as, insert
-from penstock.table.sql.listings import describe, show
-from penstock.table.sql.merges import merge
-from penstock.table.sql.procedures import call
-from penstock.table.sql.read_options import READ_OPTION, set_read_option
-from penstock.table.sql.replacements import replace_table
-from penstock.table.sql.row_changes import delete, update
-from penstock.table.sql.row_statements import Delete, Insert, Merge, Update
-from penstock.table.sql.statements import (
+from penstock.table.sql.ddl import definitions
+from penstock.table.sql.ddl.replacements import replace_table
+from penstock.table.sql.dml.inserts import create_table_as, insert
+from penstock.table.sql.dml.merges import merge
+from penstock.table.sql.dml.row_changes import delete, update
+from penstock.table.sql.grammar.row_statements import Delete, Insert, Merge, Update
+from penstock.table.sql.grammar.scripts import ScriptPart, script_parts
+from penstock.table.sql.grammar.statement_grammar import read_statement
+from penstock.table.sql.grammar.statements import (
     AlterTable,
     Analyze,
     CallProcedure,
@@ -45,22 +42,13 @@ from penstock.table.sql.statements import (
     Use,
     View,
 )
-from penstock.table.sql.stream_inserts import PIPELINE_NAME
-from penstock.table.sql.stream_jobs import INTERVAL
-from penstock.table.sql.streams import MODE, Streams
+from penstock.table.sql.listings import describe, show
+from penstock.table.sql.procedures import call
+from penstock.table.sql.queries.context import SqlContext, done
+from penstock.table.sql.session_options import set_option
+from penstock.table.sql.streams.script_streams import Streams
 
 _FIRST = "default_catalog"
-STREAMING = f"SET '{MODE}' = 'streaming'"
-# Session options that SQL acts on, in small letters, with the values that are possible.
-_OPTIONS = {
-    "spark.sql.sources.partitionoverwritemode": ("static", "dynamic"),
-    MODE: ("batch", "streaming"),
-}
-# Options with any value, which are kept as they are written.
-_TEXTS = (PIPELINE_NAME, INTERVAL)
-# Options that scripts for Flink and Spark set and that mean nothing here. They are accepted so that such scripts
-# run.
-_OTHER_ENGINES = ("execution.", "sql-client.", "pipeline.", "parallelism.", "table.", "state.", "rest.", "spark.sql.")
 
 
 class Interpreter:
@@ -165,7 +153,7 @@ class Interpreter:
             case Use():
                 return self._use(statement)
             case SessionOption():
-                return self._set(statement)
+                return set_option(context, statement)
             case Analyze():
                 context.table(statement.name).analyze(statement.columns)
                 return done()
@@ -229,34 +217,6 @@ class Interpreter:
 
     def _has_database(self, name: str) -> bool:
         return self._context.has_catalog and self._context.catalog.backend.has_database(name)
-
-    def _set(self, option: SessionOption) -> pa.Table:
-        if option.key is None:
-            self._context.options.clear()
-            self._context.read_options.clear()
-            return done()
-        if option.key.startswith(READ_OPTION):
-            set_read_option(self._context.read_options, option)
-            return done()
-        key = option.key.lower()
-        if option.value is None:
-            self._context.options.pop(key, None)
-            return done()
-        if key in _TEXTS:
-            self._context.options[key] = option.value
-            return done()
-        possible = _OPTIONS.get(key)
-        if possible is None and key.startswith(_OTHER_ENGINES):
-            return pa.table({"result": [f"{option.key} has no effect here"]})
-        if possible is None:
-            hint = "options of one read or write: t /*+ OPTIONS('key' = 'value') */"
-            raise ConfigError(f"the session option {option.key!r} is not supported", hint=hint)
-        if option.value.lower() not in possible:
-            raise ConfigError(
-                f"{option.key} = {option.value!r} is not supported here", hint=f"it can be {' or '.join(possible)}"
-            )
-        self._context.options[key] = option.value.lower()
-        return done()
 
 
 def sql(

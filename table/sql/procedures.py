@@ -11,8 +11,8 @@ from penstock.errors import ConfigError, did_you_mean
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.options.kinds import parse_duration
-from penstock.table.sql.context import SqlContext, done, one_column
-from penstock.table.sql.statements import CallProcedure
+from penstock.table.sql.grammar.statements import CallProcedure
+from penstock.table.sql.queries.context import SqlContext, done, one_column
 
 Arguments = Mapping[str, str]
 

@@ -71,6 +71,15 @@ FLOORS = {
         {"catalog"},
         {"sql"},
     ],
+    "table/sql": [
+        {"grammar"},
+        {"queries"},
+        {"dml"},
+        {"ddl", "streams"},
+        {"procedures", "session_options"},
+        {"completion", "listings"},
+        {"interpreter"},
+    ],
     "pipelines": [
         {"config", "errors"},
         {"mapping"},

@@ -9,14 +9,14 @@ import pytest
 
 import penstock
 from penstock.table.operations.changed_files import ChangedFiles
-from penstock.table.operations.placed_rows import FILE, ROW, PlacedRows
+from penstock.table.operations.placed_rows import FILE, ROW, LocatedRows
 from tests.invariants import check_invariants
 from tests.unit.table.tables import new_table, rows
 
 
-def placed(table: penstock.Table) -> PlacedRows:
+def placed(table: penstock.Table) -> LocatedRows:
     store = table.scan().store
-    return PlacedRows(ChangedFiles(store, store.snapshots.latest()))
+    return LocatedRows(ChangedFiles(store, store.snapshots.latest()))
 
 
 def test_files_that_a_filter_excludes_have_no_number(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from penstock.table.options.catalog import OPTIONS, find
 from penstock.table.options.checks import check_given, without_effect
 from penstock.table.options.declaration import Effect, Stops, TableOption
 from penstock.table.schema.new_schema import create_schema
-from penstock.table.sql.session import Session
+from penstock.table.sql.queries.session import Session
 from tests.source_trees import source_tree
 
 ROOT = Path(__file__).resolve().parents[4]

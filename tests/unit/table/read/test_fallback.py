@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
-from penstock.table.sql.session import Session
+from penstock.table.sql.queries.session import Session
 
 FALLBACK = "scan.fallback-branch"
 COLUMNS = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "STRING")]

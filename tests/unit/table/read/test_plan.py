@@ -16,7 +16,7 @@ from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
 from penstock.table.read.filter import RowFilter
 from penstock.table.sql.interpreter import Interpreter
-from penstock.table.sql.session import Session
+from penstock.table.sql.queries.session import Session
 from tests.unit.table.tables import content, new_table, rows
 
 F = pc.field

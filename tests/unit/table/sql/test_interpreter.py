@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock.errors import CommitConflict, ConfigError, PenstockError
 from penstock.table.sql.interpreter import Interpreter
-from penstock.table.sql.session import Session
+from penstock.table.sql.queries.session import Session
 from tests.invariants import check_invariants
 from tests.locked_catalog import install
 

@@ -1,0 +1,200 @@
+"""Statements that create, change and drop databases and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.catalog.path_tables import create_table as create_table_at_path
+from penstock.table.catalog.path_tables import open_table
+from penstock.table.handle import Table
+from penstock.table.meta.store import TableMissing
+from penstock.table.schema.changes import (
+    SchemaChange,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnPosition,
+    UpdateColumnType,
+)
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.type_text import read_type, written
+from penstock.table.sql.grammar.statements import (
+    AlterTable,
+    CreateDatabase,
+    CreateTable,
+    DropDatabase,
+    DropPartitions,
+    DropTable,
+    ModifyColumn,
+    RenameTable,
+    TruncateTable,
+)
+from penstock.table.sql.queries.context import SqlContext, done
+from penstock.table.values.arrow_types import NO_ID
+from penstock.table.values.types import Field, with_nullability
+
+
+def create_database(context: SqlContext, statement: CreateDatabase) -> pa.Table:
+    """Run CREATE DATABASE."""
+    context.catalog.create_database(statement.name, statement.if_not_exists, statement.properties)
+    return done()
+
+
+def drop_database(context: SqlContext, statement: DropDatabase) -> pa.Table:
+    """Run DROP DATABASE."""
+    context.catalog.drop_database(statement.name, statement.if_exists, statement.cascade)
+    return done()
+
+
+def create_table(context: SqlContext, statement: CreateTable) -> pa.Table:
+    """Run CREATE TABLE with columns, or LIKE another table."""
+    columns, keys, partitions = statement.columns, statement.keys, statement.partitions
+    options, comment = dict(statement.options), statement.comment
+    if statement.like is not None:
+        like = context.table(statement.like).definition
+        columns = tuple(copied_column(column) for column in like.fields)
+        keys, partitions, comment = like.primary_keys, like.partition_keys, comment or like.comment
+        if statement.like_options:
+            # The path is the place of the other table.
+            options = {key: value for key, value in like.options.items() if key != "path"} | options
+    context.catalog.create_table(
+        context.full_name(statement.name),
+        columns,
+        keys,
+        partitions,
+        options,
+        comment,
+        ignore_if_exists=statement.if_not_exists,
+    )
+    return done()
+
+
+def add_table(context: SqlContext, statement: CreateTable, path: str) -> pa.Table:
+    """Make the table in a folder known to the session; it is created there if the statement says so."""
+    name, options = context.full_name(statement.name), dict(statement.options)
+    if context.catalog.table_exists(name):
+        if statement.if_not_exists:
+            return done()
+        raise ConfigError(f"table {name!r} exists already", warehouse=context.catalog.warehouse)
+    creates = options.pop("auto-create", "false").lower() == "true"
+    try:
+        table = open_table(path, context.catalog.options)
+    except TableMissing as missing:
+        if not (creates and statement.columns):
+            missing.hint = "name its columns, and set 'auto-create' = 'true' to create it"
+            raise
+        described = {"primary_keys": statement.keys, "partition_keys": statement.partitions}
+        create_table_at_path(
+            path, statement.columns, context.catalog.options, **described, options=options, comment=statement.comment
+        )
+    else:
+        _check_described(statement, options, table)
+    context.current.by_path.add(name, path)
+    return done()
+
+
+def _check_described(statement: CreateTable, options: Mapping[str, str], table: Table) -> None:
+    """Refuse a description that differs from the table."""
+    wanted = [(one.name, written(with_nullability(one.type, nullable=True))) for one in statement.columns]
+    found = [(one.name, written(with_nullability(one.type, nullable=True))) for one in table.definition.fields]
+    if wanted and wanted != found:
+        columns = ", ".join(" ".join(one) for one in found)
+        raise ConfigError("the table has other columns", table=table.name, columns=columns, hint="leave them out")
+    for what, given, own in (
+        ("primary key", statement.keys, table.primary_keys),
+        ("partition columns", statement.partitions, table.partition_keys),
+    ):
+        if given and tuple(given) != tuple(own):
+            raise ConfigError(f"the table has another {what}", table=table.name, found=", ".join(own))
+    others = [key for key, value in options.items() if table.options.get(key) != value]
+    if others:
+        raise ConfigError(
+            f"the table has another value of {others[0]!r}",
+            table=table.name,
+            value=table.options.get(others[0]),
+            hint="leave it out here; ALTER TABLE t SET (...) changes it",
+        )
+
+
+def copied_column(column: Field) -> Field:
+    """Return the column without its field ids, and those of its members."""
+    # By way of the text of the type, in which members have no ids.
+    return Field(NO_ID, column.name, read_type(written(column.type)), column.description, column.default)
+
+
+def drop_table(context: SqlContext, statement: DropTable) -> pa.Table:
+    """Run DROP TABLE."""
+    context.catalog.drop_table(_plain_name(context, statement.name), statement.if_exists)
+    return done()
+
+
+def rename_table(context: SqlContext, statement: RenameTable) -> pa.Table:
+    """Run ALTER TABLE ... RENAME TO. A new name without a database stays in the database of the old one."""
+    name = _plain_name(context, statement.name)
+    if statement.if_exists and not context.catalog.table_exists(name):
+        return done()
+    new = statement.new_name
+    new_name = f"{name.partition('.')[0]}.{new[0]}" if len(new) == 1 else context.full_name(new)
+    context.catalog.rename_table(name, new_name)
+    return done()
+
+
+def _plain_name(context: SqlContext, names: tuple[str, ...]) -> str:
+    name = context.full_name(names)
+    if "$" in name:
+        hint = "CALL sys.delete_branch drops a branch" if "$branch_" in name else None
+        raise ConfigError(f"{name} is a part of a table, and cannot be dropped or renamed", hint=hint)
+    return name
+
+
+def alter_table(context: SqlContext, statement: AlterTable) -> pa.Table:
+    """Run ALTER TABLE, as one new version of the schema."""
+    name = context.full_name(statement.name)
+    if statement.if_exists and not context.catalog.table_exists(name):
+        return done()
+    schema = context.table(statement.name).definition
+    changes: list[SchemaChange] = []
+    for change in statement.changes:
+        changes += _modified(change, schema) if isinstance(change, ModifyColumn) else [change]
+    context.catalog.alter_table(name, changes)
+    return done()
+
+
+def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChange]:
+    """Yield the changes that make the column as MODIFY describes it."""
+    name = column.name[0] if len(column.name) == 1 else column.name
+    now = next((one for one in schema.fields if one.name == name), None)
+    if isinstance(name, str) and now is None:
+        names = ", ".join(one.name for one in schema.fields)
+        raise ConfigError(f"the table has no column {name!r}", columns=names)
+    # Type and nullability are different changes. A member of a nested column is not looked up here, so its changes
+    # are made without a comparison.
+    wanted = with_nullability(column.type, nullable=True)
+    if now is None or with_nullability(now.type, nullable=True) != wanted:
+        yield UpdateColumnType(name, written(wanted), keep_nullability=True)
+    # MODIFY describes the whole column, so that one without NOT NULL becomes nullable. Key columns cannot.
+    if name not in schema.primary_keys and (now is None or now.type.nullable != column.type.nullable):
+        yield UpdateColumnNullability(name, column.type.nullable)
+    if column.comment is not None:
+        yield UpdateColumnComment(name, column.comment)
+    if column.default is not None:
+        yield UpdateColumnDefault(name, column.default)
+    if column.first or column.after is not None:
+        if not isinstance(name, str):
+            raise ConfigError(f"the member {'.'.join(name)!r} of a column cannot be moved")
+        yield UpdateColumnPosition(name, first=column.first, after=column.after)
+
+
+def drop_partitions(context: SqlContext, statement: DropPartitions) -> pa.Table:
+    """Run ALTER TABLE ... DROP PARTITION or TRUNCATE TABLE ... PARTITION."""
+    context.table(statement.name).drop_partitions(statement.partitions)
+    return done()
+
+
+def truncate_table(context: SqlContext, statement: TruncateTable) -> pa.Table:
+    """Run TRUNCATE TABLE."""
+    context.table(statement.name).truncate()
+    return done()

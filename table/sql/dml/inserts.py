@@ -1,0 +1,171 @@
+"""INSERT INTO, INSERT OVERWRITE and CREATE TABLE AS: rows of a query, cast to the columns of a table, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.handle import Table
+from penstock.table.operations.write import TableWriter
+from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
+from penstock.table.sql.grammar.row_statements import Insert
+from penstock.table.sql.grammar.statements import CreateTable
+from penstock.table.sql.grammar.tokens import quoted
+from penstock.table.sql.queries.context import SqlContext, done
+from penstock.table.values.arrow_types import NO_ID, arrow_schema, from_arrow
+from penstock.table.values.types import AtomicType, Field
+
+_OVERWRITE_MODE = "spark.sql.sources.partitionoverwritemode"
+
+
+def changed_rows(inserted: int = 0, updated: int = 0, deleted: int | None = 0, snapshot: int | None = None) -> pa.Table:
+    """Return the result of a statement that changes rows."""
+    numbers = {"inserted": inserted, "updated": updated, "deleted": deleted, "snapshot": snapshot}
+    return pa.table({name: pa.array([number], pa.int64()) for name, number in numbers.items()})
+
+
+def insert(context: SqlContext, statement: Insert) -> pa.Table:
+    """Run INSERT."""
+    table = context.table(statement.name)
+    query = _typed_query(context, table, statement)
+    # Opened before the query reads anything: the commit then finds what other jobs wrote meanwhile.
+    with _writer(context, table, statement) as writer:
+        rows = 0
+        for batch in context.session.prepared_batches(query):
+            writer.write(batch)
+            rows += batch.num_rows
+        # An overwrite without rows can still empty partitions; an insert without rows changes nothing.
+        snapshots = writer.commit() if rows or statement.overwrite else []
+    return changed_rows(inserted=rows, snapshot=snapshots[0].id if snapshots else None)
+
+
+def _writer(context: SqlContext, table: Table, statement: Insert) -> TableWriter:
+    if not statement.overwrite:
+        return table.writer(options=statement.options)
+    partition = _partition_values(context, table, statement.partition)
+    options = dict(statement.options)
+    mode = context.options.get(_OVERWRITE_MODE)
+    if mode is not None:
+        # The option of SET applies unless the statement itself has the table option.
+        options.setdefault(DYNAMIC_PARTITION_OVERWRITE.key, str(mode.lower() == "dynamic").lower())
+    return table.overwrite(partition or None, options=options)
+
+
+def _partition_values(context: SqlContext, table: Table, partition: Mapping[str, str | None]) -> dict[str, object]:
+    """Return the values of PARTITION that are fixed."""
+    fields = {one.name: one for one in table.definition.fields}
+    unknown = [name for name in partition if name not in table.partition_keys]
+    if unknown:
+        raise ConfigError(
+            f"{unknown[0]!r} is not a partition column", table=table.name, columns=", ".join(table.partition_keys)
+        )
+    values = {}
+    for name, text in partition.items():
+        if text is not None:
+            [type_] = context.session.types_of(arrow_schema([fields[name]]))
+            values[name] = context.session.query(f"SELECT CAST(({text}) AS {type_}) AS value")["value"][0].as_py()
+    return values
+
+
+def _typed_query(context: SqlContext, table: Table, statement: Insert) -> str:
+    """Return the query, prepared for DuckDB, with the names and types of the table's columns."""
+    given, _ = context.session.columns_of(statement.query)
+    columns = typed_columns(context, table, statement, given)
+    # A query may have two columns of the same name, so its columns are numbered and referred to by number.
+    aliases = ", ".join(f"c{number}" for number in range(len(given)))
+    return f"SELECT {', '.join(columns.values())} FROM ({context.session.prepared(statement.query)}) AS q({aliases})"
+
+
+def typed_columns(context: SqlContext, table: Table, statement: Insert, given: Sequence[str]) -> dict[str, str]:
+    """Return the SQL for each column that is written, by its name.
+
+    `given` are the names of the query's columns. The SQL refers to them as `q.c0`, `q.c1` and so on.
+    """
+    fixed = {name: text for name, text in statement.partition.items() if text is not None}
+    # Only for its checks; the values become columns of the query below.
+    _partition_values(context, table, fixed)
+    names = target_names(table, statement, given, fixed)
+    sources = {name: f"q.c{number}" for number, name in enumerate(names)}
+    sources |= {name: f"({text})" for name, text in fixed.items()}
+    fields = [one for one in table.definition.fields if one.name in sources]
+    types = context.session.types_of(arrow_schema(fields))
+    return {
+        one.name: f"{cast_text(sources[one.name], one, type_)} AS {quoted(one.name)}"
+        for one, type_ in zip(fields, types, strict=True)
+    }
+
+
+def cast_text(value: str, field: Field, type_: str) -> str:
+    """Return the SQL that casts a value to the type of a column. The writer converts JSON to VARIANT."""
+    if isinstance(field.type, AtomicType):
+        if field.type.root == "VARIANT":
+            return value
+        if field.type.root == "TIMESTAMP_LTZ" and field.type.precision <= 3:
+            # DuckDB has microseconds only. As in a cast to TIMESTAMP(3), what is beyond the precision is cut off.
+            unit = "second" if field.type.precision == 0 else "millisecond"
+            return f"date_trunc('{unit}', CAST({value} AS {type_}))"
+    return f"CAST({value} AS {type_})"
+
+
+def target_names(table: Table, statement: Insert, given: Sequence[str], fixed: Mapping[str, str]) -> list[str]:
+    """Return the columns of the table that the columns of the query are written to."""
+    names = [one.name for one in table.definition.fields]
+    if statement.by_name:
+        targets = [own_name(table, name) for name in given]
+    elif statement.columns is not None:
+        targets = [own_name(table, name) for name in statement.columns]
+    else:
+        # Flink and Spark expect the columns of PARTITION without a value at the end.
+        free = [name for name in statement.partition if name not in fixed]
+        targets = [name for name in names if name not in statement.partition] + free
+    doubled = [name for name in targets if targets.count(name) > 1 or name in fixed]
+    if doubled:
+        raise ConfigError(f"the column {doubled[0]!r} is written twice", table=table.name)
+    if len(targets) != len(given):
+        raise ConfigError(
+            f"{len(given)} values are inserted into {len(targets)} columns",
+            table=table.name,
+            columns=", ".join(targets),
+            hint="INSERT INTO t (a, b) names the columns",
+        )
+    return targets
+
+
+def own_name(table: Table, name: str) -> str:
+    """Return the table's column for a name in a statement, which may differ in case."""
+    names = [one.name for one in table.definition.fields]
+    if name in names:
+        return name
+    alike = [one for one in names if one.lower() == name.lower()]
+    if len(alike) != 1:
+        raise ConfigError(f"the table has no column {name!r}", table=table.name, columns=", ".join(names))
+    return alike[0]
+
+
+def create_table_as(context: SqlContext, statement: CreateTable) -> pa.Table:
+    """Run CREATE TABLE AS. A table whose rows cannot be written is dropped again."""
+    name, query = context.full_name(statement.name), statement.query or ""
+    if statement.if_not_exists and context.catalog.table_exists(name):
+        return done()
+    _, schema = context.session.columns_of(query)
+    columns = tuple(_columns(schema))
+    context.catalog.create_table(
+        name, columns, statement.keys, statement.partitions, dict(statement.options), statement.comment
+    )
+    written = False
+    try:
+        result = insert(context, Insert(tuple(name.split(".", 1)), query))
+        written = True
+        return result
+    finally:
+        if not written:
+            context.catalog.drop_table(name)
+
+
+def _columns(schema: pa.Schema) -> Iterator[Field]:
+    for field in schema:
+        if pa.types.is_null(field.type):
+            raise ConfigError(f"the column {field.name!r} has no type", hint=f"CAST(... AS VARCHAR) AS {field.name}")
+        yield Field(NO_ID, field.name, from_arrow(field.type, nullable=True))

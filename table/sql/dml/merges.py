@@ -1,0 +1,208 @@
+"""MERGE INTO: one join of target and source decides which clause applies to each row; one commit writes the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
+from penstock.table.handle import Table
+from penstock.table.operations.delete import check_deletable
+from penstock.table.sql.dml.inserts import cast_text, own_name
+from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
+from penstock.table.sql.dml.row_changes import target_text, write_changes
+from penstock.table.sql.dml.update_rules import check_updatable
+from penstock.table.sql.grammar.row_statements import Assignments, Merge, MergeClause
+from penstock.table.sql.grammar.tokens import quoted, tokens_of
+from penstock.table.sql.queries.context import SqlContext
+from penstock.table.values.arrow_types import arrow_schema
+
+_KINDS = {"update": UPDATE_AFTER, "delete": DELETE, "insert": INSERT}
+# The markers are true in the rows of their side, and null where an outer join found no partner. Columns of the
+# tables would not do: they may be null themselves.
+_THERE = {
+    "matched": "_in_target AND _in_source",
+    "not matched": "_in_target IS NULL",
+    "not matched by source": "_in_source IS NULL",
+}
+_CHANGES = "_penstock_merge"
+
+
+def merge(context: SqlContext, statement: Merge) -> pa.Table:
+    """Run MERGE INTO."""
+    table = context.table(statement.name)
+    _check(table, statement)
+    if not table.primary_keys:
+        deletes_again = _only_deletes(statement)
+        query = partial(_changes_query, context, table, statement)
+        return KeylessChange(context, table, statement.name, query, once=True, deletes_again=deletes_again).run()
+    with table.writer() as writer:
+        changes = _changes_query(context, table, statement, target_text(context, statement.name))
+        # A table and not a view, because it is read twice, and the join is the expensive part.
+        context.session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {changes}")
+        try:
+            _refuse_doubles(context, table, statement)
+            distinct = "DISTINCT " if _only_deletes(statement) else ""
+            return write_changes(context, table, writer, f"SELECT {distinct}* FROM {_CHANGES}")
+        finally:
+            context.session.run(f"DROP TABLE IF EXISTS {_CHANGES}")
+
+
+def _changes_query(context: SqlContext, table: Table, statement: Merge, rows: str) -> str:
+    """Return the query for the changes, given the SQL for the rows of the table."""
+    names, _ = context.session.columns_of(f"SELECT * FROM {_source_text(statement)}")
+    return _Join(context, table, statement, tuple(names), rows).query()
+
+
+def _source_text(statement: Merge) -> str:
+    return f"{statement.source} AS {quoted(statement.source_alias)}"
+
+
+def _check(table: Table, statement: Merge) -> None:
+    assigned = [
+        name for clause in statement.clauses if clause.action == "update" for name, _ in clause.assignments or ()
+    ]
+    check_updatable(table, "MERGE INTO", assigned)
+    if table.primary_keys and any(clause.action == "delete" for clause in statement.clauses):
+        check_deletable(table.definition, table.name)
+
+
+def _only_deletes(statement: Merge) -> bool:
+    """Return whether several source rows may match one row, because all they can do is delete it."""
+    matched = [clause for clause in statement.clauses if clause.rows == "matched"]
+    return len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None
+
+
+def _refuse_doubles(context: SqlContext, table: Table, statement: Merge) -> None:
+    # By the new keys: an inserted row has no old ones, and no clause changes a key.
+    keys = [new_column(at) for at, one in enumerate(table.definition.fields) if one.name in table.primary_keys]
+    listed = ", ".join(keys)
+    kinds = f" WHERE kind <> {DELETE}" if _only_deletes(statement) else ""
+    query = f"SELECT {listed} FROM {_CHANGES}{kinds} GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
+    doubled = context.session.query(query)
+    if doubled.num_rows:
+        raise ConfigError(
+            "several source rows would change one row",
+            table=table.name,
+            key=dict(zip(table.primary_keys, doubled.to_pylist()[0].values(), strict=True)),
+            hint="let the source have one row for each key",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """The SQL of a merge."""
+
+    context: SqlContext
+    table: Table
+    statement: Merge
+    source_columns: tuple[str, ...]
+    rows: str
+
+    def query(self) -> str:
+        """Return the query for the kind of each changed row, with its old and new values."""
+        fields = self.table.definition.fields
+        types = self.context.session.types_of(arrow_schema(fields))
+        clauses = self.statement.clauses
+        # CASE evaluates its conditions in order, so the first clause that applies to a row decides, as SQL demands.
+        numbers = " ".join(f"WHEN {self._holds(clause)} THEN {at}" for at, clause in enumerate(clauses))
+        kinds = " ".join(f"WHEN {at} THEN {_KINDS[clause.action]}" for at, clause in enumerate(clauses))
+        values = [self._values(clause) for clause in clauses]
+        new = []
+        for at, (one, type_) in enumerate(zip(fields, types, strict=True)):
+            cases = " ".join(
+                f"WHEN {number} THEN {cast_text(texts[one.name], one, type_)}" for number, texts in enumerate(values)
+            )
+            new.append(f"CASE clause {cases} END AS {new_column(at)}")
+        old = {f"old_{at}": f"{self._target}.{quoted(one.name)}" for at, one in enumerate(fields)}
+        if not self.table.primary_keys:
+            old = {name: f"{self._target}.{name}" for name in place_columns(self.table)}
+        columns = ", ".join((*(f"{text} AS {name}" for name, text in old.items()), *new))
+        # In an inner query, so that the clause of a row is decided once, and all columns refer to its number.
+        inner = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined()}"
+        names = ", ".join((*old, *(new_column(at) for at in range(len(fields)))))
+        return f"SELECT CASE clause {kinds} END AS kind, {names} FROM ({inner}) WHERE clause IS NOT NULL"
+
+    def _joined(self) -> str:
+        rows = {clause.rows for clause in self.statement.clauses}
+        missing, alone = "not matched" in rows, "not matched by source" in rows
+        # Rows that no clause can apply to are left out by the join itself.
+        kind = "FULL" if missing and alone else "RIGHT" if missing else "LEFT" if alone else "INNER"
+        target = f"(SELECT *, true AS _in_target FROM {self.rows}) AS {self._target}"
+        own = quoted(self.statement.source_alias)
+        source = f"(SELECT *, true AS _in_source FROM {_source_text(self.statement)}) AS {own}"
+        return f"{target} {kind} JOIN {source} ON {self.statement.on}"
+
+    @property
+    def _target(self) -> str:
+        return quoted(self.statement.alias or self.statement.name[-1])
+
+    @property
+    def _source(self) -> str:
+        return quoted(self.statement.source_alias)
+
+    def _holds(self, clause: MergeClause) -> str:
+        condition = f" AND ({self._qualified(clause.condition, clause.rows)})" if clause.condition else ""
+        return f"{_THERE[clause.rows]}{condition}"
+
+    def _values(self, clause: MergeClause) -> dict[str, str]:
+        """Return the SQL of the new value of each column."""
+        names = [one.name for one in self.table.definition.fields]
+        if clause.action == "delete":
+            return {name: f"{self._target}.{quoted(name)}" for name in names}
+        if clause.assignments is None:
+            return {name: f"{self._source}.{quoted(self._source_column(name, clause))}" for name in names}
+        assigned = dict(self._assigned(clause.assignments, names))
+        texts = {name: f"({self._qualified(text, clause.rows)})" for name, text in assigned.items()}
+        otherwise = {name: f"{self._target}.{quoted(name)}" for name in names}
+        if clause.action == "insert":
+            # For a null, the writer stores the default of the column, if it has one.
+            otherwise = dict.fromkeys(names, "NULL")
+        return otherwise | texts
+
+    def _assigned(self, assignments: Assignments, names: list[str]) -> Iterator[tuple[str, str]]:
+        if all(not name for name, _ in assignments):  # VALUES without a list of columns
+            if len(assignments) != len(names):
+                raise ConfigError(
+                    f"{len(assignments)} values are inserted into {len(names)} columns",
+                    table=self.table.name,
+                    columns=", ".join(names),
+                )
+            assignments = tuple(zip(names, (text for _, text in assignments), strict=True))
+        for name, text in assignments:
+            yield own_name(self.table, name), text
+
+    def _source_column(self, name: str, clause: MergeClause) -> str:
+        found = [column for column in self.source_columns if column.lower() == name.lower()]
+        if clause.rows == "not matched by source" or not found:
+            raise ConfigError(
+                f"the source has no column {name!r} for {clause.action.upper()} *",
+                table=self.table.name,
+                columns=", ".join(self.source_columns),
+                hint="name the columns instead of *",
+            )
+        return found[0]
+
+    def _qualified(self, text: str, rows: str) -> str:
+        """Qualify names without a table: of the source where the target has no row, and the other way round."""
+        if rows == "matched":
+            return text
+        if rows == "not matched":
+            side, known = self._source, {name.lower() for name in self.source_columns}
+        else:
+            side, known = self._target, {one.name.lower() for one in self.table.definition.fields}
+        # Both sides may have a column of this name, and DuckDB refuses a name that could be either.
+        tokens = tokens_of(text)
+        solid = [at for at, token in enumerate(tokens) if token.kind != "blank"]
+        texts = [token.text for token in tokens]
+        for place, at in enumerate(solid):
+            name = tokens[at].name
+            before = texts[solid[place - 1]] if place else ""
+            after = tokens[solid[place + 1]].text if place + 1 < len(solid) else ""
+            if name is not None and name.lower() in known and before != "." and after not in {".", "("}:
+                texts[at] = f"{side}.{quoted(name)}"
+        return "".join(texts)

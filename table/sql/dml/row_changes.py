@@ -1,0 +1,142 @@
+"""UPDATE and DELETE: one query returns the old and the new rows, and one commit writes them with their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
+from penstock.table.catalog.base import split_name
+from penstock.table.handle import Table
+from penstock.table.operations.delete import check_deletable
+from penstock.table.operations.row_changes import RowChanges
+from penstock.table.operations.write import TableWriter
+from penstock.table.sql.dml.inserts import cast_text, changed_rows, own_name
+from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
+from penstock.table.sql.dml.update_rules import check_newest_rows, check_updatable
+from penstock.table.sql.grammar.row_statements import Assignments, Delete, Update
+from penstock.table.sql.grammar.tokens import SqlToken, quoted, tokens_of
+from penstock.table.sql.queries.context import SqlContext
+from penstock.table.values.arrow_types import arrow_schema
+
+
+def write_changes(
+    context: SqlContext, table: Table, writer: TableWriter, sql: str, *, refuses_older: bool = False
+) -> pa.Table:
+    """Write the changes that a query returns, in one commit.
+
+    The writer was opened before anything of the query was read, so that its commit finds the rows of other jobs.
+    """
+    changes = RowChanges(table.definition, table.name, refuses_older=refuses_older)
+    for batch in context.session.batches(sql):
+        changes.write(writer, batch)
+    snapshots = writer.commit() if any(changes.counts.values()) else []
+    counts = changes.counts
+    snapshot = snapshots[0].id if snapshots else None
+    return changed_rows(counts[INSERT], counts[UPDATE_AFTER], counts[DELETE], snapshot)
+
+
+def target_text(context: SqlContext, names: Sequence[str]) -> str:
+    """Return the table in quotes, with its database, which the statement reads at its newest snapshot."""
+    name = context.full_name(names)
+    # The options of the session may name an older one, whose rows would come back.
+    context.session.pin(name, context.table(names).latest_snapshot)
+    return ".".join(map(quoted, split_name(name)))
+
+
+def update(context: SqlContext, statement: Update) -> pa.Table:
+    """Run UPDATE."""
+    table = context.table(statement.name)
+    check_updatable(table, "UPDATE", [name for name, _ in statement.assignments])
+    alias = quoted(statement.alias or statement.name[-1])
+    old = ", ".join(f"{alias}.{quoted(one.name)}" for one in table.definition.fields)
+    new = new_values(context, table, alias, statement.assignments)
+    where = f" WHERE {statement.where}" if statement.where else ""
+    if not table.primary_keys:
+        return _replace(context, table, statement, new, where)
+    target = target_text(context, statement.name)
+    with table.writer() as writer:
+        # The kind, all old values and all new values: RowChanges reads the columns by their position.
+        query = f"SELECT {UPDATE_AFTER}, {old}, {', '.join(new)} FROM {target} AS {alias}{where}"
+        return write_changes(context, table, writer, query, refuses_older=True)
+
+
+def _replace(context: SqlContext, table: Table, statement: Update | Delete, new: Sequence[str], where: str) -> pa.Table:
+    """Change or delete rows of a table without a key; a DELETE has no new values."""
+    kind = UPDATE_AFTER if isinstance(statement, Update) else DELETE
+    alias = quoted(statement.alias or statement.name[-1])
+    values = "".join(f", {text} AS {new_column(at)}" for at, text in enumerate(new))
+
+    places = ", ".join(f"{alias}.{name}" for name in place_columns(table))
+
+    def query(rows: str) -> str:
+        return f"SELECT {kind} AS kind, {places}{values} FROM {rows} AS {alias}{where}"
+
+    return KeylessChange(context, table, statement.name, query).run()
+
+
+def new_values(context: SqlContext, table: Table, alias: str, assignments: Assignments) -> list[str]:
+    """Return the SQL of the new value of each column: what is assigned to it, or its old value."""
+    fields = table.definition.fields
+    assigned: dict[str, str] = {}
+    for name, text in assignments:
+        own = own_name(table, name)
+        if own in assigned:
+            raise ConfigError(f"the column {own!r} is set twice", table=table.name)
+        assigned[own] = text
+    types = context.session.types_of(arrow_schema(fields))
+    return [
+        cast_text(f"({assigned[one.name]})", one, type_) if one.name in assigned else f"{alias}.{quoted(one.name)}"
+        for one, type_ in zip(fields, types, strict=True)
+    ]
+
+
+def delete(context: SqlContext, statement: Delete) -> pa.Table:
+    """Run DELETE FROM. Without a condition the table is truncated."""
+    table = context.table(statement.name)
+    if statement.where is None:
+        before = table.latest_snapshot
+        count = table.count()
+        # Truncating deletes files and not rows, so every merge engine allows it.
+        if before is not None:
+            table.truncate()
+        latest = table.latest_snapshot
+        return changed_rows(deleted=count, snapshot=latest.id if latest and latest != before else None)
+    if not table.primary_keys:
+        return _delete_appended(context, table, statement, statement.where)
+    check_deletable(table.definition, table.name)
+    check_newest_rows(table, "DELETE")
+    alias = quoted(statement.alias or statement.name[-1])
+    columns = ", ".join(f"{alias}.{quoted(one.name)}" for one in table.definition.fields)
+    target = target_text(context, statement.name)
+    query = f"SELECT {DELETE}, {columns}, {columns} FROM {target} AS {alias} WHERE {statement.where}"
+    with table.writer() as writer:
+        return write_changes(context, table, writer, query)
+
+
+def _delete_appended(context: SqlContext, table: Table, statement: Delete, where: str) -> pa.Table:
+    """Delete rows of a table without a key: files are rewritten, or their rows marked as deleted."""
+    check_newest_rows(table, "DELETE")
+    # Other conditions are evaluated file by file, where no other table can be queried.
+    if any(token.text.lower() == "select" for token in tokens_of(where)):
+        return _replace(context, table, statement, (), f" WHERE {where}")
+    names = {statement.alias or statement.name[-1]}
+    text = "".join(token.text for token in _unqualified(where, names))
+    snapshots = table.delete(text)
+    # Files are rewritten or marked without counting their rows, so the number is not known.
+    return changed_rows(deleted=None if snapshots else 0, snapshot=snapshots[0].id if snapshots else None)
+
+
+def _unqualified(where: str, names: set[str]) -> list[SqlToken]:
+    """Return the tokens without the table's name before a column: `t.a` becomes `a`."""
+    tokens = tokens_of(where)
+    # Conditions of a scan are evaluated on rows that have no table name.
+    dropped = {
+        number + offset
+        for number, token in enumerate(tokens[:-2])
+        if token.name in names and tokens[number + 1].text == "."
+        for offset in (0, 1)
+    }
+    return [token for number, token in enumerate(tokens) if number not in dropped]

@@ -1,0 +1,176 @@
+"""The grammar of ALTER TABLE, in the dialects of Flink and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from penstock.table.schema.changes import (
+    AddColumn,
+    DropColumn,
+    Name,
+    RenameColumn,
+    ResetOption,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnPosition,
+    UpdateColumnType,
+    UpdateComment,
+)
+from penstock.table.schema.type_text import written
+from penstock.table.sql.grammar.column_grammar import read_column, read_column_type, read_default
+from penstock.table.sql.grammar.cursor import Cursor
+from penstock.table.sql.grammar.statements import AlterTable, DropPartitions, ModifyColumn, RenameTable, Statement
+
+Changes = list[SchemaChange | ModifyColumn]
+
+
+def alter(cursor: Cursor) -> Statement:
+    """Read ALTER."""
+    cursor.expect("alter")
+    if not cursor.skip("table"):
+        cursor.fail(f"ALTER {cursor.word().upper()} is not supported", hint="ALTER TABLE")
+    if_exists = cursor.skip("if", "exists")
+    name = cursor.names()
+    if cursor.skip("rename", "to"):
+        new_name = cursor.names()
+        cursor.end()
+        return RenameTable(name, if_exists, new_name)
+    # `DROP PARTITION (...)`, or `DROP IF EXISTS PARTITION (...)`.
+    if cursor.word() == "drop" and "partition" in {cursor.word(1), cursor.word(3)}:
+        return _drop_partitions(cursor, name)
+    changes = _changes(cursor)
+    cursor.end()
+    return AlterTable(name, if_exists, tuple(changes))
+
+
+def _changes(cursor: Cursor) -> Changes:
+    verb = cursor.skip_any("set", "reset", "unset", "rename", "add", "modify", "drop", "alter", "change", "comment")
+    if verb in {"add", "modify", "drop"} and cursor.word() in {"watermark", "partition", "constraint", "primary"}:
+        hints = {"watermark": "watermarks are not part of tables here", "partition": "rows create their partition"}
+        what = cursor.word()
+        cursor.fail(f"{str(verb).upper()} {what.upper()} is not supported", hint=hints.get(what, "create a new table"))
+    match verb:
+        case "set":
+            return _set(cursor)
+        case "reset" | "unset":
+            return _reset(cursor)
+        case "comment":
+            return [UpdateComment(cursor.string())]
+        case "rename":
+            cursor.skip("column")
+            column = _column_name(cursor)
+            cursor.expect("to")
+            return [RenameColumn(column, cursor.name())]
+        case "add":
+            return list(_listed(cursor, _added))
+        case "modify":
+            return list(_listed(cursor, _modified))
+        case "drop":
+            return list(_listed(cursor, lambda one: DropColumn(_column_name(one))))
+        case "alter" | "change":
+            cursor.skip("column")
+            return _altered(cursor)
+    raise cursor.error("SET, RESET, ADD, DROP, RENAME, MODIFY or ALTER COLUMN is expected")
+
+
+def _set(cursor: Cursor) -> Changes:
+    if cursor.skip("comment"):
+        return [UpdateComment(cursor.string())]
+    cursor.skip("tblproperties")
+    return [SetOption(key, value) for key, value in cursor.options().items()]
+
+
+def _reset(cursor: Cursor) -> Changes:
+    if cursor.skip("comment"):
+        return [UpdateComment(None)]
+    cursor.skip("tblproperties")
+    cursor.skip("if", "exists")
+    cursor.expect("(")
+    keys = [cursor.key()]
+    while cursor.skip(","):
+        keys.append(cursor.key())
+    cursor.expect(")")
+    return [ResetOption(key) for key in keys]
+
+
+def _listed(
+    cursor: Cursor, read: Callable[[Cursor], SchemaChange | ModifyColumn]
+) -> Iterator[SchemaChange | ModifyColumn]:
+    """Yield the changes of `ADD COLUMN c INT`, `ADD (c INT, d INT)` and `DROP COLUMNS (c, d)`."""
+    cursor.skip_any("column", "columns")
+    if cursor.skip("if", "exists") or cursor.skip("if", "not", "exists"):
+        cursor.fail("IF EXISTS of columns is not supported", hint="DESCRIBE shows the columns of the table")
+    brackets = cursor.skip("(")
+    while True:
+        yield read(cursor)
+        if not cursor.skip(","):
+            break
+    if brackets:
+        cursor.expect(")")
+
+
+def _column_name(cursor: Cursor) -> Name:
+    names = cursor.names()
+    return names[0] if len(names) == 1 else names
+
+
+def _added(cursor: Cursor) -> SchemaChange:
+    column, place, is_key = read_column(cursor, nested=True)
+    if is_key or column.default is not None:
+        what = "a primary key" if is_key else "a default"
+        cursor.fail(f"{what} cannot be added with a column", hint="ALTER COLUMN c SET DEFAULT; or create a new table")
+    return AddColumn(column.name, written(column.type), column.description, place.first, place.after)
+
+
+def _modified(cursor: Cursor) -> ModifyColumn:
+    column, place, is_key = read_column(cursor, nested=True)
+    if is_key:
+        cursor.fail("a primary key cannot be added to a table", hint="create a new table")
+    name = tuple(column.name.split("."))
+    return ModifyColumn(name, column.type, column.description, column.default, place.first, place.after)
+
+
+def _altered(cursor: Cursor) -> Changes:
+    """Read Spark's `ALTER COLUMN c TYPE BIGINT`, `... COMMENT 'x'`, `... FIRST`, `... SET NOT NULL` and the like."""
+    name = _column_name(cursor)
+    changes: Changes = []
+    while not cursor.at_end:
+        changes.append(_altered_part(cursor, name))
+    return changes or cursor.fail("TYPE, COMMENT, FIRST, AFTER, SET or DROP is expected")
+
+
+def _altered_part(cursor: Cursor, name: Name) -> SchemaChange:
+    if cursor.skip("type") or cursor.skip("set", "data", "type"):
+        # Spark's TYPE clause does not state whether the column may be null.
+        return UpdateColumnType(name, written(read_column_type(cursor)), keep_nullability=True)
+    if cursor.skip("comment"):
+        return UpdateColumnComment(name, cursor.string())
+    if cursor.skip("set", "not", "null"):
+        return UpdateColumnNullability(name, nullable=False)
+    if cursor.skip("drop", "not", "null"):
+        return UpdateColumnNullability(name, nullable=True)
+    if cursor.skip("set", "default"):
+        return UpdateColumnDefault(name, read_default(cursor))
+    if cursor.skip("drop", "default"):
+        return UpdateColumnDefault(name, None)
+    if isinstance(name, str) and cursor.skip("first"):
+        return UpdateColumnPosition(name, first=True)
+    if isinstance(name, str) and cursor.skip("after"):
+        return UpdateColumnPosition(name, after=cursor.name())
+    raise cursor.error("TYPE, COMMENT, FIRST, AFTER, SET or DROP is expected")
+
+
+def _drop_partitions(cursor: Cursor, name: tuple[str, ...]) -> DropPartitions:
+    cursor.expect("drop")
+    cursor.skip("if", "exists")
+    partitions = []
+    while True:
+        cursor.expect("partition")
+        partitions.append(cursor.options())
+        if not cursor.skip(","):
+            break
+    cursor.end()
+    return DropPartitions(name, tuple(partitions))

@@ -1,0 +1,84 @@
+"""The grammar of CREATE CATALOG, CREATE DATABASE and DROP."""
+
+from __future__ import annotations
+
+from penstock.table.sql.grammar.cursor import Cursor
+from penstock.table.sql.grammar.statements import (
+    CreateCatalog,
+    CreateDatabase,
+    DropCatalog,
+    DropDatabase,
+    DropTable,
+    Statement,
+    View,
+)
+from penstock.table.sql.grammar.tokens import quoted
+
+OURS = {"paimon", "penstock"}
+
+
+def drop(cursor: Cursor) -> Statement:
+    """Read DROP."""
+    cursor.expect("drop")
+    cursor.skip_any("temporary", "temp")
+    what = cursor.skip_any("catalog", "database", "schema", "table", "view")
+    if what is None:
+        cursor.fail(f"DROP {cursor.word().upper()} is not supported", hint="DROP CATALOG, DATABASE, TABLE or VIEW")
+    if_exists = cursor.skip("if", "exists")
+    if what == "view":
+        view = cursor.name()
+        cursor.end()
+        return View(view, f"DROP VIEW {'IF EXISTS ' if if_exists else ''}{quoted(view)}", dropped=True)
+    if what == "catalog":
+        catalog = cursor.name()
+        cursor.end()
+        return DropCatalog(catalog, if_exists)
+    if what == "table":
+        name = cursor.names()
+        # Dropping a table deletes its files in any case.
+        cursor.skip("purge")
+        cursor.end()
+        return DropTable(name, if_exists)
+    database = cursor.name()
+    cascade = cursor.skip_any("cascade", "restrict") == "cascade"
+    cursor.end()
+    return DropDatabase(database, if_exists, cascade)
+
+
+def create_catalog(cursor: Cursor) -> CreateCatalog:
+    """Read CREATE CATALOG."""
+    cursor.expect("catalog")
+    if_not_exists = cursor.skip("if", "not", "exists")
+    name = cursor.name()
+    cursor.expect("with")
+    options = own_options(cursor, cursor.options())
+    if "warehouse" not in options:
+        cursor.fail("a catalog needs the option 'warehouse'")
+    cursor.end()
+    return CreateCatalog(name, if_not_exists, options)
+
+
+def create_database(cursor: Cursor) -> CreateDatabase:
+    """Read CREATE DATABASE."""
+    cursor.skip_any("database", "schema")
+    if_not_exists = cursor.skip("if", "not", "exists")
+    name = cursor.name()
+    properties: dict[str, str] = {}
+    while not cursor.at_end:
+        if cursor.skip("comment"):
+            properties["comment"] = cursor.string()
+        elif cursor.skip("with") or cursor.skip_any("dbproperties") or cursor.skip("properties"):
+            cursor.skip_any("dbproperties")
+            properties |= cursor.options()
+        else:
+            cursor.fail("COMMENT or WITH is expected", hint="the catalog chooses the location of a database")
+    return CreateDatabase(name, if_not_exists, properties)
+
+
+def own_options(cursor: Cursor, options: dict[str, str]) -> dict[str, str]:
+    """Return the options without those that name Paimon as the connector."""
+    for key in ("connector", "type"):
+        kind = options.pop(key, "paimon")
+        if kind not in OURS:
+            cursor.fail(f"{key} {kind!r} is not supported", hint="leave it out: all tables are Paimon tables")
+    return options

@@ -1,0 +1,119 @@
+"""The grammar of columns: names, types, defaults and comments, in the dialects of Flink and Spark."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from penstock.errors import ConfigError
+from penstock.table.schema.type_text import read_type
+from penstock.table.sql.grammar.cursor import Cursor
+from penstock.table.values.arrow_types import NO_ID
+from penstock.table.values.types import DataType, Field, with_nullability
+
+# Words that follow a type, and so end it, unless they are inside of its brackets.
+_TYPE_ENDS = frozenset(
+    {
+        *(
+            "not",
+            "null",
+            "primary",
+            "comment",
+            "first",
+            "after",
+            "default",
+            "as",
+            "metadata",
+            "generated",
+            "constraint",
+        ),
+        *(",", ")", ""),
+    }
+)
+# Names that Spark and DuckDB use for Paimon's types.
+_SYNONYMS = {
+    "long": "BIGINT",
+    "short": "SMALLINT",
+    "byte": "TINYINT",
+    "real": "FLOAT",
+    "text": "STRING",
+    "struct": "ROW",
+    "timestamp_ntz": "TIMESTAMP",
+    "bool": "BOOLEAN",
+}
+# Types that mean something else in Spark than in Flink.
+_OF_SPARK = {"timestamp": "TIMESTAMP_LTZ", "binary": "BYTES"}
+# Names of members match before words do: `STRUCT<long: INT>` has a member named long.
+_TYPE_WORD = re.compile(r"`[^`]*`|\w+\s*:|(?<=[<,])\s*\w+(?=\s+\w)|\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlace:
+    """The position that a column is added or moved to."""
+
+    first: bool = False
+    after: str | None = None
+
+
+def read_column(cursor: Cursor, spark: bool = False, nested: bool = False) -> tuple[Field, ColumnPlace, bool]:
+    """Read a column with its type; return its place too, and whether it is marked as the primary key."""
+    name = ".".join(cursor.names()) if nested else cursor.name()
+    if cursor.word() in {"as", "metadata", "generated"}:
+        cursor.fail("computed and metadata columns are not supported", hint="compute the column in a SELECT")
+    column = Field(NO_ID, name, read_column_type(cursor, spark))
+    place, is_key = ColumnPlace(), False
+    while (word := cursor.word()) in _TYPE_ENDS and word not in {",", ")", ""}:
+        if cursor.skip("not", "null"):
+            column = replace(column, type=with_nullability(column.type, nullable=False))
+        elif cursor.skip("primary", "key"):
+            cursor.skip("not", "enforced")
+            is_key = True
+        elif cursor.skip("comment"):
+            column = replace(column, description=cursor.string())
+        elif cursor.skip("default"):
+            column = replace(column, default=read_default(cursor))
+        elif cursor.skip("first"):
+            place = ColumnPlace(first=True)
+        elif cursor.skip("after"):
+            place = ColumnPlace(after=cursor.name())
+        elif not cursor.skip("null"):
+            cursor.fail(f"{word.upper()} is not supported in a column", hint="compute the column in a SELECT")
+    return column, place, is_key
+
+
+def read_default(cursor: Cursor) -> str | None:
+    """Read the literal of DEFAULT, and return its text; None for NULL."""
+    if cursor.kind() == "string":
+        return cursor.string()
+    text = cursor.until(",", ")", "comment", "first", "after", "not")
+    if not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?|true|false|null", text, re.IGNORECASE):
+        cursor.fail(f"the default {text!r} is not a literal", hint="a number, a text in single quotes, TRUE or FALSE")
+    return None if text.lower() == "null" else text
+
+
+def read_column_type(cursor: Cursor, spark: bool = False) -> DataType:
+    """Read a type."""
+    error = cursor.error("a type is expected")
+    begin, text = cursor.mark, _type_text(cursor)
+    if not text:
+        raise error
+    try:
+        return read_type(_TYPE_WORD.sub(lambda word: _type_word(word[0], spark), text))
+    except ConfigError as reason:
+        cursor.back_to(begin)
+        raise cursor.error(reason.message, reason.hint) from reason
+
+
+def _type_text(cursor: Cursor) -> str:
+    begin, depth = cursor.place.offset, 0
+    end = begin
+    while (word := cursor.word()) and not (depth == 0 and word in _TYPE_ENDS):
+        depth += (word in {"(", "<"}) - (word in {")", ">"})
+        end = cursor.place.offset + len(word)
+        cursor.skip(word)
+    return cursor.sql[begin:end]
+
+
+def _type_word(word: str, spark: bool) -> str:
+    lower = word.lower()
+    return _SYNONYMS.get(lower) or (_OF_SPARK.get(lower) if spark else None) or word

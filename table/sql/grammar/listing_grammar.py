@@ -1,0 +1,93 @@
+"""The grammar of SHOW and DESCRIBE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from penstock.table.sql.grammar.cursor import Cursor
+from penstock.table.sql.grammar.statements import Describe, Show, SqlQuery, Statement
+
+
+def read_describe(cursor: Cursor) -> Statement:
+    """Read DESCRIBE."""
+    begin = cursor.mark
+    cursor.skip_any("describe", "desc")
+    if cursor.word() in {"select", "with", "from", "values", "("}:
+        cursor.back_to(begin)
+        return SqlQuery(cursor.rest())
+    if cursor.skip_any("database", "schema"):
+        database = cursor.name()
+        cursor.end()
+        return Describe((database,), database=True)
+    # These words are also possible names: `DESCRIBE extended`, `DESCRIBE table.t`. They are keywords only before a
+    # name.
+    if cursor.word(1) not in {"", "."}:
+        cursor.skip_any("table", "extended", "formatted")
+    cursor.skip_any("extended", "formatted") if cursor.word(1) not in {"", "."} else None
+    name = cursor.names()
+    cursor.end()
+    return Describe(name)
+
+
+def read_show(cursor: Cursor) -> Show:
+    """Read SHOW."""
+    cursor.expect("show")
+    what = cursor.skip_any(*_SHOWN)
+    if what is None:
+        cursor.fail(f"SHOW needs an object: SHOW {cursor.word().upper()} is not supported", hint=_SHOW_HINT)
+    shown = _SHOWN[what](cursor)
+    cursor.end()
+    return shown
+
+
+def _show_names(what: str) -> Callable[[Cursor], Show]:
+    def read(cursor: Cursor) -> Show:
+        database = cursor.names() if what in {"tables", "views"} and cursor.skip_any("in", "from") else None
+        like = cursor.string() if cursor.skip("like") or cursor.kind() == "string" else None
+        return Show(what, database, like)
+
+    return read
+
+
+def _show_current(cursor: Cursor) -> Show:
+    what = cursor.skip_any("catalog", "database")
+    if what is None:
+        cursor.fail("SHOW CURRENT needs CATALOG or DATABASE")
+    return Show(f"current {what}")
+
+
+def _show_create(cursor: Cursor) -> Show:
+    if not cursor.skip("table"):
+        cursor.fail("SHOW needs an object", hint="SHOW CREATE TABLE database.table")
+    return Show("create", cursor.names())
+
+
+def _show_of_table(what: str) -> Callable[[Cursor], Show]:
+    def read(cursor: Cursor) -> Show:
+        cursor.skip_any("in", "from")
+        name, key = cursor.names(), None
+        if what == "tblproperties" and cursor.skip("("):
+            key = cursor.key()
+            cursor.expect(")")
+        return Show(what, name, key=key)
+
+    return read
+
+
+_SHOW_HINT = (
+    "SHOW CATALOGS, DATABASES, TABLES, VIEWS, CREATE TABLE, PARTITIONS, COLUMNS, TBLPROPERTIES, TAGS or PROCEDURES"
+)
+_SHOWN: Mapping[str, Callable[[Cursor], Show]] = {
+    "catalogs": _show_names("catalogs"),
+    "current": _show_current,
+    "databases": _show_names("databases"),
+    "schemas": _show_names("databases"),
+    "tables": _show_names("tables"),
+    "views": _show_names("views"),
+    "procedures": _show_names("procedures"),
+    "create": _show_create,
+    "partitions": _show_of_table("partitions"),
+    "columns": _show_of_table("columns"),
+    "tblproperties": _show_of_table("tblproperties"),
+    "tags": _show_of_table("tags"),
+}

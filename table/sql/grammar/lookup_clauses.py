@@ -1,0 +1,143 @@
+"""The clauses of lookup joins in a query: `FOR SYSTEM_TIME AS OF o.proc_time`, and the hint LOOKUP.
+
+DuckDB's parser knows neither. The clauses are taken out of the text, and the JOIN itself remains.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError
+from penstock.table.lookup.matches import LookupRetry
+from penstock.table.options.kinds import parse_duration, parse_integer
+from penstock.table.sql.grammar.mentions import Mention
+from penstock.table.sql.grammar.tokens import SqlToken
+
+_CLAUSE = ["for", "system_time", "as", "of"]
+_HINTS = re.compile(r"(\w+)\s*\(((?:'[^']*'|[^'()])*)\)")
+_IS_LOOKUP = re.compile(r"\blookup\b", re.IGNORECASE)
+_PAIRS = re.compile(r"\s*('[^']*'\s*=\s*'[^']*'\s*(,\s*(?=')|$))+")
+_FORM = (
+    "/*+ LOOKUP('table' = 'd', 'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay', "
+    "'fixed-delay' = '10s', 'max-attempts' = '30') */"
+)
+# The options that ask for a retry, and the value that each must have, if there is only one.
+_RETRY = {"retry-predicate": "lookup_miss", "retry-strategy": "fixed_delay", "fixed-delay": None, "max-attempts": None}
+# The values of other options that are what lookups do anyway.
+_AS_IS = {"async": "false", "output-mode": "ordered", "shuffle": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class LookupClause:
+    """A FOR SYSTEM_TIME AS OF clause: its tokens from `start` to `end`, and the column; none for `PROCTIME()`."""
+
+    start: int
+    end: int
+    moment: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LookupHint:
+    """A hint LOOKUP at token `at`."""
+
+    at: int
+    options: Mapping[str, str]
+
+    @property
+    def table(self) -> str:
+        """Return the alias or name of the table that the hint is for."""
+        return self.options.get("table", "")
+
+    def target(self, tokens: Sequence[SqlToken], names: Mapping[int, set[str]]) -> int:
+        """Return which of the tables is meant: it is in the SELECT that the hint begins.
+
+        `names` has the names of a table by the token where it is mentioned. ConfigError if none of them is meant.
+        """
+        depth = 0
+        for at in range(self.at + 1, len(tokens)):
+            text = tokens[at].text.lower()
+            depth += (text == "(") - (text == ")")
+            if depth < 0 or (depth == 0 and text == "select"):
+                break
+            if depth == 0 and self.table.lower() in names.get(at, ()):
+                return at
+        raise ConfigError(
+            f"the hint LOOKUP names the table {self.table!r}, which the SELECT behind it does not look up",
+            hint="SELECT /*+ LOOKUP('table' = 'd', ...) */ ... JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON ...",
+        )
+
+    @property
+    def retry(self) -> LookupRetry | None:
+        """Return how often missing keys are asked for again. ConfigError for options that would have no effect."""
+        for key, value in self.options.items():
+            if key != "table" and key not in _RETRY and _AS_IS.get(key) != value.lower():
+                like = f"; {key} = {_AS_IS[key]} is how lookups run" if key in _AS_IS else ""
+                hint = f"leave the option out{like}. Rows of a batch stay in order, and are looked up together"
+                raise ConfigError(f"the option {key!r} = {value!r} of the hint LOOKUP is not supported", hint=hint)
+        given = {key: self.options[key] for key in _RETRY if key in self.options}
+        if not given:
+            return None
+        missing = [key for key in _RETRY if key not in given]
+        if missing:
+            raise ConfigError(f"the hint LOOKUP lacks {', '.join(missing)} for a retry", hint=_FORM)
+        for key, value in given.items():
+            if _RETRY[key] not in (None, value.lower()):
+                raise ConfigError(f"{key} {value!r} of the hint LOOKUP is not supported", hint=f"use {_RETRY[key]}")
+        attempts = parse_integer(given["max-attempts"])
+        if attempts < 1:
+            raise ConfigError(f"max-attempts {attempts} of the hint LOOKUP is not a positive number", hint=_FORM)
+        return LookupRetry(parse_duration(given["fixed-delay"]) / 1000, attempts)
+
+
+def lookup_clauses(tokens: Sequence[SqlToken]) -> list[LookupClause]:
+    """Return the clauses `FOR SYSTEM_TIME AS OF` with a column; with a time, the clause is time travel."""
+    solid = [at for at, token in enumerate(tokens) if token.kind != "blank"]
+    words = [tokens[at].text.lower() for at in solid]
+    found = []
+    for number in range(len(solid) - 4):
+        name = tokens[solid[number + 4]].name
+        if words[number : number + 4] != _CLAUSE or name is None or words[number + 4] == "timestamp":
+            continue
+        last, moment = number + 4, [name]
+        if name.lower() == "proctime" and words[last + 1 : last + 3] == ["(", ")"]:
+            last, moment = last + 2, []
+        while words[last + 1 : last + 2] == ["."] and last + 2 < len(solid):
+            last += 2
+            moment.append(tokens[solid[last]].name or "")
+        found.append(LookupClause(solid[number], solid[last] + 1, tuple(moment)))
+    return found
+
+
+def without(tokens: Sequence[SqlToken], clauses: Sequence[LookupClause]) -> list[SqlToken]:
+    """Return the tokens with blanks of the same length in place of the clauses."""
+    kept = list(tokens)
+    for clause in clauses:
+        for at in range(clause.start, clause.end):
+            kept[at] = SqlToken("blank", " " * len(tokens[at].text))
+    return kept
+
+
+def clause_of(clauses: Sequence[LookupClause], tokens: Sequence[SqlToken], mention: Mention) -> LookupClause | None:
+    """Return the clause that directly follows a table; `tokens` have blanks in place of the clauses."""
+    for clause in clauses:
+        between = tokens[mention.end : clause.start]
+        if clause.start >= mention.end and all(token.kind == "blank" for token in between):
+            return clause
+    return None
+
+
+def lookup_hints(tokens: Sequence[SqlToken]) -> Iterator[LookupHint]:
+    """Yield the hints LOOKUP; a comment may contain several. ConfigError if one is malformed."""
+    for at, token in enumerate(tokens):
+        if token.kind != "hint":
+            continue
+        found = [arguments for name, arguments in _HINTS.findall(token.text) if name.lower() == "lookup"]
+        if not found and _IS_LOOKUP.search(re.sub(r"'[^']*'", "", token.text)):
+            raise ConfigError(f"the hint {token.text} is not understood", hint=_FORM)
+        for arguments in found:
+            pairs = dict(re.findall(r"'([^']*)'\s*=\s*'([^']*)'", arguments))
+            if _PAIRS.fullmatch(arguments) is None or not pairs.get("table"):
+                raise ConfigError(f"the hint {token.text} is not understood", hint=_FORM)
+            yield LookupHint(at, {key.lower(): value for key, value in pairs.items()})

@@ -1,0 +1,228 @@
+"""The tables that a statement names, with their options: time travel and hints, in the forms of Flink and Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.errors import ConfigError
+from penstock.table.sql.grammar.tokens import SqlToken
+
+_OPTIONS_HINT = re.compile(r"/\*\+\s*options\s*\((.*)\)\s*\*/", re.IGNORECASE | re.DOTALL)
+_HINTED_OPTIONS = re.compile(r"\s*('[^']*'\s*=\s*'[^']*'\s*(,\s*(?=')|$))*")
+_PAIR = r"(?:'[^']+'|`[^`]+`)\s*=\s*'[^']*'"
+_WITH = re.compile(rf"with\s*\(\s*{_PAIR}(?:\s*,\s*{_PAIR})*\s*\)", re.IGNORECASE)
+# Paimon's functions of Spark that read changes, and the option that each of them stands for.
+_CHANGES = {
+    "paimon_incremental_query": "incremental-between",
+    "paimon_incremental_between_timestamp": "incremental-between-timestamp",
+    "paimon_incremental_to_auto_tag": "incremental-to-auto-tag",
+}
+_ARGUMENTS = re.compile(r"\s*\(\s*'([^']+)'((?:\s*,\s*(?:'[^']*'|\d+))+)\s*\)")
+_BEFORE_TABLE = {"from", "join", "using", "table", "describe", "summarize", ","}
+_FROM_WORDS = {"from", "join", "using"}
+_OTHER_CLAUSES = {"select", "where", "on", "group", "order", "having", "limit", "qualify", "window", "values", "set"}
+_POINTS = {"version": "scan.version", "system_version": "scan.version", "timestamp": "", "system_time": ""}
+# Words that may follow a table and are not its alias.
+_NO_ALIAS = {
+    *("where", "join", "left", "right", "full", "inner", "cross", "natural", "on", "using", "group", "order"),
+    *("having", "limit", "union", "except", "intersect", "qualify", "window", "offset", "semi", "anti", "asof"),
+    *("positional", "lateral", "tablesample", "set", "when"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A possible table name in a statement.
+
+    It has the name's parts, its tokens from `start` to `end`, and the options of time travel or hints behind it.
+    """
+
+    names: tuple[str, ...]
+    start: int
+    end: int
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def mentions(tokens: Sequence[SqlToken]) -> Iterator[Mention]:
+    """Yield the positions where tables may be named.
+
+    A common table expression looks the same, so the caller checks whether the table exists.
+    """
+    clauses, before, place = _Clauses(), "", 0
+    while place < len(tokens):
+        token = tokens[place]
+        if token.kind in {"blank", "hint"}:
+            place += 1
+        elif token.name is not None and clauses.names_table_after(before):
+            names, end = _chain(tokens, place)
+            names, changes, end = _changes_function(tokens, names, end)
+            options, past = _said_of(tokens, end)
+            options = changes | options
+            yield Mention(names, place, past, options)
+            before, place = "", past
+        else:
+            # `a IS DISTINCT FROM b` names columns.
+            word = token.text.lower()
+            before = "" if (before, word) == ("distinct", "from") else word
+            clauses.enter(before)
+            place += 1
+
+
+def _changes_function(
+    tokens: Sequence[SqlToken], names: tuple[str, ...], end: int
+) -> tuple[tuple[str, ...], dict[str, str], int]:
+    """Return the table and the options of `paimon_incremental_query('t', 1, 3)`; other names as they are."""
+    option = _CHANGES.get(names[-1].lower())
+    found = None if option is None else _ARGUMENTS.match("".join(token.text for token in tokens[end:]))
+    if option is None or found is None:
+        return names, {}, end
+    length = found.end()
+    while length > 0:
+        length -= len(tokens[end].text)
+        end += 1
+    ends = re.findall(r"'([^']*)'|(\d+)", found[2])
+    return tuple(found[1].split(".")), {option: ",".join(text or number for text, number in ends)}, end
+
+
+class _Clauses:
+    """The clauses around a place in a statement: for each open bracket, whether a FROM clause is open."""
+
+    def __init__(self) -> None:
+        self._in_from = [False]
+
+    def enter(self, word: str) -> None:
+        if word == "(":
+            # A bracket may enclose a query with clauses of its own, which end with it.
+            self._in_from.append(False)
+        elif word == ")" and len(self._in_from) > 1:
+            self._in_from.pop()
+        elif word in _FROM_WORDS:
+            self._in_from[-1] = True
+        elif word in _OTHER_CLAUSES:
+            self._in_from[-1] = False
+
+    def names_table_after(self, word: str) -> bool:
+        """Return whether a name behind the word is a table's; behind a comma it is one in a FROM clause only."""
+        return word in _BEFORE_TABLE and (word != "," or self._in_from[-1])
+
+
+def common_names(tokens: Sequence[SqlToken]) -> set[str]:
+    """Return the names, in lower case, of common table expressions: `WITH a AS (...), b (c) AS MATERIALIZED (...)`."""
+    solid = [token for token in tokens if token.kind not in {"blank", "hint"}]
+    words = [token.text.lower() for token in solid]
+    if "with" not in words:
+        return set()
+    names = set()
+    for place, token in enumerate(solid):
+        if token.name is None or place == 0 or words[place - 1] not in {"with", "recursive", ","}:
+            continue
+        rest = words[place + 1 :]
+        # A list of column names may follow the name.
+        if rest[:1] == ["("] and ")" in rest:
+            rest = rest[rest.index(")") + 1 :]
+        body = [word for word in rest[:4] if word not in {"not", "materialized"}]
+        if body[:2] == ["as", "("]:
+            names.add(token.name.lower())
+    return names
+
+
+def _chain(tokens: Sequence[SqlToken], place: int) -> tuple[tuple[str, ...], int]:
+    names = [tokens[place].name or ""]
+    end = place + 1
+    while end + 1 < len(tokens) and tokens[end].text == "." and (following := tokens[end + 1].name) is not None:
+        names.append(following)
+        end += 2
+    return tuple(names), end
+
+
+def _said_of(tokens: Sequence[SqlToken], end: int) -> tuple[dict[str, str], int]:
+    """Return the options after a name, and where they end: hints, `FOR VERSION AS OF 3`, `FOR TAG 'x'`."""
+    options: dict[str, str] = {}
+    while (place := _solid(tokens, end)) < len(tokens):
+        # The longest form has six words: FOR SYSTEM_TIME AS OF TIMESTAMP '...'.
+        words = [token.text for token in tokens[place:] if token.kind != "blank"][:6]
+        lower = [word.lower() for word in words]
+        if tokens[place].kind == "hint":
+            options |= hinted_options(tokens[place].text)
+            end = place + 1
+        elif len(words) >= 5 and lower[0] == "for" and lower[1] in _POINTS and lower[2:4] == ["as", "of"]:
+            typed = lower[4] == "timestamp" and len(words) > 5  # AS OF TIMESTAMP '2026-01-31 12:00:00'
+            options |= _point(lower[1], words[5 if typed else 4])
+            end = _past(tokens, place, 6 if typed else 5)
+        elif len(words) >= 3 and lower[:2] == ["for", "tag"] and words[2].startswith("'"):
+            options |= {"scan.tag-name": words[2][1:-1].replace("''", "'")}
+            end = _past(tokens, place, 3)
+        elif lower[:2] == ["with", "("] and (given := _spark_options(tokens, place)) is not None:
+            options |= given[0]
+            end = given[1]
+        elif lower[:2] == ["changes", "from"]:
+            hint = "t /*+ OPTIONS('incremental-between' = '1,3') */: the changes behind snapshot 1 up to snapshot 3"
+            raise ConfigError("CHANGES FROM is not supported", hint=hint)
+        elif len(words) >= 4 and lower[0] in {"version", "timestamp"} and lower[1:3] == ["as", "of"]:
+            typed = lower[3] == "timestamp" and len(words) > 4
+            options |= _point(lower[0], words[4 if typed else 3])
+            end = _past(tokens, place, 5 if typed else 4)
+        else:
+            break
+    return options, end
+
+
+def _spark_options(tokens: Sequence[SqlToken], place: int) -> tuple[dict[str, str], int] | None:
+    """Return the options of Spark's `WITH ('key' = 'value', ...)` and where they end; None for another WITH."""
+    found, end = _WITH.match("".join(token.text for token in tokens[place:])), place
+    if found is None:
+        return None
+    length = found.end()
+    while length > 0:
+        length -= len(tokens[end].text)
+        end += 1
+    pairs = re.findall(r"(?:'([^']+)'|`([^`]+)`)\s*=\s*'([^']*)'", found[0])
+    return {quoted_key or key: value for quoted_key, key, value in pairs}, end
+
+
+def _solid(tokens: Sequence[SqlToken], place: int) -> int:
+    while place < len(tokens) and tokens[place].kind == "blank":
+        place += 1
+    return place
+
+
+def _past(tokens: Sequence[SqlToken], place: int, count: int) -> int:
+    for _ in range(count):
+        place = _solid(tokens, place) + 1
+    return place
+
+
+def hinted_options(hint: str) -> dict[str, str]:
+    """Return the options of `/*+ OPTIONS('key' = 'value') */`; none for other hints. ConfigError if it is malformed."""
+    found = _OPTIONS_HINT.fullmatch(hint)
+    if found is None:
+        return {}
+    if _HINTED_OPTIONS.fullmatch(found[1]) is None:
+        raise ConfigError(f"the hint {hint} is not understood", hint="/*+ OPTIONS('key' = 'value', ...) */")
+    return dict(re.findall(r"'([^']*)'\s*=\s*'([^']*)'", found[1]))
+
+
+def _point(what: str, told: str) -> dict[str, str]:
+    text = told[1:-1] if told.startswith("'") else told
+    if _POINTS[what]:
+        return {_POINTS[what]: text}
+    if told.startswith("'"):
+        return {"scan.timestamp": text}
+    if not text.isdigit():
+        raise ConfigError(
+            f"{text!r} is not a point in time",
+            hint="write it as '2026-01-31 12:00:00'; a lookup join, AS OF a column, "
+            "runs as a stream: SET 'execution.runtime-mode' = 'streaming'",
+        )
+    # Spark reads a number after TIMESTAMP AS OF as seconds.
+    return {"scan.timestamp-millis": str(int(text) * 1000)}
+
+
+def has_alias(tokens: Sequence[SqlToken], end: int) -> bool:
+    """Return whether the table that ends before token `end` has an alias."""
+    place = _solid(tokens, end)
+    if place >= len(tokens) or tokens[place].name is None:
+        return False
+    return tokens[place].kind == "quoted" or tokens[place].text.lower() not in _NO_ALIAS

@@ -1,0 +1,194 @@
+"""The grammar of INSERT, UPDATE, DELETE and MERGE."""
+
+from __future__ import annotations
+
+from penstock.table.sql.grammar.cursor import Cursor
+from penstock.table.sql.grammar.row_statements import Assignments, Delete, Insert, Merge, MergeClause, Update
+
+_QUERY_WORDS = {"select", "with", "values", "from", "table", "("}
+
+
+def insert(cursor: Cursor) -> Insert:
+    """Read INSERT INTO and INSERT OVERWRITE."""
+    cursor.expect("insert")
+    if cursor.word() == "or":
+        cursor.fail("INSERT OR ... is not supported", hint="INSERT INTO a table with a primary key updates its rows")
+    mode = cursor.skip_any("into", "overwrite")
+    if mode is None:
+        cursor.fail("INTO or OVERWRITE is expected")
+    cursor.skip("table")
+    name, options = cursor.names(), cursor.hint()
+    partition = _partition(cursor) if cursor.skip("partition") else {}
+    by_name, columns = cursor.skip("by", "name"), None
+    # A bracket opens either a list of columns or a query: `INSERT INTO t (SELECT ...)`.
+    if not by_name and cursor.word() == "(" and not _is_query(cursor):
+        columns = cursor.name_list()
+    if cursor.word() not in _QUERY_WORDS:
+        hint = "MERGE INTO decides what happens to rows that exist" if cursor.word() == "on" else None
+        cursor.fail("a query or VALUES is expected", hint)
+    query = f"SELECT * FROM {cursor.rest()}" if cursor.skip("table") else cursor.rest()
+    return Insert(name, query, mode == "overwrite", columns, partition, by_name, options)
+
+
+def _is_query(cursor: Cursor) -> bool:
+    ahead = 0
+    while cursor.word(ahead) == "(":
+        ahead += 1
+    return cursor.word(ahead) in _QUERY_WORDS
+
+
+def _partition(cursor: Cursor) -> dict[str, str | None]:
+    """Read `(dt = '1', hh)`."""
+    cursor.expect("(")
+    values: dict[str, str | None] = {}
+    while True:
+        name = cursor.name()
+        values[name] = cursor.until(",", ")") if cursor.skip("=") else None
+        if not cursor.skip(","):
+            break
+    cursor.expect(")")
+    return values
+
+
+def update(cursor: Cursor) -> Update:
+    """Read UPDATE."""
+    cursor.expect("update")
+    name, alias = cursor.names(), _alias(cursor, "set")
+    cursor.expect("set")
+    assignments = _assignments(cursor, "where")
+    return Update(name, alias, assignments, _where(cursor))
+
+
+def delete(cursor: Cursor) -> Delete:
+    """Read DELETE FROM."""
+    cursor.expect("delete")
+    cursor.expect("from")
+    name, alias = cursor.names(), _alias(cursor, "where")
+    return Delete(name, alias, _where(cursor))
+
+
+def _where(cursor: Cursor) -> str | None:
+    if cursor.at_end:
+        return None
+    cursor.expect("where")
+    # Clauses that other dialects have here. Reading stops before them, and the check of the end reports their
+    # place.
+    text = cursor.until("order", "limit", "returning")
+    if not text:
+        cursor.fail("a condition is expected")
+    cursor.end()
+    return text
+
+
+def _alias(cursor: Cursor, *ends: str) -> str | None:
+    named = cursor.skip("as")
+    if not named and (cursor.at_end or cursor.word() in ends):
+        return None
+    return cursor.name()
+
+
+def _assignments(cursor: Cursor, *ends: str) -> Assignments:
+    """Read `a = 1, t.b = 2`."""
+    assignments: list[tuple[str, str]] = []
+    while True:
+        # `t.a = 1`: only columns of the target can be assigned, so a qualifier adds nothing.
+        name = cursor.names()[-1]
+        cursor.expect("=")
+        value = cursor.until(",", *ends)
+        if not value:
+            cursor.fail("a value is expected")
+        if name in dict(assignments):
+            cursor.fail(f"the column {name!r} is set twice")
+        assignments.append((name, value))
+        if not cursor.skip(","):
+            return tuple(assignments)
+
+
+def merge(cursor: Cursor) -> Merge:
+    """Read MERGE INTO."""
+    cursor.expect("merge")
+    cursor.expect("into")
+    name, alias = cursor.names(), _alias(cursor, "using")
+    cursor.expect("using")
+    source, source_alias = _source(cursor)
+    cursor.expect("on")
+    on = cursor.until("when")
+    clauses = []
+    while cursor.skip("when"):
+        clauses.append(_clause(cursor))
+    if not clauses:
+        cursor.fail("WHEN is expected")
+    cursor.end()
+    _check_order(cursor, clauses)
+    return Merge(name, alias, source, source_alias, on, tuple(clauses))
+
+
+def _source(cursor: Cursor) -> tuple[str, str]:
+    """Read a table, or a query in brackets with its alias; return its text and its alias."""
+    if cursor.word() == "(":
+        text = cursor.until("as", "on")
+        if not text.endswith(")"):
+            # The alias of a query without AS is a part of the text.
+            text, _, alias = text.rpartition(")")
+            cursor_alias = alias.strip().strip('`"')
+            return f"{text})", cursor_alias
+        cursor.skip("as")
+        return text, cursor.name()
+    begin = cursor.place.offset
+    names = cursor.names()
+    cursor.hint()
+    if cursor.word() in {"for", "version", "timestamp"}:
+        cursor.until("as")
+        if cursor.skip("as", "of"):
+            cursor.until("as", "on")
+    text = cursor.sql[begin : cursor.place.offset].strip()
+    return text, _alias(cursor, "on") or names[-1]
+
+
+def _clause(cursor: Cursor) -> MergeClause:
+    rows = "matched"
+    if cursor.skip("not"):
+        rows = "not matched"
+    cursor.expect("matched")
+    if rows == "not matched" and cursor.skip("by"):
+        if cursor.skip_any("source", "target") is None:
+            cursor.fail("SOURCE or TARGET is expected")
+        rows = "not matched by source" if cursor.word(-1) == "source" else "not matched"
+    condition = cursor.until("then") if cursor.skip("and") else None
+    cursor.expect("then")
+    possible = ("insert",) if rows == "not matched" else ("delete", "update")
+    action = cursor.skip_any(*possible)
+    if action is None:
+        cursor.fail(f"WHEN {rows.upper()} THEN {' or '.join(possible).upper()} is expected")
+    match action:
+        case "update":
+            cursor.expect("set")
+            return MergeClause(rows, action, condition, None if cursor.skip("*") else _assignments(cursor, "when"))
+        case "insert":
+            return MergeClause(rows, action, condition, _inserted(cursor))
+    return MergeClause(rows, "delete", condition)
+
+
+def _inserted(cursor: Cursor) -> Assignments | None:
+    """Read `*`, `(a, b) VALUES (1, 2)` or `VALUES (1, 2)`; a column that is not named has an empty name."""
+    if cursor.skip("*"):
+        return None
+    columns = cursor.name_list() if cursor.word() == "(" else None
+    cursor.expect("values")
+    cursor.expect("(")
+    values = [cursor.until(",")]
+    while cursor.skip(","):
+        values.append(cursor.until(","))
+    cursor.expect(")")
+    if columns is not None and len(columns) != len(values):
+        cursor.fail(f"{len(values)} values are inserted into {len(columns)} columns")
+    return tuple(zip(columns or [""] * len(values), values, strict=True))
+
+
+def _check_order(cursor: Cursor, clauses: list[MergeClause]) -> None:
+    for rows in {clause.rows for clause in clauses}:
+        of_rows = [clause for clause in clauses if clause.rows == rows]
+        if any(clause.condition is None for clause in of_rows[:-1]):
+            cursor.fail(
+                f"a clause follows WHEN {rows.upper()} without a condition", hint="add AND ... to the first one"
+            )

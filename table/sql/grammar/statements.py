@@ -1,0 +1,233 @@
+"""SQL statements as values: what a user asks for, before names and types are looked up.
+
+Queries, conditions and values are kept as the user's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.table.schema.changes import SchemaChange
+from penstock.table.sql.grammar.cursor import TextPlace
+from penstock.table.sql.grammar.row_statements import Delete, Insert, Merge, Names, Update
+from penstock.table.values.types import DataType, Field
+
+
+@dataclass(frozen=True, slots=True)
+class SqlQuery:
+    """A SELECT or another statement that DuckDB answers."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """CREATE or DROP of a temporary view, which lives as long as the session."""
+
+    name: str
+    text: str
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatabase:
+    """CREATE DATABASE."""
+
+    name: str
+    if_not_exists: bool
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    """DROP DATABASE."""
+
+    name: str
+    if_exists: bool
+    cascade: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """CREATE TABLE with columns, LIKE another table, or AS a query.
+
+    With `path` the table is in this folder, and only the session knows its name. `replaces` is "any" for OR REPLACE,
+    and "existing" for REPLACE TABLE.
+    """
+
+    name: Names
+    if_not_exists: bool
+    columns: tuple[Field, ...]
+    keys: tuple[str, ...]
+    partitions: tuple[str, ...]
+    options: Mapping[str, str]
+    comment: str | None = None
+    like: Names | None = None
+    like_options: bool = True
+    query: str | None = None
+    path: str | None = None
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """DROP TABLE."""
+
+    name: Names
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModifyColumn:
+    """ALTER TABLE ... MODIFY: the column as it should be. A part without a value stays as it is."""
+
+    name: Names
+    type: DataType
+    comment: str | None
+    default: str | None
+    first: bool
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """ALTER TABLE that changes the schema, as one new version of it."""
+
+    name: Names
+    if_exists: bool
+    changes: tuple[SchemaChange | ModifyColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    """ALTER TABLE ... RENAME TO."""
+
+    name: Names
+    if_exists: bool
+    new_name: Names
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartitions:
+    """ALTER TABLE ... DROP PARTITION, or TRUNCATE TABLE ... PARTITION."""
+
+    name: Names
+    partitions: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable:
+    """TRUNCATE TABLE."""
+
+    name: Names
+
+
+@dataclass(frozen=True, slots=True)
+class CallProcedure:
+    """CALL of a procedure: its name, and its arguments as texts of values by position or by name."""
+
+    name: str
+    positional: tuple[str, ...]
+    named: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Analyze:
+    """ANALYZE TABLE; of all columns, unless some are named."""
+
+    name: Names
+    columns: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW: catalogs, the current one, databases, tables, views, create, partitions, columns, tags and so on."""
+
+    what: str
+    name: Names | None = None
+    like: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE of a table or of a database."""
+
+    name: Names
+    database: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCatalog:
+    """CREATE CATALOG, for the rest of the script."""
+
+    name: str
+    if_not_exists: bool
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DropCatalog:
+    """DROP CATALOG."""
+
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """USE: the database of names without one, in this catalog or in another."""
+
+    database: str | None
+    catalog: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOption:
+    """SET of a session option; without a value RESET, and without a key RESET of all options."""
+
+    key: str | None
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementSet:
+    """The beginning of a statement set, perhaps with its first INSERT and the place of that in the script."""
+
+    first: str = ""
+    place: TextPlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementSetEnd:
+    """END of a statement set."""
+
+
+Statement: TypeAlias = (
+    SqlQuery
+    | View
+    | CreateCatalog
+    | DropCatalog
+    | CreateDatabase
+    | DropDatabase
+    | CreateTable
+    | DropTable
+    | AlterTable
+    | RenameTable
+    | DropPartitions
+    | TruncateTable
+    | Insert
+    | Update
+    | Delete
+    | Merge
+    | CallProcedure
+    | Analyze
+    | Show
+    | Describe
+    | Use
+    | SessionOption
+    | StatementSet
+    | StatementSetEnd
+)

@@ -1,0 +1,200 @@
+"""The grammar of CREATE, in the dialects of Flink and Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.table.sql.grammar.catalog_grammar import OURS, create_catalog, create_database, own_options
+from penstock.table.sql.grammar.column_grammar import read_column
+from penstock.table.sql.grammar.cursor import Cursor
+from penstock.table.sql.grammar.row_statements import Names
+from penstock.table.sql.grammar.statements import CreateTable, Statement, View
+from penstock.table.values.types import Field
+
+
+@dataclass(slots=True)
+class _TableParts:
+    """The parts of CREATE TABLE that are read so far."""
+
+    columns: list[Field] = field(default_factory=list)
+    keys: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    like: Names | None = None
+    like_options: bool = True
+    query: str | None = None
+
+
+def create(cursor: Cursor) -> Statement:
+    """Read CREATE."""
+    begin = cursor.mark
+    cursor.expect("create")
+    replaced = cursor.skip("or", "replace")
+    temporary = cursor.skip_any("temporary", "temp") is not None
+    match cursor.word():
+        case "database" | "schema" if not replaced:
+            return create_database(cursor)
+        case "table" if not (temporary and replaced):
+            return _create_table(cursor, "any" if replaced else None, temporary)
+        case "view" if temporary:
+            cursor.skip("view")
+            cursor.skip("if", "not", "exists")
+            name = cursor.name()
+            # DuckDB keeps the view, so it receives the whole text of the statement.
+            cursor.back_to(begin)
+            return View(name, cursor.rest())
+        case "view":
+            cursor.fail("the catalog keeps no views", hint="CREATE TEMPORARY VIEW: it lasts as long as the script")
+        case "catalog":
+            return create_catalog(cursor)
+    raise cursor.error(f"CREATE {cursor.word().upper()} is not supported", "CREATE DATABASE, TABLE or TEMPORARY VIEW")
+
+
+def replace(cursor: Cursor) -> CreateTable:
+    """Read REPLACE TABLE."""
+    cursor.expect("replace")
+    if cursor.word() != "table":
+        cursor.fail("TABLE is expected", hint="INSERT INTO a table with a primary key replaces its rows")
+    return _create_table(cursor, "existing")
+
+
+def _create_table(cursor: Cursor, replaces: str | None, temporary: bool = False) -> CreateTable:
+    cursor.expect("table")
+    if replaces is not None and cursor.word() == "if":
+        cursor.fail("IF NOT EXISTS contradicts REPLACE")
+    if_not_exists = cursor.skip("if", "not", "exists")
+    name = cursor.names()
+    # Read ahead, because TIMESTAMP and BINARY mean different types in the two dialects, and columns come first.
+    dialect = _is_spark(cursor)
+    parts = _TableParts()
+    if cursor.skip("("):
+        while True:
+            _element(cursor, parts, dialect)
+            if not cursor.skip(","):
+                break
+        cursor.expect(")")
+    # In any order: the two dialects have different ones.
+    while not cursor.at_end:
+        _clause(cursor, parts, dialect)
+    path = parts.options.pop("path", None)
+    if temporary and path is None:
+        cursor.fail(
+            "a temporary table needs the path of a Paimon table",
+            hint="WITH ('connector' = 'paimon', 'path' = '...'); or CREATE TEMPORARY VIEW v AS SELECT ...",
+        )
+    if path is not None and (replaces or parts.like or parts.query):
+        cursor.fail("a table with a path is created from columns only", hint="CREATE TABLE, then INSERT INTO")
+    if not (parts.columns or parts.like or parts.query or path):
+        cursor.fail("a table needs columns", hint="CREATE TABLE t (id INT, ...), ... LIKE other, or ... AS SELECT")
+    return CreateTable(
+        name,
+        if_not_exists,
+        tuple(parts.columns),
+        parts.keys,
+        parts.partitions,
+        parts.options,
+        parts.comment,
+        parts.like,
+        parts.like_options,
+        parts.query,
+        path,
+        replaces,
+    )
+
+
+def _is_spark(cursor: Cursor) -> bool:
+    """Return whether clauses of Spark follow: USING or TBLPROPERTIES, before a query begins."""
+    ahead, depth = 0, 0
+    while (word := cursor.word(ahead)) and not (depth == 0 and word == "as"):
+        depth += (word == "(") - (word == ")")
+        if depth == 0 and word in {"using", "tblproperties"}:
+            return True
+        ahead += 1
+    return False
+
+
+def _element(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
+    if cursor.skip("constraint"):
+        cursor.name()
+        if cursor.word() != "primary":
+            cursor.fail("only PRIMARY KEY constraints are supported")
+    if cursor.skip("primary", "key"):
+        if parts.keys:
+            cursor.fail("the primary key is named twice")
+        parts.keys = cursor.name_list()
+        cursor.skip("not", "enforced")
+    elif cursor.word() == "watermark" and cursor.word(1) == "for":
+        cursor.fail("watermarks are not supported in CREATE TABLE", hint="leave the WATERMARK clause out")
+    else:
+        column, _, is_key = read_column(cursor, spark)
+        parts.columns.append(column)
+        if is_key:
+            if parts.keys:
+                cursor.fail("the primary key is named twice", hint="PRIMARY KEY (a, b) behind the columns")
+            parts.keys = (column.name,)
+
+
+def _clause(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
+    match cursor.word():
+        case "comment":
+            cursor.skip("comment")
+            parts.comment = cursor.string()
+        case "partitioned":
+            cursor.expect("partitioned", "by")
+            _partitions(cursor, parts, spark)
+        case "with" | "tblproperties" | "options":
+            cursor.skip_any("with", "tblproperties", "options")
+            parts.options |= own_options(cursor, cursor.options())
+        case "using":
+            cursor.skip("using")
+            if cursor.word() not in OURS:
+                cursor.fail(f"{cursor.word()!r} tables are not created here", hint="USING paimon, or leave it out")
+            cursor.name()
+        case "location":
+            cursor.skip("location")
+            # In Spark, a table that is not there yet is created at its location.
+            parts.options |= {"path": cursor.string(), "auto-create": "true"}
+        case "like" if not parts.columns:
+            cursor.skip("like")
+            parts.like = cursor.names()
+            parts.like_options = _like_options(cursor)
+        case "as":
+            cursor.skip("as")
+            if parts.columns:
+                cursor.fail("a table AS a query has the query's columns", hint="leave the list of columns out")
+            parts.query = cursor.rest()
+            if not parts.query:
+                cursor.fail("a query is expected")
+        case _:
+            cursor.fail("COMMENT, PARTITIONED BY, WITH, TBLPROPERTIES, LOCATION, LIKE or AS is expected")
+
+
+def _partitions(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
+    cursor.expect("(")
+    names = []
+    while True:
+        # A name alone refers to a column of the list. A name with a type declares a column here, as in Hive.
+        if cursor.word(1) in {",", ")"}:
+            names.append(cursor.name())
+        else:
+            column, _, _ = read_column(cursor, spark)
+            parts.columns.append(column)
+            names.append(column.name)
+        if not cursor.skip(","):
+            break
+    cursor.expect(")")
+    parts.partitions = tuple(names)
+
+
+def _like_options(cursor: Cursor) -> bool:
+    """Read the `(EXCLUDING OPTIONS ...)` of LIKE; return whether options are copied."""
+    with_options = True
+    if cursor.skip("("):
+        while not cursor.skip(")"):
+            action = cursor.skip_any("excluding", "including", "overwriting")
+            what = cursor.skip_any("options", "all")
+            if action is None or what is None:
+                cursor.fail("EXCLUDING OPTIONS or INCLUDING OPTIONS is expected")
+            with_options = action != "excluding"
+    return with_options

@@ -1,0 +1,79 @@
+"""Errors of DuckDB in the words of the warehouse, with the place in the statement that the user wrote."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from penstock.errors import ConfigError, PenstockError, did_you_mean
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.meta.store import TableMissing
+from penstock.table.sql.grammar.cursor import TextPlace, places_of
+from penstock.table.sql.grammar.scripts import ScriptPart
+from penstock.table.sql.grammar.tokens import tokens_of
+
+# How DuckDB names what it does not know: `column "a" not found`, `name f does not exist`.
+_NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does not exist)', re.IGNORECASE)
+
+
+_STREAM = "SET 'execution.runtime-mode' = 'streaming', and SELECT ... FROM t without STREAM"
+
+
+def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> PenstockError:
+    """Return the error for a statement that DuckDB refused; `sql` is the text that it received."""
+    if statement is None:
+        return ConfigError(f"the SQL cannot be parsed: {reason}", sql=" ".join(sql.split()))
+    place = place_like(statement, str(reason)) or statement.place
+    # DuckDB shows the line of the statement that it received, which is not the user's.
+    message = str(reason).partition("\n\nLINE ")[0]
+    named = _NAMED.search(message)
+    # In Spark and MySQL, double quotes may enclose a text; here they enclose a name.
+    quoted = named is not None and f'"{named[1]}"' in statement.text
+    hint = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else None
+    return ConfigError(f"the SQL cannot be parsed: {message}", line=place.line, column=place.column, hint=hint)
+
+
+def missing_table(catalog: Catalog, name: str, sql: str) -> TableMissing:
+    """Return the error for a table that does not exist: DuckDB does not know the warehouse's tables."""
+    hint = _STREAM if name.lower() == "stream" else _near(catalog, name)
+    return TableMissing(f"there is no table {name}", warehouse=catalog.warehouse, sql=" ".join(sql.split()), hint=hint)
+
+
+def _near(catalog: Catalog, name: str) -> str:
+    databases = catalog.databases()
+    known = [f"{database}.{table}" for database in databases for table in catalog.tables(database)]
+    same = [one for one in known if one.partition(".")[2] == name]
+    if same:
+        return f"did you mean {' or '.join(same)}?"
+    others = (
+        f"choices are {', '.join(known[:10])}" if known else "check the path of the warehouse: it contains no table"
+    )
+    return did_you_mean(name, known, others, most=3)
+
+
+def place_like(part: ScriptPart, message: str) -> TextPlace | None:
+    """Return the place in a statement that a message of DuckDB is about.
+
+    DuckDB shows a line of the statement with `^` below the place, or only names what it does not know.
+    """
+    lines = message.split("\n")
+    marked = next((at for at, line in enumerate(lines) if at and line.strip() and not line.strip(" ^")), None)
+    if marked is not None:
+        pointed = lines[marked - 1][lines[marked].index("^") :]
+    else:
+        named = _NAMED.search(message)
+        pointed = "" if named is None else named[1]
+    wanted = [token.text.lower() for token in tokens_of(pointed) if token.kind != "blank"]
+    # DuckDB received a changed text, in which offsets differ. The place is where most tokens agree with those it
+    # shows.
+    tokens = tokens_of(part.text)
+    places = places_of(tokens, part.place.line, part.place.column)
+    solid = [(token.text.lower(), place) for token, place in zip(tokens, places, strict=False) if token.kind != "blank"]
+    texts = [text for text, _ in solid]
+
+    def alike(at: int) -> int:
+        pairs = zip(texts[at:], wanted, strict=False)
+        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    best = max(range(len(solid)), key=alike, default=0)
+    return solid[best][1] if solid and alike(best) > 0 else None

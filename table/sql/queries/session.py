@@ -1,0 +1,250 @@
+"""Queries of SQL on the tables of a warehouse, by DuckDB, which pushes columns and filters down into scans."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.table.catalog.base import parse_name, split_name
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.read.lazy_dataset import LazyDataset, Rows
+from penstock.table.sql.grammar.mentions import Mention, common_names, has_alias, mentions
+from penstock.table.sql.grammar.scripts import ScriptPart
+from penstock.table.sql.grammar.statements import View
+from penstock.table.sql.grammar.tokens import SqlToken, duck_text, quoted, tokens_of
+from penstock.table.sql.queries.engine_errors import engine_error, missing_table
+from penstock.table.sql.queries.global_tables import is_global
+from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
+from penstock.table.sql.queries.table_rows import TableRows
+from penstock.table.values.optional import duckdb_module
+
+
+class Session:
+    """A DuckDB session in which the warehouse's tables can be queried by name.
+
+    A table's rows are those of its newest snapshot when it is first mentioned; views persist until the session ends.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        database: str | None = None,
+        catalog_name: str | None = None,
+        read_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Open a session.
+
+        `database` is the default database of names without one. `read_options` apply to each read of a table, below
+        the options of the read itself; they may change between statements.
+        """
+        self._catalog, self._database, self._catalog_name = catalog, database, catalog_name
+        self._duckdb = duckdb_module()
+        self._connection = self._duckdb.connect()
+        self._connection.execute("SET TimeZone = 'UTC'")
+        self._known: set[tuple[str, str]] = set()
+        self._tables: dict[str, frozenset[str]] = {}
+        self._travels = 0
+        self._rows = TableRows(catalog, {} if read_options is None else read_options)
+        self._statement: ScriptPart | None = None
+        self._views: set[str] = set()
+        self._of_views: set[tuple[str, str]] = set()
+        self._travelled: list[str] = []
+        if database is not None:
+            self.use(database)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the session, with its views."""
+        self._connection.close()
+
+    def query(self, sql: str) -> pa.Table:
+        """Return the rows of one statement. ConfigError with DuckDB's message when DuckDB rejects it."""
+        prepared = self.prepared(sql)
+        with self._errors_of(sql):
+            return self._connection.sql(prepared).to_arrow_table()
+
+    def begin(self, statement: ScriptPart) -> None:
+        """Begin a statement: it reads the tables at their newest snapshots, and its errors name their place."""
+        self._statement, self._rows.failure = statement, None
+        # A table is registered again, at its newest snapshot, when it is mentioned. Only the tables that views read
+        # are registered now, because a query names the view alone.
+        self._tables.clear()
+        for database, table in self._known:
+            self._connection.execute(f"DROP VIEW IF EXISTS {quoted(database)}.{quoted(table)}")
+        self._known.clear()
+        for name in self._travelled:
+            self._connection.unregister(name)
+        self._travelled.clear()
+        for place in self._of_views:
+            if self.place(place) is not None:
+                self._know(place)
+
+    def run_view(self, view: View) -> None:
+        """Create or drop a temporary view, which hides a table of its name.
+
+        Its tables are read at the newest snapshot of each statement.
+        """
+        self.run(view.text)
+        if view.dropped:
+            self._views.discard(view.name.lower())
+            return
+        self._views.add(view.name.lower())
+        # The next statements register them again; datasets with options of this one must stay registered.
+        self._of_views |= self._known
+        self._travelled.clear()
+
+    @property
+    def read_options(self) -> Mapping[str, str]:
+        """Return the options that apply to each read of a table."""
+        return self._rows.read_options
+
+    @property
+    def views(self) -> list[str]:
+        """Return the names of the temporary views."""
+        return sorted(self._views)
+
+    def use(self, database: str) -> None:
+        """Make a database the default."""
+        self._database = database
+        self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}; USE {quoted(database)}")
+
+    def types_of(self, schema: pa.Schema) -> list[str]:
+        """Return the names of DuckDB's types for the columns of a table."""
+        return [str(type_) for type_ in self._connection.from_arrow(schema.empty_table()).types]
+
+    def columns_of(self, sql: str) -> tuple[list[str], pa.Schema]:
+        """Return the names and Arrow types of a query's columns, without running it."""
+        prepared = self.prepared(sql)
+        with self._errors_of(sql):
+            rows = self._connection.sql(f"SELECT * FROM ({prepared}) LIMIT 0").to_arrow_table()
+            return list(self._connection.sql(prepared).columns), rows.schema
+
+    def bound(self, threads: int | None, folder: str) -> None:
+        """Use at most so many threads (None: one per core), and write what exceeds DuckDB's memory into a folder."""
+        if threads is not None:
+            self._connection.execute(f"SET threads = {threads}")
+        self._connection.execute("SET temp_directory = '{}'".format(folder.replace("'", "''")))
+
+    def run(self, sql: str) -> None:
+        """Run a statement for its effect inside this session, such as creating a view or a temporary table."""
+        prepared = self.prepared(sql)
+        with self._errors_of(sql):
+            self._connection.execute(prepared)
+
+    def batches(self, sql: str) -> Generator[pa.RecordBatch]:
+        """Yield the rows of a statement, batch by batch."""
+        return self.prepared_batches(self.prepared(sql))
+
+    def prepared_batches(self, prepared: str) -> Generator[pa.RecordBatch]:
+        """Yield the rows of a statement that is in DuckDB's dialect, batch by batch."""
+        try:
+            yield from self._connection.sql(prepared).to_arrow_reader(65536)
+        except (self._duckdb.Error, pa.ArrowException, OSError) as reason:
+            raise self._refused(prepared, reason) from reason
+
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Make an Arrow table available under a name."""
+        self._connection.register(name, rows)
+
+    def register_rows(self, name: str, schema: pa.Schema, rows: Rows) -> None:
+        """Make rows that are read when a query asks for them available under a name."""
+        self._connection.register(name, LazyDataset(schema, self._rows.watched(rows)))
+
+    def pin(self, name: str, snapshot: Snapshot | None) -> None:
+        """Read a table (`database.table`) at a snapshot in the current statement."""
+        database, table = split_name(name)
+        self._know((database, table), snapshot)
+
+    def prepared(self, sql: str) -> str:
+        """Return the statement in DuckDB's dialect, after registering every table it mentions."""
+        tokens = tokens_of(newest_partitions(sql.strip().rstrip(";"), self._newest_partition))
+        parts: list[str] = []
+        done = 0
+        common = common_names(tokens)
+        for mention in mentions(tokens):
+            place = self.place(mention.names)
+            short = mention.names[0].lower() if len(mention.names) == 1 and not mention.options else None
+            if place is None or short in self._views:
+                continue
+            if short in common:
+                # DuckDB decides whether the name is the table or the common table expression there.
+                if place not in self._known:
+                    self._know(place)
+                continue
+            parts.append(duck_text(tokens[done : mention.start]))
+            parts.append(self._named(place, mention, tokens))
+            done = mention.end
+        return "".join(parts) + duck_text(tokens[done:])
+
+    def _newest_partition(self, name: str) -> str | None:
+        place = self.place(name.split("."))
+        if place is None:
+            raise missing_table(self._catalog, name, name)
+        return newest_partition(self._catalog.table(".".join(place)))
+
+    def place(self, names: Sequence[str]) -> tuple[str, str] | None:
+        """Return (database, table) when such a table exists; the table's name includes its `$` parts."""
+        if len(names) == 3 and names[0] == self._catalog_name:
+            names = names[1:]
+        if len(names) == 1 and self._database is not None:
+            names = (self._database, names[0])
+        if len(names) != 2:
+            return None
+        database, table = names
+        if database not in self._tables:
+            known = database in self._catalog.databases()
+            self._tables[database] = frozenset(self._catalog.tables(database) if known else ())
+        if is_global((database, table)):
+            return database, table
+        return (database, table) if parse_name(table)[0] in self._tables[database] else None
+
+    def _named(self, place: tuple[str, str], mention: Mention, tokens: Sequence[SqlToken]) -> str:
+        if mention.options:
+            self._travels += 1
+            name = f"travel_{self._travels}"
+            self._connection.register(name, self._rows.of(place, mention.options))
+            self._travelled.append(name)
+            return name if has_alias(tokens, mention.end) else f"{name} AS {quoted(place[1])}"
+        if place not in self._known:
+            self._know(place)
+        # The table's name is its alias, because the statement may qualify columns by it.
+        written = ".".join(map(quoted, place))
+        return written if has_alias(tokens, mention.end) else f"{written} AS {quoted(place[1])}"
+
+    def _know(self, place: tuple[str, str], snapshot: Snapshot | None = None) -> None:
+        database, table = place
+        # A dataset is registered under a name without a schema. The view makes it available as `database.table`.
+        raw = f"rows of {database}.{table}"
+        self._connection.register(raw, self._rows.of(place, {}, snapshot))
+        self._connection.execute(
+            f"CREATE SCHEMA IF NOT EXISTS {quoted(database)};"
+            f"CREATE OR REPLACE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {quoted(raw)}"
+        )
+        self._known.add(place)
+
+    @contextmanager
+    def _errors_of(self, sql: str) -> Iterator[None]:
+        try:
+            yield
+        except self._duckdb.Error as reason:
+            raise self._refused(sql, reason) from reason
+
+    def _refused(self, sql: str, reason: Exception) -> PenstockError:
+        """Return the error for a statement that DuckDB refused, or while it read a table."""
+        if self._rows.failure is not None:
+            return self._rows.failure
+        written = sql if self._statement is None else self._statement.text
+        if isinstance(reason, self._duckdb.CatalogException):
+            unknown = (".".join(one.names) for one in mentions(tokens_of(sql)) if self.place(one.names) is None)
+            if (name := next((one for one in unknown if one in str(reason)), None)) is not None:
+                return missing_table(self._catalog, name, written)
+        return engine_error(self._statement, sql, reason)

@@ -1,0 +1,78 @@
+"""The rows of tables as DuckDB reads them: at one snapshot, with columns and filters pushed down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import PenstockError
+from penstock.table.catalog.base import parse_name
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
+from penstock.table.read.filter import RowFilter
+from penstock.table.read.lazy_dataset import LazyDataset, Rows
+from penstock.table.sql.queries.global_tables import global_table, is_global
+
+_BETWEEN = {INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key}
+
+
+@dataclass(slots=True)
+class TableRows:
+    """The rows of the tables of a catalog.
+
+    `read_options` apply to each read, below its own options. `failure` is the error that a read ended with: DuckDB
+    converts errors raised while it reads to text.
+    """
+
+    catalog: Catalog
+    read_options: Mapping[str, str]
+    failure: PenstockError | None = None
+
+    def of(
+        self, place: tuple[str, str], options: Mapping[str, str], snapshot: Snapshot | None = None
+    ) -> pa.Table | LazyDataset:
+        """Return the dataset DuckDB reads for a table, at a snapshot or at the newest one.
+
+        It reads only the columns and files a query needs, when the query runs.
+        """
+        base, branch, system = parse_name(place[1])
+        if is_global(place) and not self.catalog.backend.has_table(".".join(place)):
+            return global_table(self.catalog, place)
+        table = self.catalog.table(".".join(place))
+        if system == "audit_log" and options.keys() & _BETWEEN:  # changes with their kinds are this table's rows
+            branched = base if branch is None else f"{base}$branch_{branch}"
+            return self.of((place[0], branched), options)
+        if system is not None:
+            return table.scan(options=dict(options) or None).to_arrow()
+        if snapshot is not None:
+            # The rows that a statement changes are read without the session's options, which may name older ones.
+            scan = replace(table.scan(), snapshot=snapshot)
+        else:
+            scan = table.scan(options={**self.read_options, **options} or None).at_one_snapshot()
+
+        def rows(columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+            if where is not None:
+                # For its check only: a filter that a scan cannot evaluate is refused here, and Arrow then filters
+                # all rows.
+                RowFilter.of(where, scan.schema, table.name)
+            chosen = None if columns is None else tuple(columns)
+            if scan.between is not None:
+                return scan.to_batches()
+            return replace(scan, columns=chosen, where=where).to_batches()
+
+        return LazyDataset(scan.schema, self.watched(rows))
+
+    def watched(self, rows: Rows) -> Rows:
+        """Return the same rows; an error while they are read is remembered as `failure`."""
+        return lambda columns, where: self._watched(rows(columns, where))
+
+    def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except PenstockError as failure:
+            self.failure = failure
+            raise

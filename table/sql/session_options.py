@@ -1,0 +1,73 @@
+"""SET and RESET: the options of a session, and which of Flink's and Spark's have an effect here."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.options.checks import check_given
+from penstock.table.sql.grammar.statements import SessionOption
+from penstock.table.sql.queries.context import SqlContext, done
+from penstock.table.sql.streams.script_streams import MODE
+from penstock.table.sql.streams.stream_inserts import PIPELINE_NAME
+from penstock.table.sql.streams.stream_jobs import INTERVAL
+
+STREAMING = f"SET '{MODE}' = 'streaming'"
+# Session options that SQL acts on, in small letters, with the values that are possible.
+_OPTIONS = {
+    "spark.sql.sources.partitionoverwritemode": ("static", "dynamic"),
+    MODE: ("batch", "streaming"),
+}
+# Options with any value, which are kept as they are written.
+_TEXTS = (PIPELINE_NAME, INTERVAL)
+# Options that scripts for Flink and Spark set and that mean nothing here. They are accepted so that such scripts
+# run.
+_OTHER_ENGINES = ("execution.", "sql-client.", "pipeline.", "parallelism.", "table.", "state.", "rest.", "spark.sql.")
+# `SET spark.paimon.KEY = VALUE`: options of all reads of a session, as in Paimon's Spark SQL.
+_READ_OPTION = "spark.paimon."
+_READS = ("scan.", "incremental-", "consumer", "streaming-read-", "read.", "source.split.")
+
+
+def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
+    """Set an option of the session, take it back, or with no key all of them. ConfigError if it is not one."""
+    if option.key is None:
+        context.options.clear()
+        context.read_options.clear()
+        return done()
+    if option.key.startswith(_READ_OPTION):
+        _set_read_option(context.read_options, option.key, option.value)
+        return done()
+    key = option.key.lower()
+    if option.value is None:
+        context.options.pop(key, None)
+        return done()
+    if key in _TEXTS:
+        context.options[key] = option.value
+        return done()
+    possible = _OPTIONS.get(key)
+    if possible is None and key.startswith(_OTHER_ENGINES):
+        return pa.table({"result": [f"{option.key} has no effect here"]})
+    if possible is None:
+        hint = "options of one read or write: t /*+ OPTIONS('key' = 'value') */"
+        raise ConfigError(f"the session option {option.key!r} is not supported", hint=hint)
+    if option.value.lower() not in possible:
+        raise ConfigError(
+            f"{option.key} = {option.value!r} is not supported here", hint=f"it can be {' or '.join(possible)}"
+        )
+    context.options[key] = option.value.lower()
+    return done()
+
+
+def _set_read_option(options: dict[str, str], written: str, value: str | None) -> None:
+    key = written.removeprefix(_READ_OPTION)
+    if value is None:
+        options.pop(key, None)
+        return
+    if not key.startswith(_READS):
+        raise ConfigError(
+            f"{written!r} is not an option of reads",
+            options=", ".join(f"{_READ_OPTION}{one}..." for one in _READS),
+            hint="write others for one statement: t /*+ OPTIONS('key' = 'value') */; or ALTER TABLE t SET",
+        )
+    check_given({key: value})
+    options[key] = value

@@ -1,0 +1,184 @@
+"""A JOIN of a stream's rows with a dimension: which keys it looks up, and which of its columns the query names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from penstock.table.sql.grammar.cursor import TextPlace
+from penstock.table.sql.grammar.tokens import quoted
+from penstock.table.sql.streams.query_tree import NO_PLACE, Node, expressions, offset_of, stars
+from penstock.table.sql.streams.stream_text import BATCH, ROW, StreamSource, StreamText
+
+JOINS = (
+    "a table whose rows are looked up as they are now: JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON o.k = d.k; "
+    f"for two streams, write both into one 'partial-update' table, with UNION ALL, {BATCH}"
+)
+_FORM = "JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON o.k = d.k"
+_TIME = "FOR SYSTEM_TIME AS OF PROCTIME(), or FROM (SELECT *, PROCTIME() AS proc_time FROM t) AS o"
+
+
+@dataclass(frozen=True, slots=True)
+class LookupJoin:
+    """A dimension, which DuckDB reads under the name `view`.
+
+    `keys` is the query of the keys to look up, in the order of the columns `by`, and of whether a new row has the key:
+    old rows and deletes need no match. `columns` are those to return.
+    """
+
+    source: StreamSource
+    view: str
+    keys: str
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+    place: TextPlace
+
+
+@dataclass(slots=True)
+class JoinedRow:
+    """The columns that a SELECT can name: the row of the stream, and the dimensions that are joined with it.
+
+    `outputs` are the columns of the stream's row with whether they come from a dimension; None if they are not known.
+    `times` are the columns that are PROCTIME(). `conditions` are those that the joins add to the WHERE clause.
+    """
+
+    alias: str
+    outputs: list[tuple[str, bool]] | None
+    times: frozenset[str]
+    direct: bool
+    dimensions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    conditions: list[Node] = field(default_factory=list)
+
+    def is_own(self, ref: Node) -> bool:
+        """Return whether a column is known to come from the stream, and from no dimension."""
+        first, *rest = [str(name).lower() for name in ref["column_names"]]
+        name = rest[0] if rest and first == self.alias.lower() else first
+        if rest and first in self.dimensions:
+            return False
+        own = [comes_from for column, comes_from in self.outputs or () if column.lower() == name]
+        qualified = bool(rest) and first == self.alias.lower()
+        elsewhere = not qualified and any(name in _lower(columns) for columns in self.dimensions.values())
+        return bool(own) and not any(own) and not elsewhere
+
+    def uses_own(self, tree: object) -> bool:
+        """Return whether an expression uses nothing but the stream's row."""
+        refs = (one for one in expressions(tree) if one["class"] == "COLUMN_REF")
+        return not stars(tree) and all(self.is_own(ref) for ref in refs)
+
+    def is_of(self, alias: str, columns: Sequence[str], ref: Node) -> bool:
+        """Return whether a node is a column of the dimension with this alias."""
+        if ref["class"] != "COLUMN_REF":
+            return False
+        names = [str(name).lower() for name in ref["column_names"]]
+        if len(names) == 2 and names[0] == alias.lower():
+            return names[1] in _lower(columns)
+        return len(names) == 1 and names[0] in _lower(columns) and not self.is_own(ref)
+
+
+def lookup_join(query: StreamText, select: Node, join: Node, row: JoinedRow) -> LookupJoin:
+    """Return the lookup of a JOIN, and make it a LEFT JOIN: old rows and deletes remain without a match, too.
+
+    What they take away was found before. The condition of an INNER JOIN is added to those of the row.
+    """
+    table = join["right"]
+    source = query.sources[table["table_name"]]
+    alias = str(table["alias"] or table["table_name"])
+    _check_form(query, join, source)
+    _check_moment(query, table, source, row)
+    pairs = _pairs(join["condition"], alias, source.columns, row)
+    if not pairs:
+        raise query.error(join, f"{source.name} is looked up without a column that equals one of the stream", _FORM)
+    known = [one for one in _conjuncts(select["where_clause"]) if row.uses_own(one)]
+    keys = _keys_query(query, join["left"], row.alias, list(pairs.values()), [*known, *row.conditions])
+    if join["join_type"] == "INNER":
+        first = next(iter(pairs))
+        is_found = f"SELECT 1 WHERE {quoted(alias)}.{quoted(first)} IS NOT NULL OR {quoted(row.alias)}.{ROW} % 2 = 1"
+        row.conditions.append(query.trees.tree(is_found)["where_clause"])
+        join["join_type"] = "LEFT"
+    row.dimensions[alias.lower()] = source.columns
+    columns = tuple(name for name in source.columns if name in pairs or _is_named(name, alias, select))
+    place = query.place(offset_of(table))
+    return LookupJoin(source, str(table["table_name"]), keys, tuple(pairs), columns, place)
+
+
+def and_of(conditions: Sequence[Node]) -> Node | None:
+    """Return the tree of conditions that all hold."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    node = {"class": "CONJUNCTION", "type": "CONJUNCTION_AND", "alias": "", "query_location": NO_PLACE}
+    return {**node, "children": list(conditions)}
+
+
+def _check_form(query: StreamText, join: Node, source: StreamSource) -> None:
+    if join["join_type"] not in {"INNER", "LEFT"} or join["ref_type"] != "REGULAR" or join["using_columns"]:
+        raise query.error(join, "a lookup join is an INNER or a LEFT JOIN with ON", _FORM)
+    if join["right"]["column_name_alias"]:
+        raise query.error(join["right"], "the columns of a dimension cannot be renamed in FROM", _FORM)
+    if source.system is not None:
+        raise query.error(join["right"], f"rows of {source.name}${source.system} cannot be looked up", _FORM)
+    if source.options:
+        why = f"the option {next(iter(source.options))!r} has no effect on a lookup in {source.name}"
+        raise query.error(join["right"], why, "leave it out; options of the table are set by ALTER TABLE t SET (...)")
+
+
+def _check_moment(query: StreamText, table: Node, source: StreamSource, row: JoinedRow) -> None:
+    """Refuse all times but that of processing."""
+    moment = source.lookup.moment if source.lookup is not None else ()
+    if not moment:
+        return
+    name, written = moment[-1].lower(), ".".join(moment)
+    if len(moment) > 1 and moment[-2].lower() != row.alias.lower():
+        raise query.error(table, f"FOR SYSTEM_TIME AS OF {written} is not a column of the stream {row.alias}", _TIME)
+    if name in row.times:
+        return
+    if name in {column.lower() for column, _ in row.outputs or ()}:
+        why = f"FOR SYSTEM_TIME AS OF {written} asks for the rows of another time: only those of now are looked up"
+        raise query.error(table, why, _TIME)
+    if name.replace("_", "") != "proctime":
+        raise query.error(table, f"FOR SYSTEM_TIME AS OF {written} is not known as the processing time", _TIME)
+
+
+def _pairs(condition: Node, alias: str, columns: Sequence[str], row: JoinedRow) -> dict[str, Node]:
+    """Return for each column of the dimension that must equal an expression this expression."""
+    names = {column.lower(): column for column in columns}
+    found: dict[str, Node] = {}
+    for one in _conjuncts(condition):
+        if one["type"] != "COMPARE_EQUAL":
+            continue
+        for side, other in ((one["left"], one["right"]), (one["right"], one["left"])):
+            if row.is_of(alias, columns, side) and not any(
+                row.is_of(alias, columns, ref) for ref in expressions(other)
+            ):
+                found.setdefault(names[str(side["column_names"][-1]).lower()], other)
+                break
+    return found
+
+
+def _keys_query(query: StreamText, left: Node, stream: str, keys: Sequence[Node], conditions: Sequence[Node]) -> str:
+    node = query.trees.tree(f"SELECT {quoted(stream)}.{ROW} FROM t")
+    names = [f"k{number}" for number in range(len(keys))]
+    node["select_list"] += [{**deepcopy(key), "alias": name} for key, name in zip(keys, names, strict=True)]
+    node["from_table"], node["where_clause"] = deepcopy(left), deepcopy(and_of(conditions))
+    known = " AND ".join(f"{name} IS NOT NULL" for name in names)
+    listed = ", ".join(names)
+    text = query.trees.text(node)
+    return f"SELECT {listed}, bool_or({ROW} % 2 = 0) FROM ({text}) AS k WHERE {known} GROUP BY {listed}"
+
+
+def _is_named(column: str, alias: str, select: Node) -> bool:
+    parts = [select[part] for part in ("select_list", "where_clause", "from_table")]
+    if any(star["relation_name"].lower() in {"", alias.lower()} for star in stars(parts[:2])):
+        return True
+    refs = (one for one in expressions(parts) if one["class"] == "COLUMN_REF")
+    return any(column.lower() in _lower(ref["column_names"]) for ref in refs)
+
+
+def _conjuncts(condition: Node | None) -> list[Node]:
+    if condition is None:
+        return []
+    return list(condition["children"]) if condition["type"] == "CONJUNCTION_AND" else [condition]
+
+
+def _lower(names: Sequence[object]) -> set[str]:
+    return {str(name).lower() for name in names}

@@ -1,0 +1,98 @@
+"""The streams of a script, which run with their statement set or at the end of the script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event
+from typing import TypeGuard
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.sql.grammar.row_statements import Insert
+from penstock.table.sql.grammar.scripts import ScriptPart, first_word
+from penstock.table.sql.grammar.statements import CreateTable, SqlQuery, Statement
+from penstock.table.sql.queries.context import SqlContext, done, one_column
+from penstock.table.sql.streams.stream_inserts import stream_inserts
+from penstock.table.sql.streams.stream_jobs import StreamJobs, stream_selects
+from penstock.table.sql.streams.stream_queries import reads_tables
+from penstock.table.sql.streams.stream_text import refused
+
+MODE = "execution.runtime-mode"
+_QUERIES = {"select", "with", "from", "("}
+
+
+class Streams:
+    """The streams of a session."""
+
+    def __init__(self, context: SqlContext, until_caught_up: bool, stop: Event) -> None:
+        self._context, self._until_caught_up = context, until_caught_up
+        self._jobs = StreamJobs(stop)
+        self._set: ScriptPart | None = None
+
+    @property
+    def are_running(self) -> bool:
+        """Return whether jobs are running."""
+        return self._jobs.are_running
+
+    def open_set(self, part: ScriptPart) -> None:
+        """Begin a statement set."""
+        if self._set is not None:
+            raise ConfigError("a statement set is open", hint="END it before the next one begins")
+        self._set = part
+
+    def close_set(self) -> Iterator[pa.Table]:
+        """End a statement set; what caught up means is the same for all its streams."""
+        if self._set is None:
+            raise ConfigError("no statement set is open", hint="BEGIN STATEMENT SET; ... END")
+        self._set = None
+        if self._until_caught_up:
+            yield from self._jobs.run(self._context)
+        yield done()
+
+    def check(self, part: ScriptPart, statement: Statement) -> None:
+        """Raise ConfigError for statements that a statement set or the streaming mode excludes."""
+        if self._set is not None and not isinstance(statement, Insert):
+            raise ConfigError(
+                "a statement set consists of INSERT statements", hint="END the set before other statements"
+            )
+        if self._is_streaming and isinstance(statement, CreateTable) and statement.query is not None:
+            hint = f"CREATE TABLE, then INSERT INTO; or SET '{MODE}' = 'batch'"
+            raise refused(part.place, "CREATE TABLE AS needs a query that ends", hint)
+
+    @property
+    def _is_streaming(self) -> bool:
+        return self._context.options.get(MODE) == "streaming"
+
+    def reads(self, statement: Statement) -> TypeGuard[Insert | SqlQuery]:
+        """Return whether the statement reads tables as streams."""
+        if not self._is_streaming or not isinstance(statement, Insert | SqlQuery):
+            return False
+        query = statement.query if isinstance(statement, Insert) else statement.text
+        return first_word(query) in _QUERIES and reads_tables(self._context.session, query)
+
+    def add(self, part: ScriptPart, statement: Insert | SqlQuery) -> Iterator[pa.Table]:
+        """Make the jobs of a statement; they run at once if they end by themselves, else with the other streams."""
+        caught_up = self._until_caught_up
+        started: list[str] = []
+        if isinstance(statement, Insert):
+            inserts = stream_inserts(self._context, part, statement, until_caught_up=caught_up)
+            started = [job.user for job in inserts]
+            self._jobs.add(part, inserts)
+        else:
+            self.check(part, statement)
+            self._jobs.add(part, stream_selects(self._context, part, statement, until_caught_up=caught_up))
+        if caught_up and self._set is None:
+            yield from self._jobs.run(self._context)
+        elif started:
+            yield one_column("job", started)
+
+    def run(self, *, ends: bool) -> Iterator[pa.Table]:
+        """Run the streams that were not run yet, unless a statement set is open that the next call may end."""
+        if self._set is not None and not ends:
+            return
+        if self._set is not None:
+            error = ConfigError("the statement set has no END", hint="write END; behind its last INSERT")
+            self._set.locate(error)
+            raise error
+        yield from self._jobs.run(self._context)

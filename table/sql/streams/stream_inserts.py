@@ -1,0 +1,219 @@
+"""INSERT INTO ... SELECT as a stream: each snapshot of the source becomes one commit of the target.
+
+The commit's user is the name of the job, its identifier the id of the source's snapshot. So the target's own snapshots
+say how far the source was read, and a job that starts again continues behind that, exactly once.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pyarrow as pa
+
+from penstock.errors import CommitConflict, ConfigError
+from penstock.row_kinds import UPDATE_BEFORE, RowKinds
+from penstock.table.handle import Table
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.operations.write import TableWriter
+from penstock.table.read.change_stream import SnapshotBatches
+from penstock.table.sql.dml.inserts import target_names, typed_columns
+from penstock.table.sql.grammar.row_statements import Insert
+from penstock.table.sql.grammar.scripts import ScriptPart
+from penstock.table.sql.queries.context import SqlContext
+from penstock.table.sql.streams.changelog_kinds import moved_kinds
+from penstock.table.sql.streams.stream_queries import stream_branches
+from penstock.table.sql.streams.stream_reader import ChangedRows, StreamReader
+from penstock.table.sql.streams.stream_rules import check_source, check_target, needs_old_rows
+from penstock.table.sql.streams.stream_text import ROW, refused
+
+PIPELINE_NAME = "pipeline.name"
+# Properties of the job's snapshots: of which table the identifier is a snapshot, when that was committed, and the
+# query, as a hash.
+_SOURCE, _MILLIS, _QUERY = "penstock.sql.source", "penstock.sql.source-millis", "penstock.sql.query"
+_ATTEMPTS = 5
+
+
+class StreamInsert:
+    """The job that writes one SELECT over a stream into a table."""
+
+    def __init__(self, reader: StreamReader, table: Table, statement: Insert, user: str, *, named: bool) -> None:
+        self.reader, self.table, self.user, self._named = reader, table, user, named
+        self._statement = statement
+        self._query = ""
+        self._needs_old_rows = bool(table.primary_keys) and needs_old_rows(table)
+        self._rows, self._snapshot = 0, None if table.latest_snapshot is None else table.latest_snapshot.id
+        self._recorded: int | None = None
+        self._base: int | None = None
+        self._writer: TableWriter | None = None
+
+    def begin(self, context: SqlContext, given: list[str], *, until_caught_up: bool) -> None:
+        """Check the job, find the place that the target has reached, and open the source behind it."""
+        columns = typed_columns(context, self.table, self._statement, given)
+        fixed = {name: text for name, text in self._statement.partition.items() if text is not None}
+        targets = target_names(self.table, self._statement, given, fixed)
+        check_source(self.reader)
+        check_target(self.reader, self.table, {name: number for number, name in enumerate(targets)})
+        aliases = ", ".join((ROW, *(f"c{number}" for number in range(len(given)))))
+        self._query = f"SELECT {ROW}, {', '.join(columns.values())} FROM ({self.reader.branch.text}) AS q({aliases})"
+        last = self.table.committer(self.user).committed(0)
+        if last is not None:
+            self._check_source(last)
+            self._recorded = last.commit_identifier
+        self.reader.begin(self._recorded, until_caught_up=until_caught_up)
+        if last is None:
+            # A job that begins at the newest snapshot would begin elsewhere when it starts again.
+            self._record()
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether the job has processed all that it should."""
+        return self.reader.is_done
+
+    def step(self) -> bool:
+        """Process the next snapshot of the source; return whether there was one."""
+        found = self.reader.poll()
+        if found is None:
+            return False
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._process(found)
+                break
+            except CommitConflict:
+                if attempt == _ATTEMPTS:
+                    raise
+                # Another job wrote to the same buckets. The rows are read again, and written behind its rows.
+                self.close()
+                found = self.reader.poll() or found
+        self.reader.stream.advance(found.snapshot)
+        return True
+
+    def _process(self, found: SnapshotBatches) -> None:
+        writer, written = self._open_writer(), 0
+        for rows in self.reader.rows(found, self._query):
+            batch, kinds = self._for_target(rows)
+            writer.write(batch, kinds)
+            written += batch.num_rows
+        if not written:
+            return
+        identifier = found.snapshot.id
+        properties = {**self._properties(found.snapshot), **self.reader.lookups.properties}
+        snapshots = writer.commit(identifier, watermark=found.snapshot.watermark, properties=properties)
+        self._recorded, self._rows = identifier, self._rows + written
+        self._snapshot = snapshots[0].id if snapshots else self._snapshot
+        self._base = self.table.store.snapshots.latest_id()
+
+    def _open_writer(self) -> TableWriter:
+        # A writer knows the buckets as of its last commit. What others have committed since then, such as another job
+        # of this process, it would find when it commits, after all its work.
+        if self._writer is not None and self.table.store.snapshots.latest_id() != self._base:
+            self.close()
+        if self._writer is None:
+            self._base = self.table.store.snapshots.latest_id()
+            self._writer = self.table.writer(self.user, self._statement.options)
+        return self._writer
+
+    def _for_target(self, rows: ChangedRows) -> tuple[pa.RecordBatch, RowKinds]:
+        if not self.table.primary_keys:
+            return rows.batch, rows.kinds
+        kinds = moved_kinds(rows.batch, rows.numbers, rows.kinds, self.table.primary_keys)
+        kept = kinds != UPDATE_BEFORE
+        if self._needs_old_rows or kept.all():
+            return rows.batch, kinds
+        return rows.batch.filter(pa.array(kept)), kinds[kept]
+
+    def end(self) -> None:
+        """Record the place that was reached, if the last snapshots had no rows for the target."""
+        self.close()
+        if self.reader.stream.position != self._recorded:
+            self._record()
+
+    def close(self) -> None:
+        """Delete what was written and not committed."""
+        if self._writer is not None:
+            self._writer.abort()
+        self._writer = None
+
+    def result(self) -> dict[str, object]:
+        """Return what the job did, as a row."""
+        position = self.reader.stream.position
+        return {"job": self.user, "read_to": position, "written": self._rows, "snapshot": self._snapshot}
+
+    def _record(self) -> None:
+        """Commit the place in the source without rows."""
+        position = self.reader.stream.position
+        if position is None:
+            return
+        properties = self._properties(self.reader.table.store.snapshots.find(position))
+        self.table.committer(self.user).commit([], position, properties=properties, force_empty=True)
+        self._recorded = position
+
+    def _properties(self, source: Snapshot | None) -> dict[str, str]:
+        millis = {} if source is None else {_MILLIS: str(source.time_millis)}
+        return {_SOURCE: self.reader.name, _QUERY: self._query_hash, **millis}
+
+    @property
+    def _query_hash(self) -> str:
+        dimensions = "".join(f" {join.view} {join.source.name}" for join in self.reader.branch.lookups)
+        text = f"{self._query} {sorted(self._statement.options.items())}{dimensions}"
+        return sha256(text.encode()).hexdigest()[:16]
+
+    def _check_source(self, last: Snapshot) -> None:
+        """Raise ConfigError if the job continues on another source, or on one that was rolled back."""
+        source, millis = last.properties.get(_SOURCE), last.properties.get(_MILLIS)
+        hint = f"SET '{PIPELINE_NAME}' = '...' to another name, and the job begins at the start"
+        if source != self.reader.name:
+            raise ConfigError(f"the job {self.user!r} has read from {source}", table=self.table.name, hint=hint)
+        if not self._named and last.properties.get(_QUERY) != self._query_hash:
+            raise ConfigError(
+                f"the job {self.user!r} has run with another query up to snapshot {last.commit_identifier} of {source}",
+                table=self.table.name,
+                hint=f"SET '{PIPELINE_NAME}' = '...': a new name begins at the start; a job with a name that is set "
+                "continues, whatever its query",
+            )
+        snapshot = self.reader.table.store.snapshots.find(last.commit_identifier)
+        if snapshot is not None and millis is not None and str(snapshot.time_millis) != millis:
+            raise ConfigError(
+                f"snapshot {snapshot.id} of {source} was replaced after the job had read it: the table was rolled "
+                "back, or dropped and created again",
+                table=self.table.name,
+                job=self.user,
+                hint=hint,
+            )
+
+
+def stream_inserts(
+    context: SqlContext, part: ScriptPart, statement: Insert, *, until_caught_up: bool
+) -> list[StreamInsert]:
+    """Return the jobs of a streaming INSERT, one for each SELECT of its query, ready to run."""
+    if statement.overwrite:
+        hint = "INSERT INTO, or SET 'execution.runtime-mode' = 'batch'"
+        raise refused(part.place, "INSERT OVERWRITE needs a query that ends", hint)
+    table = context.table(statement.name)
+    jobs: list[StreamInsert] = []
+    given: list[str] = []
+    for branch in stream_branches(context.current, part, statement.query):
+        reader = StreamReader(context.current, branch)
+        # All SELECTs have the columns of the first one.
+        columns = reader.columns()
+        given = given or columns
+        if len(columns) != len(given):
+            why = f"the first SELECT has {len(given)} columns, and this one {len(columns)}"
+            raise refused(branch.place, why, "UNION ALL connects SELECTs with the same columns")
+        job = StreamInsert(
+            reader,
+            table,
+            statement,
+            _user(context, table, reader, jobs),
+            named=PIPELINE_NAME in context.options,
+        )
+        job.begin(context, given, until_caught_up=until_caught_up)
+        jobs.append(job)
+    return jobs
+
+
+def _user(context: SqlContext, table: Table, reader: StreamReader, others: list[StreamInsert]) -> str:
+    """Return the commit user: the name of the pipeline, with the source and the target of this job."""
+    name = context.options.get(PIPELINE_NAME, "sql")
+    user = f"{name}:{reader.name}->{table.name}"
+    same = sum(other.user.split("#")[0] == user for other in others)
+    return f"{user}#{same + 1}" if same else user

@@ -1,0 +1,124 @@
+"""Jobs over streams that run together in one process: INSERT jobs and the SELECT whose rows are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from threading import Event
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.row_kinds import kind_texts
+from penstock.table.options.kinds import parse_duration
+from penstock.table.sql.grammar.scripts import ScriptPart
+from penstock.table.sql.grammar.statements import SqlQuery
+from penstock.table.sql.queries.context import SqlContext
+from penstock.table.sql.streams.stream_inserts import StreamInsert
+from penstock.table.sql.streams.stream_lookups import StreamStopped
+from penstock.table.sql.streams.stream_queries import stream_branches
+from penstock.table.sql.streams.stream_reader import StreamReader
+from penstock.table.sql.streams.stream_rules import check_source
+from penstock.table.sql.streams.stream_text import refused
+
+INTERVAL = "execution.checkpointing.interval"
+KIND = "op"  # the name that Flink's clients have for the column of row kinds
+_RESULT = pa.schema([("job", pa.string()), ("read_to", pa.int64()), ("written", pa.int64()), ("snapshot", pa.int64())])
+
+
+class ShownStream:
+    """One SELECT over a stream, whose rows are returned with their kinds."""
+
+    def __init__(self, reader: StreamReader, names: Sequence[str]) -> None:
+        self.reader = reader
+        self._names = [KIND, *names]
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether all rows are returned that were there at the start."""
+        return self.reader.is_done
+
+    def step(self) -> Iterator[pa.Table]:
+        """Yield the rows of the next snapshot. Once they are all handed out, a consumer's position is behind it."""
+        found = self.reader.poll()
+        if found is None:
+            return
+        for rows in self.reader.rows(found, self.reader.branch.text):
+            columns = [kind_texts(pa.array(rows.kinds)), *rows.batch.columns]
+            yield pa.Table.from_arrays(columns, names=self._names)
+        self.reader.stream.advance(found.snapshot)
+
+
+def stream_selects(
+    context: SqlContext, part: ScriptPart, query: SqlQuery, *, until_caught_up: bool
+) -> list[ShownStream]:
+    """Return the SELECTs of a streaming query, ready to run."""
+    jobs: list[ShownStream] = []
+    names: list[str] = []
+    for branch in stream_branches(context.current, part, query.text):
+        reader = StreamReader(context.current, branch)
+        columns = reader.columns()
+        names = names or columns
+        if len(columns) != len(names):
+            why = f"the first SELECT has {len(names)} columns, and this one {len(columns)}"
+            raise refused(branch.place, why, "UNION ALL connects SELECTs with the same columns")
+        check_source(reader)
+        reader.begin(None, until_caught_up=until_caught_up)
+        jobs.append(ShownStream(reader, names))
+    return jobs
+
+
+def _step(part: ScriptPart, job: StreamJob) -> Iterator[pa.Table]:
+    job.reader.session.begin(part)
+    try:
+        if isinstance(job, StreamInsert):
+            job.step()
+        else:
+            yield from job.step()
+    except PenstockError as error:
+        part.locate(error)
+        raise
+
+
+StreamJob: TypeAlias = StreamInsert | ShownStream
+
+
+class StreamJobs:
+    """The jobs of a script, which run until they have caught up, or until they are stopped."""
+
+    def __init__(self, stop: Event) -> None:
+        self._stop = stop
+        self.are_running = False
+        self._jobs: list[tuple[ScriptPart, StreamJob]] = []
+
+    def add(self, part: ScriptPart, jobs: Sequence[StreamJob]) -> None:
+        """Add jobs of a statement."""
+        for job in jobs:
+            job.reader.stop = self._stop
+        self._jobs += [(part, job) for job in jobs]
+
+    def run(self, context: SqlContext) -> Iterator[pa.Table]:
+        """Run the jobs, and yield the rows of queries, at last a row for each INSERT."""
+        jobs, self._jobs = self._jobs, []
+        self.are_running = bool(jobs)
+        seconds = parse_duration(context.options.get(INTERVAL, "1 s")) / 1000
+        inserts = [job for _, job in jobs if isinstance(job, StreamInsert)]
+        try:
+            while not (self._stop.is_set() or all(job.is_done for _, job in jobs)):
+                advanced = False
+                for part, job in jobs:
+                    before = job.reader.stream.position
+                    yield from _step(part, job)
+                    advanced |= job.reader.stream.position != before
+                if not advanced:
+                    self._stop.wait(seconds)
+            for job in inserts:
+                job.end()
+        except (KeyboardInterrupt, StreamStopped):
+            pass  # the way to end a stream: what is not committed is deleted below
+        finally:
+            for job in inserts:
+                job.close()
+        self.are_running = False
+        if inserts:
+            yield pa.Table.from_pylist([job.result() for job in inserts], _RESULT)

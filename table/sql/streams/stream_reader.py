@@ -1,0 +1,127 @@
+"""The rows of one SELECT over a stream: DuckDB runs it on the changes of one snapshot after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Event
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.row_kinds import INSERT, ROWKIND, RowKinds, is_retract
+from penstock.table.buckets.layout import Layout
+from penstock.table.merge.engines.registry import merge_engine
+from penstock.table.read.change_stream import ChangeStream, SnapshotBatches
+from penstock.table.read.changes import writes_changelog
+from penstock.table.sql.queries.context import OpenCatalog
+from penstock.table.sql.streams.changelog_kinds import Numbers, ResultKinds, kind_numbers, whole_updates
+from penstock.table.sql.streams.stream_lookups import StreamLookups
+from penstock.table.sql.streams.stream_queries import StreamBranch
+from penstock.table.sql.streams.stream_text import ROW, refused
+from penstock.table.values.arrow_types import arrow_schema
+
+_AUDIT_LOG = "audit_log"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """Rows of the result, the number of the changed row that each comes from, and their kinds."""
+
+    batch: pa.RecordBatch
+    numbers: Numbers
+    kinds: RowKinds
+
+
+class StreamReader:
+    """One SELECT over the changes of a table.
+
+    `t$audit_log` is read as the changes of t with their kinds as a column, so that each of them is a new row.
+    """
+
+    def __init__(self, opened: OpenCatalog, branch: StreamBranch) -> None:
+        self.branch, self.session, source = branch, opened.session, branch.source
+        if source.system is not None and source.system != _AUDIT_LOG:
+            name = source.name.partition(".")[2]
+            hint = f"{name}$audit_log can be; SET 'execution.runtime-mode' = 'batch' for other system tables"
+            raise refused(branch.place, f"the system table {name}${source.system} cannot be read as a stream", hint)
+        self.table, self.name = source.table, source.name
+        self.shows_kinds = source.system is not None
+        self.lookups = StreamLookups(opened.session, branch.lookups)
+        self.stop = Event()
+        self._stream: ChangeStream | None = None
+        self._target: int | None = None
+
+    @property
+    def has_keys(self) -> bool:
+        """Return whether the rows are changes of rows with a key, and not only new rows."""
+        return bool(self.table.primary_keys) and not self.shows_kinds
+
+    @property
+    def changes_rows(self) -> bool:
+        """Return whether rows may be updated or deleted. The changelog of first-row is new rows only."""
+        return self.has_keys and not merge_engine(self.table.definition.typed).oldest_wins
+
+    @property
+    def has_old_rows(self) -> bool:
+        """Return whether rows are only added, or updates come with the old row."""
+        return not self.has_keys or writes_changelog(Layout.of(self.table.definition))
+
+    @property
+    def stream(self) -> ChangeStream:
+        """Return the stream, which `begin` opens."""
+        assert self._stream is not None
+        return self._stream
+
+    def begin(self, position: int | None, *, until_caught_up: bool) -> None:
+        """Open the stream behind a snapshot, or where the options of the query let it start."""
+        self._target = (self.table.store.snapshots.latest_id() or 0) if until_caught_up else None
+        self._stream = ChangeStream(self.table.store, self.branch.source.options, position)
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether everything is processed that was there at the start. An endless stream is never done."""
+        position = self.stream.position
+        return self._target is not None and position is not None and position >= self._target
+
+    def poll(self) -> SnapshotBatches | None:
+        """Return the next snapshot that is not processed yet."""
+        return None if self.is_done else self.stream.poll()
+
+    def columns(self) -> list[str]:
+        """Return the names of the query's columns, without the number of the row."""
+        fields = arrow_schema(self.table.definition.fields)
+        self._register(fields.insert(0, pa.field(ROWKIND, pa.string())).empty_table(), np.zeros(0, np.int8))
+        self.lookups.register_empty()
+        names, _ = self.session.columns_of(self.branch.text)
+        return names[1:]
+
+    def rows(self, found: SnapshotBatches, query: str) -> Iterator[ChangedRows]:
+        """Yield the rows of a query, which is that of the branch or one around it, on the changes of a snapshot."""
+        self.lookups.begin(found.snapshot.id)
+        for batch in whole_updates(found.batches):
+            kinds = np.full(batch.num_rows, INSERT, np.int8) if self.shows_kinds else kind_numbers(batch.column(0))
+            self._register(pa.Table.from_batches([batch]), kinds)
+            self.lookups.register(self.stop)
+            result = pa.Table.from_batches(list(self.session.prepared_batches(query)) or [pa.record_batch({ROW: []})])
+            if result.num_rows == 0:
+                continue
+            # DuckDB may return the rows in another order.
+            rows = result.take(pc.sort_indices(result.column(0))).combine_chunks().to_batches()[0]
+            numbers = np.asarray(rows.column(0), np.int64) // 2
+            keys = () if self.shows_kinds else self.table.primary_keys
+            shown = pa.RecordBatch.from_arrays(rows.columns[1:], names=rows.schema.names[1:])
+            yield ChangedRows(shown, numbers, ResultKinds(batch, kinds, keys).of(numbers))
+
+    def _register(self, changes: pa.Table, kinds: RowKinds) -> None:
+        rows = changes if self.shows_kinds else changes.select(range(1, changes.num_columns))
+        numbers = pa.array(2 * np.arange(changes.num_rows, dtype=np.int64) + is_retract(kinds))
+        self.session.register(self.branch.view, rows.append_column(ROW, numbers))
+
+    def origins(self) -> list[frozenset[str]] | None:
+        """Return for each column of the query the columns of the table that it depends on; None if not known."""
+        if self.branch.depends_on is None:
+            return None
+        names = [frozenset([one.name]) for one in self.table.definition.fields]
+        return [one for part in self.branch.depends_on for one in (names if part is None else [part])]

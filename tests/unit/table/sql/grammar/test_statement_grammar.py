@@ -1,0 +1,264 @@
+"""Statements of both dialects as values, and where errors are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.table.schema.changes import (
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    ResetOption,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnPosition,
+    UpdateColumnType,
+    UpdateComment,
+)
+from penstock.table.schema.type_text import written
+from penstock.table.sql.grammar.row_statements import Delete, Insert, Merge, MergeClause, Update
+from penstock.table.sql.grammar.scripts import script_parts
+from penstock.table.sql.grammar.statement_grammar import read_statement
+from penstock.table.sql.grammar.statements import (
+    AlterTable,
+    CallProcedure,
+    CreateCatalog,
+    CreateDatabase,
+    CreateTable,
+    Describe,
+    DropCatalog,
+    DropDatabase,
+    DropPartitions,
+    DropTable,
+    RenameTable,
+    SessionOption,
+    Show,
+    SqlQuery,
+    Statement,
+    TruncateTable,
+    Use,
+    View,
+)
+
+
+def created(text: str) -> CreateTable:
+    statement = read_statement(text)
+    assert isinstance(statement, CreateTable)
+    return statement
+
+
+def columns(text: str) -> list[tuple[str, str]]:
+    return [(column.name, written(column.type)) for column in created(text).columns]
+
+
+def test_both_dialects_create_the_same_table() -> None:
+    of_flink = created(
+        "CREATE TABLE shop.orders (id BIGINT, amount DECIMAL(10, 2), dt STRING, PRIMARY KEY (id, dt) NOT ENFORCED) "
+        "COMMENT 'all' PARTITIONED BY (dt) WITH ('connector' = 'paimon', 'bucket' = '2')"
+    )
+    of_spark = created(
+        "create table shop.orders (id LONG, amount DECIMAL(10, 2), dt STRING, CONSTRAINT k PRIMARY KEY (id, dt)) "
+        "USING paimon COMMENT 'all' PARTITIONED BY (dt) TBLPROPERTIES (bucket = 2)"
+    )
+    assert of_flink == of_spark
+    assert (of_flink.keys, of_flink.partitions) == (("id", "dt"), ("dt",))
+    assert (of_flink.options, of_flink.comment) == ({"bucket": "2"}, "all")
+
+
+@pytest.mark.parametrize(
+    ("column", "type_"),
+    [
+        ("c INT NOT NULL", "INT NOT NULL"),
+        ("c STRUCT<a: LONG, timestamp: DATE>", "ROW<`a` BIGINT, `timestamp` DATE>"),
+        ("c ROW<a INT, byte STRING>", "ROW<`a` INT, `byte` STRING>"),
+        ("c MAP<STRING, ARRAY<SHORT>>", "MAP<STRING, ARRAY<SMALLINT>>"),
+        ("c TIMESTAMP(3)", "TIMESTAMP(3)"),
+        ("c TIMESTAMP_NTZ", "TIMESTAMP(6)"),
+        ("c TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
+        ("c TEXT", "STRING"),
+    ],
+)
+def test_type_names_of_all_engines_are_parsed(column: str, type_: str) -> None:
+    assert columns(f"CREATE TABLE t ({column})") == [("c", type_)]
+
+
+def test_a_timestamp_of_spark_has_a_time_zone() -> None:
+    of_spark = columns("CREATE TABLE t (a TIMESTAMP, b BINARY) USING paimon")
+    assert of_spark == [("a", "TIMESTAMP(6) WITH LOCAL TIME ZONE"), ("b", "BYTES")]
+    assert columns("CREATE TABLE t (a TIMESTAMP, b BINARY)") == [("a", "TIMESTAMP(6)"), ("b", "BINARY(1)")]
+
+
+def test_columns_have_defaults_comments_and_keys() -> None:
+    statement = created(
+        "CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v STRING DEFAULT 'it''s' COMMENT 'x', n INT DEFAULT -1)"
+    )
+    assert statement.keys == ("id",)
+    assert [(column.default, column.description) for column in statement.columns] == [
+        (None, None),
+        ("it's", "x"),
+        ("-1", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        (
+            "CREATE DATABASE IF NOT EXISTS d COMMENT 'x' WITH ('a' = 'b')",
+            CreateDatabase("d", True, {"comment": "x", "a": "b"}),
+        ),
+        ("DROP SCHEMA IF EXISTS d CASCADE", DropDatabase("d", True, True)),
+        ("DROP DATABASE d RESTRICT", DropDatabase("d", False, False)),
+        ("DROP TABLE IF EXISTS `d`.`t`", DropTable(("d", "t"), True)),
+        ("ALTER TABLE t RENAME TO d.u", RenameTable(("t",), False, ("d", "u"))),
+        ("TRUNCATE TABLE d.t", TruncateTable(("d", "t"))),
+        ("TRUNCATE TABLE t PARTITION (dt = '1', h = 2)", DropPartitions(("t",), ({"dt": "1", "h": "2"},))),
+        (
+            "ALTER TABLE t DROP IF EXISTS PARTITION (dt='1'), PARTITION (dt='2')",
+            DropPartitions(("t",), ({"dt": "1"}, {"dt": "2"})),
+        ),
+        ("CREATE TEMPORARY VIEW v AS SELECT 1", View("v", "CREATE TEMPORARY VIEW v AS SELECT 1")),
+        ("DROP TEMPORARY VIEW IF EXISTS v", View("v", 'DROP VIEW IF EXISTS "v"', dropped=True)),
+        ("USE d", Use("d")),
+        ("USE c.d", Use("d", "c")),
+        ("USE CATALOG c", Use(None, "c")),
+        (
+            "CREATE CATALOG IF NOT EXISTS c WITH ('type' = 'paimon', 'warehouse' = '/x')",
+            CreateCatalog("c", True, {"warehouse": "/x"}),
+        ),
+        ("DROP CATALOG IF EXISTS c", DropCatalog("c", True)),
+        ("SHOW CURRENT CATALOG", Show("current catalog")),
+        ("SET 'a.b' = 'c'", SessionOption("a.b", "c")),
+        ("SET a.b-c = d", SessionOption("a.b-c", "d")),
+        ("RESET a", SessionOption("a", None)),
+        ("SHOW TABLES IN d LIKE 'o*'", Show("tables", ("d",), "o*")),
+        ("SHOW TBLPROPERTIES t ('bucket')", Show("tblproperties", ("t",), key="bucket")),
+        ("DESC EXTENDED d.t", Describe(("d", "t"))),
+        ("DESCRIBE DATABASE d", Describe(("d",), database=True)),
+        ("TABLE t", SqlQuery("SELECT * FROM t")),
+        ("CALL sys.create_tag('d.t', tag => 'x')", CallProcedure("create_tag", ("'d.t'",), {"tag": "'x'"})),
+        ("INSERT INTO t (a, b) VALUES (1, ')')", Insert(("t",), "VALUES (1, ')')", columns=("a", "b"))),
+        ("INSERT INTO t (SELECT 1)", Insert(("t",), "(SELECT 1)")),
+        ("INSERT INTO t BY NAME SELECT 1 AS a", Insert(("t",), "SELECT 1 AS a", by_name=True)),
+        (
+            "INSERT OVERWRITE TABLE t /*+ OPTIONS('a' = 'b') */ PARTITION (dt = '1', h) SELECT 1",
+            Insert(("t",), "SELECT 1", overwrite=True, partition={"dt": "'1'", "h": None}, options={"a": "b"}),
+        ),
+        (
+            "UPDATE t AS x SET a = CASE WHEN b THEN 1 ELSE 2 END, x.b = f(1, 2) WHERE c = 'where'",
+            Update(("t",), "x", (("a", "CASE WHEN b THEN 1 ELSE 2 END"), ("b", "f(1, 2)")), "c = 'where'"),
+        ),
+        ("DELETE FROM t", Delete(("t",), None, None)),
+        ("DELETE FROM t x WHERE a IN (SELECT 1)", Delete(("t",), "x", "a IN (SELECT 1)")),
+    ],
+)
+def test_statements_are_read(text: str, statement: Statement) -> None:
+    assert read_statement(text) == statement
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("ADD COLUMN c INT COMMENT 'x' AFTER b", AddColumn("c", "INT", "x", after="b")),
+        ("ADD c INT FIRST", AddColumn("c", "INT", first=True)),
+        ("RENAME COLUMN a TO b", RenameColumn("a", "b")),
+        ("RENAME s.a TO b", RenameColumn(("s", "a"), "b")),
+        ("DROP COLUMN a", DropColumn("a")),
+        ("DROP (a)", DropColumn("a")),
+        ("ALTER COLUMN a TYPE BIGINT", UpdateColumnType("a", "BIGINT", keep_nullability=True)),
+        ("ALTER COLUMN a COMMENT 'x'", UpdateColumnComment("a", "x")),
+        ("ALTER COLUMN a SET NOT NULL", UpdateColumnNullability("a", nullable=False)),
+        ("ALTER COLUMN a DROP NOT NULL", UpdateColumnNullability("a", nullable=True)),
+        ("ALTER COLUMN a SET DEFAULT 7", UpdateColumnDefault("a", "7")),
+        ("ALTER COLUMN a DROP DEFAULT", UpdateColumnDefault("a", None)),
+        ("ALTER COLUMN a FIRST", UpdateColumnPosition("a", first=True)),
+        ("ALTER COLUMN a AFTER b", UpdateColumnPosition("a", after="b")),
+        ("SET ('a' = 'b')", SetOption("a", "b")),
+        ("SET TBLPROPERTIES ('a' = 'b')", SetOption("a", "b")),
+        ("RESET ('a')", ResetOption("a")),
+        ("UNSET TBLPROPERTIES IF EXISTS ('a')", ResetOption("a")),
+        ("COMMENT 'x'", UpdateComment("x")),
+    ],
+)
+def test_every_change_of_a_table_is_read(text: str, change: object) -> None:
+    assert read_statement(f"ALTER TABLE t {text}") == AlterTable(("t",), False, (change,))  # type: ignore[arg-type]  # one of them
+
+
+def test_a_merge_is_read_with_all_clauses() -> None:
+    statement = read_statement(
+        "MERGE INTO d.t AS t USING (SELECT * FROM s) AS s ON t.id = s.id "
+        "WHEN MATCHED AND s.gone THEN DELETE WHEN MATCHED THEN UPDATE SET * "
+        "WHEN NOT MATCHED BY TARGET AND s.id > 0 THEN INSERT (id, v) VALUES (s.id, f(s.v, 1)) "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = CASE WHEN t.v THEN 1 END"
+    )
+    assert statement == Merge(
+        ("d", "t"),
+        "t",
+        "(SELECT * FROM s)",
+        "s",
+        "t.id = s.id",
+        (
+            MergeClause("matched", "delete", "s.gone"),
+            MergeClause("matched", "update", None),
+            MergeClause("not matched", "insert", "s.id > 0", (("id", "s.id"), ("v", "f(s.v, 1)"))),
+            MergeClause("not matched by source", "update", None, (("v", "CASE WHEN t.v THEN 1 END"),)),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line", "column"),
+    [
+        ("selekt 1", "SELEKT is not a supported statement", 1, 1),
+        ("OPTIMIZE t", "OPTIMIZE is not a supported statement", 1, 1),
+        ("CREATE TABLE t (\n  a INT,\n  b INTT\n)", "'INTT' is not a known type", 3, 5),
+        ("CREATE TABLE t (a INT,, b INT)", "a name is expected", 1, 23),
+        ("CREATE TABLE t (a INT, WATERMARK FOR a AS a)", "watermarks are not supported", 1, 24),
+        ("CREATE TABLE t (a AS b + 1)", "computed and metadata columns", 1, 19),
+        ("CREATE TABLE t (a INT) USING parquet", "'parquet' tables are not created here", 1, 30),
+        ("CREATE TABLE t LIKE u LOCATION '/x'", "created from columns only", 1, 36),
+        ("CREATE TABLE t (a INT) AS SELECT 1", "has the query's columns", 1, 27),
+        ("CREATE TABLE t", "a table needs columns", 1, 15),
+        ("CREATE TABLE t (a INT DEFAULT now())", "is not a literal", 1, 36),
+        ("CREATE OR REPLACE TABLE IF NOT EXISTS t (a INT)", "IF NOT EXISTS contradicts REPLACE", 1, 25),
+        ("CREATE VIEW v AS SELECT 1", "the catalog keeps no views", 1, 8),
+        ("CREATE TEMPORARY TABLE t (a INT)", "a temporary table needs the path", 1, 33),
+        ("CREATE CATALOG c WITH ('type' = 'paimon')", "a catalog needs the option 'warehouse'", 1, 42),
+        ("CREATE CATALOG c WITH ('type' = 'jdbc', 'warehouse' = '/x')", "type 'jdbc' is not supported", 1, 60),
+        ("USE a.b.c", "a database is expected", 1, 10),
+        ("CREATE FUNCTION f AS 'x'", "CREATE FUNCTION is not supported", 1, 8),
+        ("ALTER TABLE t ADD WATERMARK FOR a AS a", "ADD WATERMARK is not supported", 1, 19),
+        ("ALTER TABLE t frob", "MODIFY or ALTER COLUMN is expected", 1, 15),
+        ("INSERT INTO t ON CONFLICT", "a query or VALUES is expected", 1, 15),
+        ("WITH x AS (SELECT 1) INSERT INTO t SELECT 1", "INSERT behind WITH is not supported", 1, 22),
+        ("UPDATE t SET a = WHERE b", "a value is expected", 1, 18),
+        ("UPDATE t SET a = 1, a = 2", "is set twice", 1, 26),
+        ("DELETE t WHERE a", "FROM is expected", 1, 8),
+        ("MERGE INTO t USING s ON a WHEN MATCHED THEN INSERT *", "THEN DELETE OR UPDATE is expected", 1, 45),
+        ("MERGE INTO t USING s ON a WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE", "without a condition", 1, 76),
+        ("SELECT\n 'x", "the quote ' is not closed", 2, 2),
+        ("SELECT ‘x’", "typographic quote", 1, 8),
+        ("SHOW FUNCTIONS", "SHOW needs an object", 1, 6),
+        ("CALL d.compact('t')", "procedures are in the database sys", 1, 15),
+        ("EXPLAIN INSERT INTO t SELECT 1", "EXPLAIN INSERT is not supported", 1, 9),
+        ("EXPLAIN ANALYZE CREATE TABLE t AS SELECT 1", "EXPLAIN CREATE is not supported", 1, 17),
+        ("DROP FUNCTION f", "DROP FUNCTION is not supported", 1, 6),
+    ],
+)
+def test_invalid_statements_are_refused_with_their_position(text: str, message: str, line: int, column: int) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_statement(text)
+    assert message in caught.value.message
+    assert (caught.value.facts["line"], caught.value.facts["column"]) == (line, column)
+
+
+def test_statements_of_a_script_end_with_semicolons() -> None:
+    parts = list(script_parts("-- hello; there\nselect 1;\n\n  select ';' ;; /* ; */ values (1)\n"))
+    assert [(part.text, part.place.line, part.place.column) for part in parts] == [
+        ("select 1", 2, 1),
+        ("select ';'", 4, 3),
+        ("values (1)", 4, 25),
+    ]

@@ -1,0 +1,263 @@
+"""Streaming INSERT and SELECT: kinds, starts, consumers, jobs that are killed and started again."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+import penstock
+from penstock.errors import ConfigError
+from penstock.table.operations.write import TableWriter
+from penstock.table.sql.interpreter import Interpreter
+from penstock.table.sql.session_options import STREAMING
+from tests.invariants import check_invariants
+
+BATCH = "SET 'execution.runtime-mode' = 'batch'"
+SOURCE = "id INT, g INT, v INT, PRIMARY KEY (id) NOT ENFORCED"
+Row = dict[str, object]
+
+
+class Lake:
+    """A warehouse with a table of changes, and streams that end when they have caught up."""
+
+    def __init__(self, folder: Path) -> None:
+        self.catalog = penstock.Catalog(folder, {"local.sync": "false"})
+        self.batch(
+            f"CREATE DATABASE d; CREATE TABLE d.s ({SOURCE}) WITH ('bucket' = '2', 'changelog-producer' = 'input')"
+        )
+
+    def results(self, script: str, *, stream: bool = False, **settings: Event) -> list[list[Row]]:
+        with Interpreter(self.catalog, "d", until_caught_up="stop" not in settings, **settings) as interpreter:
+            return [rows.to_pylist() for rows in interpreter.run(f"{STREAMING if stream else BATCH}; {script}")]
+
+    def batch(self, script: str) -> list[Row]:
+        with Interpreter(self.catalog, "d" if self.catalog.databases() else None) as interpreter:
+            return list(interpreter.run(script))[-1].to_pylist()  # type: ignore[no-any-return]  # rows as Arrow gives them
+
+    def stream(self, script: str) -> list[Row]:
+        """Return the rows of the last statement, which may have come in several tables."""
+        tables = self.results(script, stream=True)[script.count(";") + 1 :]
+        return [row for rows in tables for row in rows]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "warehouse")
+
+
+def kinds(rows: list[Row], *names: str) -> list[tuple[object, ...]]:
+    return [tuple(row[name] for name in ("op", *names)) for row in rows]
+
+
+def test_an_update_of_which_one_row_matches_is_an_insert_or_a_delete(lake: Lake) -> None:
+    lake.batch("INSERT INTO s VALUES (1, 1, 5), (2, 1, 50); UPDATE s SET v = 55 - v; DELETE FROM s WHERE id = 2")
+    start = "/*+ OPTIONS('scan.snapshot-id' = '1') */"
+    rows = lake.stream(f"SELECT id, v FROM s {start} WHERE v > 10")
+    assert kinds(rows, "id", "v") == [("+I", 2, 50), ("+I", 1, 50), ("-D", 2, 50)]
+    nested = lake.stream(f"SELECT * FROM (SELECT id, v * 2 AS w FROM s {start}) WHERE w <= 10")
+    assert kinds(nested, "id", "w") == [("+I", 1, 10), ("-D", 1, 10), ("+I", 2, 10), ("-D", 2, 10)]
+
+
+def test_a_stream_begins_where_its_scan_options_place_it(lake: Lake) -> None:
+    for number in (1, 2, 3):
+        lake.batch(f"INSERT INTO s VALUES ({number}, 0, {number})")
+    shown = {
+        "'scan.mode' = 'latest'": [],
+        "'scan.snapshot-id' = '2'": [2, 3],
+        "'scan.mode' = 'from-snapshot-full', 'scan.snapshot-id' = '2'": [1, 2, 3],
+        "'scan.mode' = 'from-timestamp', 'scan.timestamp-millis' = '1000'": [1, 2, 3],
+        "'scan.timestamp' = '1971-01-01 00:00:00'": [1, 2, 3],
+        "'scan.mode' = 'latest-full'": [1, 2, 3],
+    }
+    for options, ids in shown.items():
+        assert sorted(row["id"] for row in lake.stream(f"SELECT id FROM s /*+ OPTIONS({options}) */")) == ids, options  # type: ignore[type-var]  # ids are numbers
+
+
+def test_the_last_snapshot_of_a_consumer_is_not_read_again(lake: Lake) -> None:
+    query = "SELECT id FROM s /*+ OPTIONS('consumer-id' = 'c', 'scan.snapshot-id' = '1') */"
+    lake.batch("INSERT INTO s VALUES (1, 0, 0); INSERT INTO s VALUES (2, 0, 0)")
+    assert kinds(lake.stream(query), "id") == [("+I", 1), ("+I", 2)]
+    assert lake.catalog.table("d.s").consumers == {"c": 3}
+    assert lake.stream(query) == []
+    lake.batch("INSERT INTO s VALUES (3, 0, 0)")
+    assert kinds(lake.stream(query), "id") == [("+I", 3)]
+
+
+@pytest.mark.parametrize(
+    "producer", ["'full-compaction', 'full-compaction.delta-commits' = '3'", "'lookup', 'write-only' = 'true'"]
+)
+def test_rows_that_are_not_compacted_come_with_the_changelog_only(lake: Lake, producer: str) -> None:
+    lake.batch(f"DROP TABLE s; CREATE TABLE s ({SOURCE}) WITH ('bucket' = '1', 'changelog-producer' = {producer})")
+    lake.batch("INSERT INTO s VALUES (1, 0, 0); CALL sys.compact('d.s'); INSERT INTO s VALUES (2, 0, 0)")
+    query = "SELECT id FROM s /*+ OPTIONS('consumer-id' = 'c') */"
+    first = lake.stream(query)
+    lake.batch("INSERT INTO s VALUES (3, 0, 0); ALTER TABLE s SET ('write-only' = 'false'); CALL sys.compact('d.s')")
+    later = lake.stream(query)
+    assert sorted(row["id"] for row in first + later) == [1, 2, 3]
+
+
+def test_the_audit_log_is_a_stream_of_new_rows(lake: Lake) -> None:
+    lake.batch("CREATE TABLE log (kind STRING, id INT, v INT); INSERT INTO s VALUES (1, 0, 1); UPDATE s SET v = 2")
+    source = "s$audit_log /*+ OPTIONS('scan.snapshot-id' = '1') */"
+    lake.stream(f"INSERT INTO log SELECT rowkind, id, v FROM {source} WHERE v > 0")
+    rows = lake.batch("SELECT * FROM log")
+    assert [tuple(row.values()) for row in rows] == [("+I", 1, 1), ("-U", 1, 1), ("+U", 1, 2)]
+
+
+def test_old_rows_leave_groups_that_a_key_moves_from(lake: Lake) -> None:
+    lake.batch("CREATE TABLE by_g (g INT, id INT, PRIMARY KEY (g, id) NOT ENFORCED) WITH ('bucket' = '1')")
+    lake.batch("INSERT INTO s VALUES (1, 1, 0), (2, 1, 0)")
+    insert = "INSERT INTO by_g SELECT g, id FROM s"
+    lake.stream(insert)
+    lake.batch("UPDATE s SET g = 2 WHERE id = 1; UPDATE s SET v = 9 WHERE id = 2")
+    lake.stream(insert)
+    assert lake.batch("SELECT * FROM by_g ORDER BY id") == [{"g": 2, "id": 1}, {"g": 1, "id": 2}]
+
+
+def test_streams_of_a_script_and_of_a_set_run_together(lake: Lake) -> None:
+    wide = "CREATE TABLE wide (id INT, a INT, b INT, PRIMARY KEY (id) NOT ENFORCED)"
+    lake.batch(
+        f"{wide} WITH ('merge-engine' = 'partial-update'); CREATE TABLE o LIKE s;"
+        "CREATE TABLE sums (g INT, v BIGINT, PRIMARY KEY (g) NOT ENFORCED) WITH ("
+        "'bucket' = '1', 'merge-engine' = 'aggregation', 'fields.v.aggregate-function' = 'sum')"
+    )
+    lake.batch(
+        "INSERT INTO s VALUES (1, 1, 10), (2, 1, 20); INSERT INTO o VALUES (1, 0, 7); UPDATE s SET v = 11 WHERE id = 1"
+    )
+    union = "INSERT INTO wide SELECT id, v, NULL FROM s UNION ALL SELECT id, NULL, v FROM o"
+    rows = lake.stream(f"EXECUTE STATEMENT SET BEGIN {union}; INSERT INTO sums SELECT g, v FROM s; END")
+    assert [row["job"] for row in rows if row.get("written")] == [
+        "sql:d.s->d.wide",
+        "sql:d.o->d.wide",
+        "sql:d.s->d.sums",
+    ]
+    assert [tuple(row.values()) for row in lake.batch("SELECT * FROM wide ORDER BY id")] == [(1, 11, 7), (2, 20, None)]
+    assert lake.batch("SELECT * FROM sums") == [{"g": 1, "v": 31}]
+
+
+def test_a_stream_ends_when_it_is_stopped_and_continues_behind_the_last_snapshot(lake: Lake) -> None:
+    lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
+    stop = Event()
+    tables = []
+    with Interpreter(lake.catalog, "d", stop=stop) as interpreter:
+        for rows in interpreter.run(f"{STREAMING}; INSERT INTO t SELECT * FROM s; SELECT * FROM s"):
+            tables.append(rows.to_pylist())
+            if "op" in rows.column_names:
+                stop.set()
+    assert tables[1:] == [
+        [{"job": "sql:d.s->d.t"}],
+        [{"op": "+I", "id": 1, "g": 0, "v": 0}],
+        [{"job": "sql:d.s->d.t", "read_to": 1, "written": 1, "snapshot": 1}],
+    ]
+    assert lake.stream("INSERT INTO t SELECT * FROM s")[0]["written"] == 0
+
+
+def test_a_job_that_begins_at_the_newest_snapshot_remembers_it(lake: Lake) -> None:
+    lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
+    insert = "INSERT INTO t SELECT * FROM s /*+ OPTIONS('scan.mode' = 'latest') */"
+    lake.stream(insert)
+    lake.batch("INSERT INTO s VALUES (2, 0, 0)")
+    lake.stream(insert)
+    assert [row["id"] for row in lake.batch("SELECT * FROM t")] == [2]
+
+
+def test_a_job_refuses_another_query_and_a_source_that_was_rolled_back(lake: Lake) -> None:
+    lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0); INSERT INTO s VALUES (2, 0, 0)")
+    lake.stream("INSERT INTO t SELECT * FROM s")
+    with pytest.raises(ConfigError, match="with another query up to snapshot 2"):
+        lake.stream("INSERT INTO t SELECT id, 1, v FROM s")
+    assert lake.stream("SET 'pipeline.name' = 'second'; INSERT INTO t SELECT id, 1, v FROM s")[0]["written"] == 2
+    lake.catalog.table("d.s").rollback_to(1)
+    with pytest.raises(ConfigError, match="was rolled back"):
+        lake.stream("INSERT INTO t SELECT * FROM s")
+    lake.batch("INSERT INTO s VALUES (3, 0, 0)")
+    with pytest.raises(ConfigError, match=r"snapshot 2 of d\.s was replaced"):
+        lake.stream("INSERT INTO t SELECT * FROM s")
+
+
+def test_a_changed_column_of_the_source_stops_the_stream(lake: Lake) -> None:
+    lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
+    stop = Event()
+    with Interpreter(lake.catalog, "d", stop=stop) as interpreter:
+        tables = interpreter.run(f"{STREAMING}; SELECT g FROM s")
+        assert [next(tables), next(tables)][1].to_pylist() == [{"op": "+I", "g": 0}]
+        lake.batch("ALTER TABLE s RENAME COLUMN g TO h; INSERT INTO s VALUES (2, 0, 0)")
+        with pytest.raises(ConfigError, match="the column 'g' of the source was changed") as caught:
+            next(tables)
+    assert caught.value.facts["line"] == 1
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_jobs_that_are_killed_end_with_the_rows_of_the_query(
+    lake: Lake, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(seed)
+    producer = ["lookup", "full-compaction"][seed % 2]
+    lake.batch(f"DROP TABLE s; CREATE TABLE s ({SOURCE}) WITH ('bucket' = '2', 'changelog-producer' = '{producer}')")
+    lake.batch(
+        "CREATE TABLE t (id INT, w INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '2');"
+        "CREATE TABLE sums (g INT, n BIGINT, PRIMARY KEY (g) NOT ENFORCED) WITH ('bucket' = '1', 'merge-engine' = "
+        "'aggregation', 'fields.n.aggregate-function' = 'sum'); CREATE TABLE log (kind STRING, id INT)"
+    )
+    inserts = (
+        "INSERT INTO t SELECT id, v + 1 FROM s WHERE v % 3 > 0; INSERT INTO sums SELECT g, v FROM s WHERE v > 4;"
+        "INSERT INTO log SELECT rowkind, id FROM s$audit_log /*+ OPTIONS('scan.snapshot-id' = '1') */"
+    )
+    commit = TableWriter.commit
+
+    def killing(writer: TableWriter, identifier: int | None = None, **settings: object) -> object:
+        kill = dice.random() if identifier is not None else 1
+        if kill < 0.25:
+            raise Killed
+        done = commit(writer, identifier, **settings)  # type: ignore[arg-type]  # as they came
+        if kill < 0.5:
+            raise Killed
+        return done
+
+    monkeypatch.setattr(TableWriter, "commit", killing)
+    kills = 0
+    lake.batch("INSERT INTO s VALUES (0, 0, 5), (1, 1, 7), (2, 2, 9)")
+    for _ in range(6):
+        rows = ", ".join(f"({dice.randrange(8)}, {dice.randrange(3)}, {dice.randrange(10)})" for _ in range(2))
+        lake.batch(
+            dice.choice(
+                [f"INSERT INTO s VALUES {rows}"] * 5
+                + [
+                    f"UPDATE s SET v = v + 1, g = (g + 1) % 3 WHERE id % 2 = {dice.randrange(2)}",
+                    f"DELETE FROM s WHERE id = {dice.randrange(8)}",
+                ]
+            )
+        )
+        for _ in range(dice.randrange(1, 3)):
+            try:
+                lake.stream(f"BEGIN STATEMENT SET; {inserts}; END")
+            except Killed:
+                kills += 1
+    monkeypatch.undo()
+    lake.stream(f"BEGIN STATEMENT SET; {inserts}; END")
+    assert kills
+    assert sorted_rows(lake, "SELECT * FROM t") == sorted_rows(lake, "SELECT id, v + 1 FROM s WHERE v % 3 > 0")
+    wanted = sorted_rows(lake, "SELECT g, sum(v) FROM s WHERE v > 4 GROUP BY g")
+    assert [row for row in sorted_rows(lake, "SELECT * FROM sums") if row[1]] == wanted
+    changes = sum(item.rows.num_rows for item in changes_of(lake))
+    assert lake.batch("SELECT count(*) AS n FROM log") == [{"n": changes}]
+    for name in ("t", "sums", "log"):
+        check_invariants(lake.catalog.table(f"d.{name}"))
+
+
+def sorted_rows(lake: Lake, query: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in lake.batch(query))
+
+
+def changes_of(lake: Lake) -> list[penstock.table.read.follow.SnapshotChanges]:  # type: ignore[name-defined]  # a submodule
+    table = lake.catalog.table("d.s")
+    assert table.latest_snapshot is not None
+    return list(table.follow(1, until=table.latest_snapshot.id))

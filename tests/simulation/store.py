@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -109,6 +109,8 @@ class Disk:
     clock: SimClock = field(default_factory=SimClock)
     files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
+    # The files and folders in each folder: a listing must not look at the whole disk.
+    inside: dict[str, set[str]] = field(default_factory=dict)
     # The entry of each changed path before the change, oldest first.
     journal: list[tuple[str, Entry | None]] = field(default_factory=list)
     # Requests in transit: after how many operations each arrives, and its effect.
@@ -131,15 +133,32 @@ class Disk:
         self.journal.append((path, self.entry(path)))
         self.mkdirs(parent(path))
         self.files[path] = (bytes(data), self.clock())
+        self._enter(path)
 
     def remove(self, path: str) -> None:
         self.journal.append((path, self.entry(path)))
         del self.files[path]
+        self._leave(path)
 
     def mkdirs(self, path: str) -> None:
         while path and path not in self.folders:
             self.folders.add(path)
+            self._enter(path)
             path = parent(path)
+
+    def rmdirs(self, paths: Collection[str]) -> None:
+        """Remove these folders, without a look at what they contain."""
+        for path in self.folders & set(paths):
+            self.folders.remove(path)
+            self._leave(path)
+
+    def _enter(self, path: str) -> None:
+        self.inside.setdefault(parent(path), set()).add(path)
+
+    def _leave(self, path: str) -> None:
+        # A file and a folder may have one name, as in an object store.
+        if path not in self.files and path not in self.folders:
+            self.inside[parent(path)].discard(path)
 
     def entry(self, path: str) -> Entry | None:
         if path in self.files:
@@ -151,7 +170,7 @@ class Disk:
         return sorted(name for name in self.files if name.startswith(path + "/"))
 
     def list(self, path: str) -> dict[str, Entry]:
-        inside = sorted(name for name in (*self.files, *self.folders) if parent(name) == path and name != path)
+        inside = sorted(name for name in self.inside.get(path, ()) if name != path)
         return {name: entry for name in inside if (entry := self.entry(name)) is not None}
 
     def list_as_before(self, path: str, changes: int) -> dict[str, Entry]:
@@ -249,7 +268,7 @@ class SimStore:
             if path in self.disk.files:
                 self.disk.remove(path)
             elif path in self.disk.folders and not self.disk.list(path):
-                self.disk.folders.remove(path)
+                self.disk.rmdirs([path])
 
         self._do("delete", path, whole)
 
@@ -260,7 +279,7 @@ class SimStore:
 
         def whole() -> None:
             some(self.disk.below(path))
-            self.disk.folders -= {name for name in self.disk.folders if name == path or name.startswith(path + "/")}
+            self.disk.rmdirs([name for name in self.disk.folders if name == path or name.startswith(path + "/")])
 
         self._do("delete_tree", path, whole, lambda: some(self._part(self.disk.below(path))))
 
@@ -275,7 +294,7 @@ class SimStore:
                 raise FileExistsError(target)
             some(self.disk.below(source))
             for name in [name for name in self.disk.folders if name == source or name.startswith(source + "/")]:
-                self.disk.folders.remove(name)
+                self.disk.rmdirs([name])
                 self.disk.mkdirs(target + name.removeprefix(source))
 
         self._do("rename_tree", source, whole, lambda: some(self._part(self.disk.below(source))))

@@ -74,6 +74,12 @@ soak: prepare ## a pipeline under load for MINUTES, with workers killed: memory,
 demo: env ## a small shop's changes through a pipeline into tables, on this machine alone
 	@PYTHONPATH=.build $(PY) -W ignore -m penstock.pipelines.commands.main demo
 
+sbom: env ## the bill of materials of the lock, as CycloneDX: .build/sbom.json
+	@$(PY) -m tests.sbom
+
+audit: env ## known vulnerabilities of the packages of the lock; needs the data of pypi.org
+	@$(VENV)/bin/uv tool run pip-audit@2.10.1 --strict --disable-pip --require-hashes --progress-spinner off -r requirements.lock
+
 docs: env ## write the generated parts of the documentation again
 	$(PY) -m docs.generate
 
@@ -86,4 +92,4 @@ clean: ## remove what builds and tests leave behind; keep .venv and .cache
 	rm -rf .build dist .hypothesis spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -not -path './.venv/*' -not -path './.cache/*' -prune -exec rm -rf {} +
 
-.PHONY: bench chaos check clean coverage demo docs env format help interop lock mutants nightly prepare soak test
+.PHONY: audit bench chaos check clean coverage demo docs env format help interop lock mutants nightly prepare sbom soak test

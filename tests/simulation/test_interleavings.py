@@ -59,6 +59,32 @@ EVERYWHERE = {
     "two compactors": Scene(BEFORE, {"one": [COMPACT], "two": [COMPACT]}),
     "compactor and expirer": Scene(BEFORE, {"one": [COMPACT], "two": [EXPIRE]}),
     "compactor and delete": Scene(BEFORE, {"one": [COMPACT], "two": [{"op": "delete", "where": "k = 1"}]}),
+    "two overwrites": Scene(
+        BEFORE,
+        {
+            "one": [write((1, 41, "one"), overwrite={"p": "1"})],
+            "two": [write((1, 31, "two"), (2, 32, "two"), overwrite={})],
+        },
+    ),
+    "overwrite and expirer": Scene(BEFORE, {"one": [write((1, 41, "one"), overwrite={})], "two": [EXPIRE]}),
+    "overwrite and delete": Scene(
+        BEFORE, {"one": [write((1, 41, "one"), overwrite={"p": "1"})], "two": [{"op": "delete", "where": "k = 2"}]}
+    ),
+    "overwrite and rollback": Scene(
+        BEFORE,
+        {"one": [write((1, 41, "one"), overwrite={})], "two": [{"op": "rollback", "snapshot": 1}]},
+        whole={"two"},
+    ),
+    "overwrite and added column": Scene(BEFORE, {"one": [write((1, 41, "one"), overwrite={})], "two": [ADD_COLUMN]}),
+    "compactor and added column": Scene(BEFORE, {"one": [COMPACT], "two": [ADD_COLUMN]}),
+    "compactor and rollback": Scene(
+        BEFORE, {"one": [COMPACT], "two": [{"op": "rollback", "snapshot": 1}]}, whole={"two"}
+    ),
+    "delete and expirer": Scene(BEFORE, {"one": [{"op": "delete", "where": "k = 1"}], "two": [EXPIRE]}),
+    "two expirers": Scene(BEFORE, {"one": [EXPIRE], "two": [EXPIRE]}),
+    "one writer twice and a compactor": Scene(
+        BEFORE, {"one": ONE, "two": ONE, "three": [COMPACT]}, users={"two": "one"}
+    ),
     "compactor and overwrite": Scene(BEFORE, {"one": [COMPACT], "two": [write((1, 31, "new"), overwrite={})]}),
 }
 ON_KEYS = {
@@ -166,6 +192,8 @@ CORE = [
     ("compactor and delete", "append, short history"),
     ("writer and rescaler", "plain, short history"),
     ("writer of a key and rollback", "dynamic"),
+    ("writers of one key", "dynamic"),
+    ("two overwrites", "append"),
 ]
 
 

@@ -136,8 +136,13 @@ class ImageRows:
 
 
 def whole_rows(images: LocatedImages, event: Int64s, is_update: Bools) -> EventRows:
-    """Return the rows of images with a common layout; the images of an update are in pairs."""
+    """Return the rows of images with a common layout; the images of an update are in pairs.
+
+    ValueError for an update that has an odd number of images: its last row would take that of the next event.
+    """
     update = is_update[images.event]
+    if (np.bincount(images.event[update]) % 2).any():
+        raise ValueError("an update has a row without its second image")
     row = np.where(update, images.step // 2, images.step)
     return EventRows(event[images.event], row, update, update & (images.step % 2 == 1), WholeImages(images))
 
@@ -153,6 +158,8 @@ def partial_rows(
         no = np.zeros(len(images), np.bool_)
         return EventRows(event[images.event], images.step, no, no, PartialImages([(images, first, every)], len(images)))
     old, new = found
+    if not np.array_equal(old.event, new.event):
+        raise ValueError("an update has a row without its second image")
     second = {column: place for place, column in enumerate(after)}
     pair = np.repeat(np.arange(len(old)), 2)
     is_after = np.tile([False, True], len(old))

@@ -1,4 +1,4 @@
-"""The run of a night: random stories, statements of SQL, kills, fuzzing and mutants, in sizes that options set.
+"""The run of a night: stories, peers, statements of SQL, kills, fuzzing and mutants, in sizes that options set.
 
     python -m tests.nightly                                    # `make nightly`: hours
     python -m tests.nightly --stories 2000 --kills 3 --fuzz-minutes 2 --parts stories,fuzz
@@ -24,6 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 CHUNK = 500  # stories per process
+TURNS = 100  # stories of peers per process
 ROUNDS = 25  # random kills per process
 SCRIPTS, STEPS = 20, 100  # scripts of SQL per process, and statements per script
 _PLAYED = re.compile(r"^(\d+) stories, (\d+) failed", re.MULTILINE)
@@ -129,6 +130,19 @@ def tests(*words: str, **environment: str) -> Result:
     return {"passed": int((ended and ended[2]) or 0), "failed": len(failures), "failures": failures}
 
 
+def peers(first: int, count: int) -> Iterator[Piece]:
+    """Yield the pieces in which Penstock, Java Paimon and pypaimon play these seeds in turn."""
+
+    def play(start: int, number: int) -> Result:
+        environment = {"PENSTOCK_PEER_SEED": str(start), "PENSTOCK_PEER_STORIES": str(number)}
+        test = "tests/stories/test_peers.py::test_peers_agree_in_many_stories"
+        return {"stories": number, **tests(test, "--night", **environment)}
+
+    for start in range(first, first + count, TURNS):
+        number = min(TURNS, first + count - start)
+        yield Piece("peers", f"{start} {number}", lambda start=start, number=number: play(start, number))  # type: ignore[misc]
+
+
 def kills(rounds: int) -> Iterator[Piece]:
     """Yield the pieces with this number of random kills, each after kills at all named points."""
     for start in range(0, rounds, ROUNDS):
@@ -202,10 +216,11 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=ROOT / ".build/nightly", help="log and summary; what is in the log is done"
     )
-    parser.add_argument("--parts", default="stories,statements,kills,fuzz,mutants")
+    parser.add_argument("--parts", default="stories,peers,statements,kills,fuzz,mutants")
     parser.add_argument("--jobs", type=int, default=2, help="processes of stories and mutants")
     parser.add_argument("--first-seed", type=int, default=1_000_000)
     parser.add_argument("--stories", type=int, default=200_000)
+    parser.add_argument("--peer-stories", type=int, default=2000, help="stories that all peers play in turn")
     parser.add_argument("--statements", type=int, default=10_000, help="statements of SQL without Spark")
     parser.add_argument("--spark-statements", type=int, default=10_000, help="statements of Spark SQL")
     parser.add_argument("--kills", type=int, default=500)
@@ -216,6 +231,7 @@ def main() -> int:
     night = Night(given.folder, given.jobs)
     pieces: dict[str, Callable[[], Iterator[Piece]]] = {
         "stories": lambda: stories(given.first_seed, given.stories),
+        "peers": lambda: peers(given.first_seed, given.peer_stories),
         "statements": lambda: statements(
             given.first_seed, {"duckdb": given.statements, "spark": given.spark_statements}
         ),

@@ -114,6 +114,11 @@ class Verdict:
 
 
 VERDICTS = (
+    Verdict(
+        "java",
+        "org.apache.paimon.mergetree.LookupLevels.createLookupFile",
+        "Java names a local file of its lookups after the partition, whose value may contain a slash",
+    ),
     Verdict("pypaimon", "that pypaimon does not yet implement", "pypaimon refuses the table by name, and is right to"),
 )
 

@@ -19,6 +19,47 @@ Rows = Callable[[Sequence[str] | None, pc.Expression | None], Iterator[pa.Record
 Parts = Callable[[pc.Expression | None], Sequence[Rows]]
 
 
+class RowScanner(ds.Scanner):  # type: ignore[misc]  # pyarrow has no types
+    """A scanner that returns batches as they are read. Arrow's own scanner passes each of them through its threads."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
+        # Scanner.__init__ refuses to create instances, so it is not called, and every method is defined here.
+        self._reader = pa.RecordBatchReader.from_batches(schema, batches)
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        return self._reader.schema
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return self._reader.schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return self._reader
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._reader
+
+    def to_table(self) -> pa.Table:
+        return self._reader.read_all()
+
+    def count_rows(self) -> int:
+        return sum(batch.num_rows for batch in self._reader)
+
+    def scan_batches(self) -> Iterator[ds.TaggedRecordBatch]:
+        yield from self._scanned.scan_batches()
+
+    def head(self, num_rows: int) -> pa.Table:
+        return self._scanned.head(num_rows)
+
+    def take(self, indices: Any) -> pa.Table:
+        return self._scanned.take(indices)
+
+    @property
+    def _scanned(self) -> ds.Scanner:
+        return ds.Scanner.from_batches(self._reader)
+
+
 class LazyRows:
     """Rows that are read when a scanner asks for them: a fragment of a dataset. DataFusion reads each in a thread."""
 
@@ -37,7 +78,7 @@ class LazyRows:
             batches = self._rows(columns, where)
             names = list(columns) if columns is not None else self._schema.names
             wanted = pa.schema([self._schema.field(name) for name in names])
-            return ds.Scanner.from_batches(_in_schema(batches, wanted), schema=wanted)
+            return RowScanner(_in_schema(batches, wanted), wanted)
         except ConfigError:
             # A filter on a part of a column (a struct field) is refused by scans, so Arrow applies it to all rows.
             batches = _in_schema(self._rows(None, None), self._schema)

@@ -104,9 +104,11 @@ class Scan(EngineRead):
 
     def plan(self) -> Plan:
         """Return the splits to read, of the fallback branch too, after pruning by statistics."""
-        snapshot = self.snapshot or resolve(self.store, self.travel)
         schema = self.table_schema()
-        where = self._condition(schema)
+        return self._plan(schema, self._condition(schema))
+
+    def _plan(self, schema: TableSchema, where: RowFilter | None) -> Plan:
+        snapshot = self.snapshot or resolve(self.store, self.travel)
         pruning = where.expression if where else None
         layout = Layout.of(replace(schema, options={**schema.options, **self.options}))
         # The layout has the options of the read, such as the size of splits, over those of the table.
@@ -162,8 +164,9 @@ class Scan(EngineRead):
         if self.between is not None:
             yield from read_between(self.store, self.between, self._reader(self.store.schema(), kinds=True))
             return
-        reader = self._reader(self.table_schema())
-        for split in self.plan().splits:
+        schema = self.table_schema()
+        reader = self._reader(schema)
+        for split in self._plan(schema, reader.where).splits:
             yield from reader.read(split)
 
     @property

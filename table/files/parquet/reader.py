@@ -125,8 +125,8 @@ def read(
     """Yield batches of the named columns in their in-memory types, each with the number of its first row in the file.
 
     A column that is not in the file is null. Row groups in which no row satisfies `conditions` (with the file's column
-    names) are skipped, and so are the batches before the first and after the last such row of a row group. Holds one
-    batch, and the compressed row group it comes from.
+    names) are skipped, and so are the rows before the first and after the last such row of a row group. Holds one
+    batch, and the compressed row groups it comes from.
     """
     file = pq.ParquetFile(source)
     metadata = file.metadata
@@ -141,20 +141,40 @@ def read(
         file = pq.ParquetFile(source, metadata=raw_metadata(source) if raw else metadata, **options)
     public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
     narrow = decidable(conditions, public) if not raw else []
-    for first_row, group in groups:
-        rows = metadata.row_group(group).num_rows
-        wanted = wanted_rows(file, group, narrow, public) if len(narrow) < len(names) else range(rows)
-        fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group)))
+    narrow = narrow if len(narrow) < len(names) else []
+    for first_row, members in [(row, [group]) for row, group in groups] if narrow else _neighbours(metadata, groups):
+        rows = sum(metadata.row_group(group).num_rows for group in members)
+        wanted = wanted_rows(file, members[0], narrow, public) if narrow else range(rows)
+        fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(members[0])))
         if len(wanted) < rows:
             # Small batches: the last one that is read ends soon after the last wanted row.
             fitting = min(fitting, max(_FEW_ROWS, len(wanted)))
         place = 0
-        for batch in file.iter_batches(fitting, row_groups=[group], columns=names, use_threads=False) if wanted else ():
-            if place + batch.num_rows > wanted.start:
-                yield first_row + place, _public(batch, public, raw=raw)
+        for batch in file.iter_batches(fitting, row_groups=members, columns=names, use_threads=False) if wanted else ():
+            skipped = max(wanted.start - place, 0)
+            if skipped < batch.num_rows:
+                part = batch.slice(skipped, wanted.stop - place - skipped)
+                yield first_row + place + skipped, _public(part, public, raw=raw)
             place += batch.num_rows
             if place >= wanted.stop:
                 break
+
+
+def _neighbours(metadata: Any, groups: Sequence[tuple[int, int]]) -> list[tuple[int, list[int]]]:
+    """Return the row groups as few ranges of groups that follow each other, each with the number of its first row.
+
+    Arrow reads a range quicker than its groups one by one, but holds all of its compressed groups.
+    """
+    ranges: list[tuple[int, list[int]]] = []
+    size = 0
+    for first_row, number in groups:
+        size += metadata.row_group(number).total_byte_size
+        if ranges and ranges[-1][1][-1] + 1 == number and size <= _BUFFERED_ABOVE:
+            ranges[-1][1].append(number)
+        else:
+            ranges.append((first_row, [number]))
+            size = metadata.row_group(number).total_byte_size
+    return ranges
 
 
 def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, int]]) -> dict[str, Any]:
@@ -183,25 +203,27 @@ def _top(path: str, names: set[str]) -> str:
 def _groups_to_read(metadata: Any, conditions: Sequence[ColumnCondition]) -> list[tuple[int, int]]:
     """Return (number of the first row, row group) for each row group that may contain a wanted row."""
     wanted = {condition.column for condition in conditions}
+    # Paths of nested columns have several steps and match no name, so these columns have no bounds.
+    paths = (metadata.schema.column(place).path for place in range(metadata.num_columns if wanted else 0))
+    places = {path: place for place, path in enumerate(paths) if path in wanted}
     groups, first_row = [], 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        if not conditions or all_may_contain(conditions, _bounds(group, wanted)):
+        if not conditions or all_may_contain(conditions, _bounds(group, places)):
             groups.append((first_row, number))
         first_row += group.num_rows
     return groups
 
 
-def _bounds(group: Any, names: set[str]) -> Mapping[str, Bounds]:
+def _bounds(group: Any, places: Mapping[str, int]) -> Mapping[str, Bounds]:
     found = {}
-    for place in range(group.num_columns):
+    for name, place in places.items():
         column = group.column(place)
-        # Paths of nested columns have several steps and match no name, so these columns have no bounds.
-        if column.path_in_schema in names and column.is_stats_set:
+        if column.is_stats_set:
             stats = column.statistics
             low, high = (stats.min, stats.max) if stats.has_min_max else (None, None)
             nulls = stats.null_count if stats.has_null_count else None
-            found[column.path_in_schema] = Bounds(low, high, nulls, group.num_rows)
+            found[name] = Bounds(low, high, nulls, group.num_rows)
     return found
 
 

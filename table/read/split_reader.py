@@ -16,13 +16,13 @@ from penstock.row_kinds import ROWKIND, kind_texts
 from penstock.table.buckets.layout import Layout
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.deletion_vectors import decode_vectors
-from penstock.table.files.file_reader import BATCH_ROWS, POSITION, FileReader
+from penstock.table.files.file_reader import POSITION, FileReader
 from penstock.table.files.row_tracking import ROW_ID, is_tracked, row_ids
-from penstock.table.merge.bounded_merge import SortedRun, merge_runs
+from penstock.table.merge.bounded_merge import merge_runs
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.merge.key_groups import KIND, visible_rows
 from penstock.table.merge.read_mask import deciding_columns, may_mask, shown_rows
-from penstock.table.merge.sorted_runs import Run, Section, sections
+from penstock.table.merge.sorted_runs import Section, sections
 from penstock.table.merge.spec import MergeSpec, required_columns
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.paths import external
@@ -30,14 +30,12 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import READ_BATCH_SIZE
 from penstock.table.read.column_conditions import column_conditions
 from penstock.table.read.filter import RowFilter
+from penstock.table.read.run_reader import MANY_ROWS, RunReader
 from penstock.table.read.splits import Split, VectorPlace
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import rows_at, set_places
 from penstock.table.values.types import Field
-
-# A merge keeps one batch per run in memory, so larger batches pay off only when there are few runs.
-_FEW_RUNS, _MANY_ROWS = 10, 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class SplitReader:
     @property
     def batch_rows(self) -> int:
         """Return the largest number of rows in a batch (`read.batch-size`)."""
-        return self.layout.schema.typed.get(READ_BATCH_SIZE, _MANY_ROWS)
+        return self.layout.schema.typed.get(READ_BATCH_SIZE, MANY_ROWS)
 
     @property
     def schema(self) -> pa.Schema:
@@ -173,16 +171,23 @@ class SplitReader:
                     batches = reader.read(file, conditions=conditions, batch_rows=self.batch_rows)
                     yield from map(visible_rows, batches)
                 continue
+            # Conditions on the key hold for all rows of a key or for none.
+            key = [condition for condition in self._conditions(read) if condition.column in spec.keys]
             if may_mask(spec, len(section.runs)):
-                yield from self._masked(spec, split, section)
+                yield from self._masked(spec, split, section, key)
                 continue
             plain = self._reader(split, read, with_kind=self.kinds, with_sequence=not section.in_order)
-            runs = _sorted_runs(section, reader, plain, self.batch_rows)
+            runs = RunReader(reader, plain, self.batch_rows, key).sorted_runs(section)
             for table in merge_runs(spec, runs, drop_deletes=True, ordered=section.in_order):
                 yield from table.to_batches()
 
-    def _masked(self, spec: MergeSpec, split: Split, section: Section) -> Iterator[pa.RecordBatch]:
-        """First read the columns that decide which rows are visible, then the wanted columns, run by run."""
+    def _masked(
+        self, spec: MergeSpec, split: Split, section: Section, conditions: Sequence[ColumnCondition]
+    ) -> Iterator[pa.RecordBatch]:
+        """First read the columns that decide which rows are visible, then the wanted columns, run by run.
+
+        `conditions` are on key columns, which both readers read, so that both return the same rows.
+        """
         deciding = deciding_columns(spec)
         fields = tuple(field for field in self.layout.schema.fields if field.name in deciding)
         reader = self._reader(split, fields, with_kind=True, with_sequence=not section.in_order)
@@ -190,11 +195,11 @@ class SplitReader:
         # A count requests no columns, but rows are selected by their position in a batch, so one column at least is
         # read.
         wanted = self._reader(split, self._columns() or fields, with_kind=self.kinds)
-        for run, shown in zip(
-            section.runs, shown_rows(spec, _sorted_runs(section, reader, plain, self.batch_rows)), strict=True
-        ):
+        runs = RunReader(reader, plain, self.batch_rows, conditions).sorted_runs(section)
+        columns = RunReader(wanted, wanted, self.batch_rows, conditions)
+        for run, shown in zip(section.runs, shown_rows(spec, runs), strict=True):
             start = 0
-            for batch in _in_turn(wanted, wanted, run, self.batch_rows):
+            for batch in columns.batches(run):
                 mask = shown.slice(start, batch.num_rows)
                 start += batch.num_rows
                 if mask.true_count:
@@ -230,22 +235,6 @@ class SplitReader:
             # `count` adds up.
             return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _sorted_runs(section: Section, with_kind: FileReader, plain: FileReader, batch_rows: int) -> list[SortedRun]:
-    size = min(batch_rows, _MANY_ROWS if len(section.runs) <= _FEW_RUNS else BATCH_ROWS)
-    return [SortedRun(run.level, _in_turn(with_kind, plain, run, size)) for run in section.runs]
-
-
-def _in_turn(with_kind: FileReader, plain: FileReader, run: Run, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a run.
-
-    Kinds are read only when a file of the run contains deletes; otherwise all rows are visible.
-    """
-    # A missing count is not 0: files of old versions may contain deletes.
-    mixed = any(file.delete_row_count != 0 for file in run.data_files)
-    for file in run.data_files:
-        yield from (with_kind if mixed else plain).read(file, batch_rows=batch_rows)
 
 
 def _kind_texts(batch: pa.RecordBatch) -> pa.Array:

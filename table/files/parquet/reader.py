@@ -15,7 +15,7 @@ from penstock.table.files.columns import fitting_rows, has_nanoseconds, stored_r
 from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_contain
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
-from penstock.table.files.parquet.row_ranges import decidable, wanted_rows
+from penstock.table.files.parquet.row_ranges import decidable, narrowed_rows
 from penstock.table.files.parquet.thrift import I32, Struct, ThriftReader, struct_bytes
 from penstock.table.files.relayout import map_leaves, moments, relayout
 from penstock.table.values.arrow_types import to_arrow
@@ -79,7 +79,6 @@ def _moments(leaf: pa.Array, type_: pa.DataType, column: str) -> pa.Array:
 # Larger compressed row groups are read in pieces: Java writes groups of up to 128 MB.
 _BUFFERED_ABOVE = 16 << 20
 _PIECE = 1 << 20
-_FEW_ROWS = 4_096
 
 
 class ParquetWriter:
@@ -140,24 +139,24 @@ def read(
         # With the metadata as an argument, the footer is not read again.
         file = pq.ParquetFile(source, metadata=raw_metadata(source) if raw else metadata, **options)
     public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
-    narrow = decidable(conditions, public) if not raw else []
-    narrow = narrow if len(narrow) < len(names) else []
-    for first_row, members in [(row, [group]) for row, group in groups] if narrow else _neighbours(metadata, groups):
-        rows = sum(metadata.row_group(group).num_rows for group in members)
-        wanted = wanted_rows(file, members[0], narrow, public) if narrow else range(rows)
-        fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(members[0])))
-        if len(wanted) < rows:
-            # Small batches: the last one that is read ends soon after the last wanted row.
-            fitting = min(fitting, max(_FEW_ROWS, len(wanted)))
-        place = 0
-        for batch in file.iter_batches(fitting, row_groups=members, columns=names, use_threads=False) if wanted else ():
-            skipped = max(wanted.start - place, 0)
-            if skipped < batch.num_rows:
-                part = batch.slice(skipped, wanted.stop - place - skipped)
-                yield first_row + place + skipped, _public(part, public, raw=raw)
-            place += batch.num_rows
-            if place >= wanted.stop:
-                break
+    # Which rows are left out depends on the file and the conditions only, and not on the columns that are read.
+    narrow = [
+        condition
+        for condition in decidable(conditions, public)
+        if condition.column in names and not (raw and has_int96(metadata, [condition.column]))
+    ]
+    if not narrow:
+        for first_row, members in _neighbours(metadata, groups):
+            place = first_row
+            fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(members[0])))
+            for batch in file.iter_batches(fitting, row_groups=members, columns=names, use_threads=False):
+                yield place, _public(batch, public, raw=raw)
+                place += batch.num_rows
+        return
+    for first_row, group in groups:
+        fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group)))
+        for place, part in narrowed_rows(file, group, names, narrow, public, fitting):
+            yield first_row + place, _public(part, public, raw=raw)
 
 
 def _neighbours(metadata: Any, groups: Sequence[tuple[int, int]]) -> list[tuple[int, list[int]]]:

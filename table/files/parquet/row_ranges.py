@@ -6,7 +6,7 @@ rows are that all other columns are needed for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from penstock.table.files.conditions import ColumnCondition
 
 _MOST_BYTES = 64 << 20
 _FEW_OPERANDS = 64
+_FEW_ROWS = 4_096
 _MASKS: dict[str, Callable[[Any, pa.Array], Any]] = {
     "in": lambda column, given: pc.is_in(column, value_set=given),
     "=": lambda column, given: pc.equal(column, given[0]),
@@ -36,18 +37,46 @@ def decidable(conditions: Sequence[ColumnCondition], public: pa.Schema) -> list[
     ]
 
 
-def wanted_rows(file: Any, group: int, conditions: Sequence[ColumnCondition], public: pa.Schema) -> range:
-    """Return the range of a row group's rows from the first to the last that satisfies the conditions.
+def narrowed_rows(
+    file: Any, group: int, names: Sequence[str], conditions: Sequence[ColumnCondition], public: pa.Schema, most: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of a row group from the first to the last that satisfies the conditions, with their numbers.
 
-    Only the columns of the conditions are read for it.
+    A batch has at most `most` rows.
     """
-    total = file.metadata.row_group(group).num_rows
-    # Java writes groups of up to 128 MB, and a column of one would be in memory at once.
-    if not conditions or file.metadata.row_group(group).total_byte_size > _MOST_BYTES:
-        return range(total)
+    tested = _tested_columns(file, group, conditions)
+    wanted = range(file.metadata.row_group(group).num_rows) if tested is None else _range(tested, conditions, public)
+    if tested is not None and set(names) <= set(tested.column_names):
+        place = wanted.start
+        for batch in tested.select(names).slice(place, len(wanted)).to_batches(max_chunksize=most):
+            yield place, batch
+            place += batch.num_rows
+        return
+    if len(wanted) < file.metadata.row_group(group).num_rows:
+        # Small batches: the last one that is read ends soon after the last wanted row.
+        most = min(most, max(_FEW_ROWS, len(wanted)))
+    place = 0
+    for batch in file.iter_batches(most, row_groups=[group], columns=names, use_threads=False) if wanted else ():
+        skipped = max(wanted.start - place, 0)
+        if skipped < batch.num_rows:
+            yield place + skipped, batch.slice(skipped, wanted.stop - place - skipped)
+        place += batch.num_rows
+        if place >= wanted.stop:
+            break
+
+
+def _tested_columns(file: Any, group: int, conditions: Sequence[ColumnCondition]) -> pa.Table | None:
+    """Return the columns of the conditions, or None if they are too large to be in memory at once."""
+    # Java writes groups of up to 128 MB.
+    if file.metadata.row_group(group).total_byte_size > _MOST_BYTES:
+        return None
     names = sorted({condition.column for condition in conditions})
-    table = file.read_row_group(group, columns=names, use_threads=False)
-    mask = np.ones(total, np.bool_)
+    return file.read_row_group(group, columns=names, use_threads=False)
+
+
+def _range(table: pa.Table, conditions: Sequence[ColumnCondition], public: pa.Schema) -> range:
+    """Return the range of rows from the first to the last that satisfies the conditions."""
+    mask = np.ones(len(table), np.bool_)
     for condition in conditions:
         column = table.column(condition.column)
         try:

@@ -32,7 +32,7 @@ def dataset() -> LazyDataset:
         lambda scanner: scanner.take(pa.array([0, 1])),
     ],
 )
-def test_a_scanner_returns_the_columns_and_rows_that_were_asked_for(
+def test_a_scanner_returns_the_columns_and_rows_that_were_requested(
     dataset: LazyDataset, read: Callable[[Any], pa.Table]
 ) -> None:
     scanner = dataset.scanner(columns=["b"], filter=pc.field("a") >= 2)

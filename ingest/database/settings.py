@@ -174,3 +174,15 @@ class DatabaseSettings(Generic[A_co]):
     def is_requested(self, reread: str) -> bool:
         """Return whether tables are to be read again, given the last request that was carried out."""
         return bool(self.rereads) and self.rereads != reread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkedSettings(DatabaseSettings[A_co]):
+    """The settings of a database whose tables are read in chunks of `chunk_rows` rows while the log continues."""
+
+    mode: str = "initial"
+    chunk_rows: int = 50_000
+
+    @property
+    def reads_tables(self) -> bool:
+        return self.mode in {"initial", "snapshot"}

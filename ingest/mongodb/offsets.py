@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_from, time_json
+from penstock.ingest.database.progress import CopyProgress, PlannedBatch
+from penstock.ingest.mongodb.server.cluster_time import time_from, time_json
 from penstock.ingest.mongodb.server.collections import TableName
 from penstock.ingest.mongodb.snapshot.chunks import IdChunk
 from penstock.ingest.source import Barrier, Offsets
@@ -15,44 +16,20 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class MongoBatch:
-    """The content between the previous end and this one: it is never planned twice.
-
-    `start` is where its part of the log begins; the part ends before the time of the offsets.
-    """
-
-    start: ClusterTime = 0
-    chunks: tuple[IdChunk, ...] = ()
-    barriers: tuple[Barrier, ...] = ()
+class MongoBatch(PlannedBatch[IdChunk]):
+    """The content of a batch; its part of the log ends before the time of the offsets."""
 
 
-@dataclass(frozen=True, slots=True)
-class MongoProgress:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MongoProgress(CopyProgress[IdChunk]):
     """The state of a MongoDB source at the end of a batch. All events before the time `log` have been read.
 
-    `known` are the captured collections with their identities, `waiting` those whose snapshot has not begun, `rest`
-    what is left of the one that is being cut into chunks. `settle` is the time after which the collections read last
-    equal the source at one moment.
+    `known` contains the identities of the captured collections.
     """
 
     server: str
-    log: ClusterTime
     known: Mapping[TableName, str] = field(default_factory=dict)
-    waiting: tuple[TableName, ...] = ()
-    rest: IdChunk | None = None
-    settle: ClusterTime = 0
-    reread: str = ""  # the last request to read collections again that was carried out
-    signals: tuple[str, ...] = ()
     batch: MongoBatch = field(default_factory=MongoBatch)
-
-    @property
-    def reads_tables(self) -> bool:
-        return bool(self.waiting or self.rest)
-
-    def reading(self, names: Sequence[TableName]) -> MongoProgress:
-        """Return this state with the documents of these collections still to be read, even if some were before."""
-        rest = None if self.rest is not None and self.rest.name in names else self.rest
-        return replace(self, waiting=tuple(dict.fromkeys([*self.waiting, *names])), rest=rest)
 
     def to_json(self) -> Offsets:
         """Return the state as offsets; parts with default values are omitted."""
@@ -80,15 +57,15 @@ class MongoProgress:
     def from_json(cls, value: Mapping[str, Any]) -> MongoProgress:
         batch = value.get("batch", {})
         return cls(
-            str(value["server"]),
-            time_from(value["log"]),
-            {(database, name): identity for database, name, identity in value.get("known", ())},
-            tuple((database, name) for database, name in value.get("waiting", ())),
-            IdChunk.from_json(value["rest"]) if "rest" in value else None,
-            time_from(value.get("settle", "0:0")),
-            str(value.get("reread", "")),
-            tuple(value.get("signals", ())),
-            MongoBatch(
+            server=str(value["server"]),
+            log=time_from(value["log"]),
+            known={(database, name): identity for database, name, identity in value.get("known", ())},
+            waiting=tuple((database, name) for database, name in value.get("waiting", ())),
+            rest=IdChunk.from_json(value["rest"]) if "rest" in value else None,
+            settle=time_from(value.get("settle", "0:0")),
+            reread=str(value.get("reread", "")),
+            signals=tuple(value.get("signals", ())),
+            batch=MongoBatch(
                 time_from(batch.get("from", "0:0")),
                 tuple(IdChunk.from_json(one) for one in batch.get("chunks", ())),
                 tuple(Barrier(kind, database, name) for kind, database, name in batch.get("barriers", ())),

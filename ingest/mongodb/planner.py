@@ -1,49 +1,36 @@
-"""The plan of the next batch: chunks of collections still to be read, and the log from the end of the last batch.
-
-Within a batch, documents of chunks are ordered before changes of the log, but they are read after the batch was
-planned. The log that follows may therefore set a row back to an older state for a moment; once the log has passed the
-time of the read, the table is right.
-"""
+"""The plan of the next batch of a MongoDB source: its part of the log, and collections that are new."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from penstock.errors import ConfigError, PositionLost
-from penstock.ingest.database.settings import MAX_CHUNKS, log_reread, requested_tables
+from penstock.errors import ConfigError
+from penstock.ingest.database.planner import CopyPlanner
 from penstock.ingest.mongodb.errors import ClusterChanged
 from penstock.ingest.mongodb.offsets import MongoBatch, MongoProgress
 from penstock.ingest.mongodb.server.checks import require_history, server_name
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_text
 from penstock.ingest.mongodb.server.collections import Collection, TableName, selected_collections
-from penstock.ingest.mongodb.server.connection import connected
+from penstock.ingest.mongodb.server.connection import MongoConnection, connected
+from penstock.ingest.mongodb.settings import MongoSettings
 from penstock.ingest.mongodb.snapshot.chunks import IdChunk, cut_chunk
 from penstock.ingest.source import Barrier, Limit
-
-if TYPE_CHECKING:
-    from penstock.ingest.mongodb.server.connection import MongoConnection
-    from penstock.ingest.mongodb.settings import MongoSettings
 
 log = logging.getLogger(__name__)
 _SECOND = 1 << 32
 
 
 @dataclass(slots=True)
-class MongoPlanner:
-    """The planner of batches. Lives in the planner process as long as a query runs; offsets contain all it needs."""
+class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Collection]):
+    """The planner of batches of a MongoDB source."""
 
-    settings: MongoSettings
-    at_barrier: bool = False
+    def connected(self) -> AbstractContextManager[MongoConnection]:
+        return connected(self.settings.server)
 
-    def begin(self) -> MongoProgress:
-        """Return the start of a pipeline without a checkpoint."""
-        with connected(self.settings.server) as connection:
-            return self._begin(connection)
-
-    def _begin(self, connection: MongoConnection) -> MongoProgress:
+    def begun(self, connection: MongoConnection) -> MongoProgress:
         settings = self.settings
         known = {one.table: one.identity for one in self.captured(connection)}
         start = _after_now(connection)
@@ -52,8 +39,30 @@ class MongoPlanner:
             require_history(connection, start)
         waiting = tuple(known) if settings.reads_tables else ()
         log.info("event=begins position=%s collections=%d mode=%s", time_text(start), len(known), settings.mode)
-        granted = "" if settings.reset else settings.rereads
-        return MongoProgress(server_name(connection), start, known, waiting, reread=granted, batch=MongoBatch(start))
+        return MongoProgress(
+            server=server_name(connection),
+            log=start,
+            known=known,
+            waiting=waiting,
+            reread="" if settings.reset else settings.rereads,
+            batch=MongoBatch(start),
+        )
+
+    def restarted(self, connection: MongoConnection) -> MongoProgress:
+        begun = self.begun(connection)
+        return begun if self.settings.timestamp_millis is None else replace(begun, log=_after_now(connection))
+
+    def empty_batch(self, position: int, barriers: tuple[Barrier, ...] = ()) -> MongoBatch:
+        return MongoBatch(position, (), barriers)
+
+    def position_text(self, position: int) -> str:
+        return time_text(position)
+
+    def check(self, connection: MongoConnection, progress: MongoProgress) -> None:
+        check_progress(connection, progress)
+
+    def newest(self, connection: MongoConnection) -> ClusterTime:
+        return _after_now(connection)
 
     def captured(self, connection: MongoConnection) -> list[Collection]:
         """Return the collections that exist now and are captured."""
@@ -62,66 +71,28 @@ class MongoPlanner:
 
     def end(self) -> ClusterTime:
         """Return the current end of the log."""
-        with connected(self.settings.server) as connection:
+        with self.connected() as connection:
             return _after_now(connection)
 
-    def next(self, before: MongoProgress, limit: Limit, until: ClusterTime | None) -> MongoProgress | None:
-        """Return the end of the batch after `before`, with its content; None if there is nothing to do."""
-        self.at_barrier = False
-        settings = self.settings
-        with connected(settings.server) as connection:
-            requested = settings.is_requested(before.reread)
-            if requested and not settings.reset:
-                return self._restart(connection)
-            now = _after_now(connection)
-            progress = replace(before, batch=MongoBatch(before.log))
-            # The chunks of the batch before have been read by now.
-            if before.batch.chunks:
-                progress = replace(progress, settle=now)
-            try:
-                check_progress(connection, progress)
-            except PositionLost as error:
-                if not settings.rereads_when_lost:
-                    raise
-                log.warning("event=position_lost reason=%s position=%s", error.message, time_text(progress.log))
-                return self._restart(connection)
-            progress = self._with_requests(connection, progress)
-            if requested:
-                return self._emptied(progress, settings.reset, settings.rereads)
-            progress = self._with_new_collections(connection, progress)
-            # The end of the log is determined before chunks are read, and begins at the end of the batch before: a
-            # change that a chunk misses comes through the log.
-            progress = self._with_log(progress, now, until)
-            if progress.reads_tables:
-                progress = self._with_chunks(connection, progress, limit)
-        return None if replace(progress, batch=before.batch) == before else progress
+    def with_content(
+        self, connection: MongoConnection, progress: MongoProgress, limit: Limit, until: ClusterTime | None
+    ) -> MongoProgress:
+        # Before new collections are looked up: documents that one of them has later are all in the log.
+        now = _after_now(connection)
+        progress = self._with_new_collections(connection, progress)
+        # The end of the log is determined before chunks are read, and begins at the end of the batch before: a
+        # change that a chunk misses comes through the log.
+        progress = self._with_log(progress, now, until)
+        return self.with_chunks(connection, progress, limit) if progress.reads_tables else progress
 
-    def _restart(self, connection: MongoConnection) -> MongoProgress:
-        """Return a new start at the current end of the log, with a batch that empties all tables."""
-        begun = self._begin(connection)
-        names = tuple(begun.known)
-        log_reread(names)
-        self.at_barrier = True
-        empty = tuple(Barrier("truncate", *name) for name in names)
-        position = _after_now(connection) if self.settings.timestamp_millis is not None else begun.log
-        return replace(
-            begun, log=position, waiting=names, reread=self.settings.rereads, batch=MongoBatch(position, (), empty)
-        )
+    def captured_tables(self, connection: MongoConnection) -> Mapping[TableName, Collection]:
+        return {one.table: one for one in self.captured(connection)}
 
-    def _emptied(self, progress: MongoProgress, names: Sequence[TableName], request: str) -> MongoProgress:
-        """Return a batch that empties the targets of some collections, whose documents are then read again."""
-        log_reread(names)
-        self.at_barrier = True
-        empty = tuple(Barrier("truncate", *name) for name in names)
-        return replace(progress.reading(names), reread=request, batch=MongoBatch(progress.log, (), empty))
+    def first_chunk(self, connection: MongoConnection, table: Collection) -> IdChunk:
+        return IdChunk(*table.table)
 
-    def _with_requests(self, connection: MongoConnection, progress: MongoProgress) -> MongoProgress:
-        """Return the state in which the collections that users requested are read again."""
-        requests = self.settings.requests.pending(progress.signals)
-        if requests:
-            captured = [one.table for one in self.captured(connection)]
-            progress = progress.reading(requested_tables(requests, captured))
-        return replace(progress, signals=tuple(request.name for request in requests))
+    def cut_chunk(self, connection: MongoConnection, rest: IdChunk, rows: int) -> tuple[IdChunk, IdChunk | None]:
+        return cut_chunk(connection, rest, rows)
 
     def _with_new_collections(self, connection: MongoConnection, progress: MongoProgress) -> MongoProgress:
         """Return the state in which collections that came by a rename are read as a whole.
@@ -145,25 +116,6 @@ class MongoPlanner:
         # Documents of a snapshot are right once the log has passed the time when they were read.
         end = min(now, progress.log + self.settings.log_seconds * _SECOND, max(until, progress.settle))
         return replace(progress, log=max(end, progress.log))
-
-    def _with_chunks(self, connection: MongoConnection, progress: MongoProgress, limit: Limit) -> MongoProgress:
-        """Cut chunks until the batch is full."""
-        exists = {one.table for one in self.captured(connection)}
-        rows = limit.rows or self.settings.snapshot_rows
-        size = min(self.settings.chunk_rows, rows)
-        chunks: list[IdChunk] = []
-        waiting, rest = list(progress.waiting), progress.rest
-        while rows > 0 and len(chunks) < MAX_CHUNKS and (rest is not None or waiting):
-            if rest is None:
-                rest = IdChunk(*waiting.pop(0))
-            if rest.name not in exists:  # dropped in the meantime
-                rest = None
-                continue
-            chunk, rest = cut_chunk(connection, rest, size)
-            chunks.append(chunk)
-            rows -= size
-        batch = replace(progress.batch, chunks=tuple(chunks))
-        return replace(progress, waiting=tuple(waiting), rest=rest, batch=batch)
 
 
 def _after_now(connection: MongoConnection) -> ClusterTime:

@@ -10,7 +10,7 @@ from penstock.ingest.connector import SourceRequest
 from penstock.ingest.database.settings import (
     PATIENCE_SECONDS,
     CapturedTables,
-    DatabaseSettings,
+    ChunkedSettings,
     RereadRequests,
     names_pattern,
     selected_by,
@@ -22,19 +22,13 @@ from penstock.ingest.mongodb.server.address import MongoAddress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MongoSettings(DatabaseSettings[MongoAddress]):
+class MongoSettings(ChunkedSettings[MongoAddress]):
     """The settings of a MongoDB source."""
 
     choice: ColumnChoice
-    mode: str = "initial"
     timestamp_millis: int | None = None
-    chunk_rows: int = 50_000
     full_document: FullDocument = "lookup"
     log_seconds: int = 3600
-
-    @property
-    def reads_tables(self) -> bool:
-        return self.mode in {"initial", "snapshot"}
 
     @property
     def database(self) -> str | None:

@@ -77,7 +77,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         return PgSource(self.settings(config, request))
 
     def check(self, config: PostgresConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
-        from penstock.ingest.postgres.planner import PgPlanner, captured_tables
+        from penstock.ingest.postgres.captured_tables import tables_to_capture
         from penstock.ingest.postgres.server.catalog import relations
         from penstock.ingest.postgres.server.checks import check_server
         from penstock.ingest.postgres.server.connection import connected
@@ -85,7 +85,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         settings = self.settings(config, request)
         protection = SourceFinding("ok", f"ssl mode {config.ssl.mode}: {_PROTECTION[config.ssl.mode]}")
         with connected(replace(settings.server, patience=0.0)) as connection:
-            tables = captured_tables(PgPlanner(settings), connection, must=must)
+            tables = tables_to_capture(connection, settings, must=must)
             found = check_server(connection, settings.slot, settings.publication, tables)
             described = relations(connection, [one.oid for one in tables])
         schemas = [described[one.oid].source_schema for one in tables if one.oid in described]
@@ -93,14 +93,14 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
 
     def tables(self, config: PostgresConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
         from penstock.ingest.database.findings import log_warnings, require_ready
-        from penstock.ingest.postgres.planner import PgPlanner, captured_tables
+        from penstock.ingest.postgres.captured_tables import tables_to_capture
         from penstock.ingest.postgres.server.catalog import relations
         from penstock.ingest.postgres.server.checks import check_server
         from penstock.ingest.postgres.server.connection import connected
 
         settings = self.settings(config, request)
         with connected(replace(settings.server, patience=0.0)) as connection:
-            tables = captured_tables(PgPlanner(settings), connection, must=must)
+            tables = tables_to_capture(connection, settings, must=must)
             findings = check_server(connection, settings.slot, settings.publication, tables)
             log_warnings(findings)
             require_ready(findings)
@@ -109,6 +109,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
 
     def prepare(self, config: PostgresConfig, request: SourceRequest, preparation: Preparation) -> PgSource:
         """Return the source with its publication and its slot created, if the pipeline is new."""
+        from penstock.ingest.postgres.captured_tables import captured, publish
         from penstock.ingest.postgres.server.connection import connected
         from penstock.ingest.postgres.server.slot import slot_to_read
         from penstock.ingest.postgres.source import PgSource
@@ -123,10 +124,10 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         if preparation.is_new or request.rereads:
             # The publication before the slot: a change is decoded with the catalog as of its place in the log.
             with connected(settings.server) as connection:
-                captured = source.planner.captured(connection)
-                source.planner.publish(connection, [one.name for one in captured])
+                tables = captured(connection, settings)
+                publish(connection, settings, [one.name for one in tables])
                 if settings.reads_exactly:
-                    _warn_of_identities(captured)
+                    _warn_of_identities(tables)
                 slot_to_read(
                     connection,
                     settings.slot,
@@ -137,16 +138,18 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
 
     def estimates(self, config: PostgresConfig, request: SourceRequest) -> Mapping[TableName, int]:
         """Return the server's estimates, which are as old as the last ANALYZE."""
+        from penstock.ingest.postgres.captured_tables import captured
         from penstock.ingest.postgres.server.connection import connected
 
-        source = self.open(config, request)
-        with connected(replace(source.settings.server, patience=0.0)) as connection:
-            return {one.name: one.rows for one in source.planner.captured(connection)}
+        settings = self.settings(config, request)
+        with connected(replace(settings.server, patience=0.0)) as connection:
+            return {one.name: one.rows for one in captured(connection, settings)}
 
     def resume_point(self, config: PostgresConfig, request: SourceRequest, reached: Offsets) -> str | None:
         from penstock.ingest.postgres.offsets import PgProgress
         from penstock.ingest.postgres.server.connection import connected
-        from penstock.ingest.postgres.server.slot import lsn_text, require_slot
+        from penstock.ingest.postgres.server.lsn import lsn_text
+        from penstock.ingest.postgres.server.slot import require_slot
         from penstock.ingest.postgres.settings import server_address
 
         if "server" not in reached:

@@ -19,7 +19,8 @@ from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.log.unchanged import completed
 from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected
-from penstock.ingest.postgres.server.slot import free_slot, parse_lsn, require_slot
+from penstock.ingest.postgres.server.lsn import parse_lsn
+from penstock.ingest.postgres.server.slot import free_slot, require_slot
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk, read_chunk
 from penstock.ingest.postgres.table_as_of import SlotLog, chunk_as_of
 from penstock.ingest.source import Barrier, PastUnknown

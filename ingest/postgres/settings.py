@@ -10,7 +10,7 @@ from penstock.ingest.connector import SourceRequest
 from penstock.ingest.database.settings import (
     PATIENCE_SECONDS,
     CapturedTables,
-    DatabaseSettings,
+    ChunkedSettings,
     RereadRequests,
     names_pattern,
     selected_by,
@@ -18,24 +18,18 @@ from penstock.ingest.database.settings import (
 from penstock.ingest.database.shared_targets import refuse_shared
 from penstock.ingest.postgres.config import PostgresConfig
 from penstock.ingest.postgres.server.address import PgAddress
-from penstock.ingest.postgres.server.slot import Publication
+from penstock.ingest.postgres.server.publication import Publication
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PgSettings(DatabaseSettings[PgAddress]):
+class PgSettings(ChunkedSettings[PgAddress]):
     """The settings of a PostgreSQL source."""
 
     slot: str
     publication: Publication
     failover: bool = False
-    mode: str = "initial"
-    chunk_rows: int = 50_000
     follows_truncate: bool = False
     snapshot: Literal["watermark", "exact"] = "watermark"
-
-    @property
-    def reads_tables(self) -> bool:
-        return self.mode in {"initial", "snapshot"}
 
     @property
     def reads_exactly(self) -> bool:

@@ -17,12 +17,14 @@ from penstock.errors import PenstockError, SourceError
 from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.postgres.captured_tables import captured
 from penstock.ingest.postgres.offsets import PgProgress
 from penstock.ingest.postgres.planner import PgPlanner
 from penstock.ingest.postgres.read_range import AS_OF, BARRIERS, CHUNK, EMPTIED, LOG, SKIPS, WITHOUT, PgRangeReading
 from penstock.ingest.postgres.server.catalog import TableName, columns_with_values, relations
 from penstock.ingest.postgres.server.connection import connected
-from penstock.ingest.postgres.server.slot import confirm, copied_slot, lsn_text, parse_lsn, slot_facts
+from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.server.slot import confirm, copied_slot, slot_facts
 from penstock.ingest.postgres.settings import PgSettings
 from penstock.ingest.postgres.snapshot.chunks import first_chunk
 from penstock.ingest.postgres.table_as_of import SlotLog, table_as_of
@@ -76,7 +78,7 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         """Return whether all columns of captured tables are decoded from the binary format."""
         with connected(self.settings.server) as connection:
             # A stream has one format for all values, so one column of another type decides for all.
-            oids = [one.oid for one in self.planner.captured(connection)]
+            oids = [one.oid for one in captured(connection, self.settings)]
             return all(one.is_binary for one in relations(connection, oids).values())
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
@@ -124,7 +126,7 @@ class PgComparison:
     def tables(self) -> list[SourceSchema]:
         self._keep_log()
         with connected(self.source.settings.server) as connection:
-            oids = [one.oid for one in self.source.planner.captured(connection)]
+            oids = [one.oid for one in captured(connection, self.source.settings)]
             return [one.source_schema for one in relations(connection, oids).values()]
 
     def _keep_log(self) -> None:
@@ -176,7 +178,7 @@ class PgComparison:
         settings = self.source.settings
         name = (str(table.database), str(table.table))
         with connected(settings.server) as connection:
-            facts = {one.name: one for one in self.source.planner.captured(connection)}
+            facts = {one.name: one for one in captured(connection, self.source.settings)}
             whole = first_chunk(connection, facts[name]) if name in facts else None
         if whole is None:
             return

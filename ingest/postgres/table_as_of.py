@@ -27,7 +27,8 @@ from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.relation import FULL
 from penstock.ingest.postgres.server.catalog import Types, logged_relation, qualified, relations
 from penstock.ingest.postgres.server.connection import connected
-from penstock.ingest.postgres.server.slot import copied_slot, lsn_text, reachable_end, require_slot
+from penstock.ingest.postgres.server.lsn import lsn_text, reachable_end
+from penstock.ingest.postgres.server.slot import copied_slot, require_slot
 from penstock.ingest.postgres.snapshot.chunks import chunk_batches, in_chunk
 from penstock.ingest.source import PastUnknown
 from penstock.row_kinds import INSERT

@@ -103,8 +103,8 @@ FLOORS = {
         {"connectors", "preloaded"},
     ],
     "ingest/database": [
-        {"buffers", "findings", "past_rows", "settings", "shared_targets"},
-        {"connector", "source"},
+        {"buffers", "findings", "past_rows", "progress", "settings", "shared_targets"},
+        {"connector", "planner", "source"},
     ],
     "ingest/messages": [
         {"actions", "client_log", "config", "trust"},
@@ -149,7 +149,7 @@ FLOORS = {
         {"snapshot"},
         {"settings"},
         {"log"},
-        {"offsets", "table_as_of"},
+        {"captured_tables", "offsets", "table_as_of"},
         {"planner", "read_range"},
         {"source"},
         {"connector"},

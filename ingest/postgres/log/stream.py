@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.postgres.log.messages import BEGIN, COMMIT, DATA, ENVELOPE, KEEPALIVE
-from penstock.ingest.postgres.server.slot import lsn_text
+from penstock.ingest.postgres.server.lsn import lsn_text
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection

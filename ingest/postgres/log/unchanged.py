@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.ingest.postgres.relation import PgType, Relation
 from penstock.ingest.postgres.server.catalog import qualified, quoted, relations
-from penstock.ingest.postgres.server.checks import wait_for_standbys
+from penstock.ingest.postgres.server.visibility import wait_for_standbys
 from penstock.ingest.postgres.snapshot.chunks import key_literals
 from penstock.ingest.postgres.values.binary import binary_column
 from penstock.ingest.postgres.values.cells import cells_of, rows_of

@@ -1,9 +1,7 @@
-"""The checks of a server before a pipeline reads it, and the wait until commits are visible."""
+"""The checks of a server before a pipeline reads it."""
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -19,7 +17,8 @@ from penstock.ingest.postgres.errors import (
     WalLevelError,
 )
 from penstock.ingest.postgres.server.catalog import qualified, quoted
-from penstock.ingest.postgres.server.slot import Publication, slot_facts
+from penstock.ingest.postgres.server.publication import Publication
+from penstock.ingest.postgres.server.slot import slot_facts
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.catalog import PgTableFacts
@@ -164,31 +163,3 @@ def _identities(tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
             fix = f"ALTER TABLE {qualified(one.name)} REPLICA IDENTITY DEFAULT;  or FULL"
             message = f"updates and deletes of {one.qualified} may not contain its key"
             yield warning_finding(IdentityTooWeak, message, f"REPLICA IDENTITY {seen}", "DEFAULT or FULL", fix)
-
-
-log = logging.getLogger(__name__)
-_LONGEST_S, _PAUSE_S = 60.0, 0.1
-_WAITING = (
-    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "
-    "current_setting('synchronous_standby_names') <> ''"
-)
-
-
-def wait_for_standbys(connection: PgConnection) -> None:
-    """Wait until no session waits for a synchronous standby: its commit is logged before its rows are visible.
-
-    Sessions of other users are seen with the rights of pg_read_all_stats only.
-    """
-    began, warned = time.monotonic(), False
-    while connection.value(_WAITING) != "0":
-        if not warned:
-            log.warning("event=waits_for_standby reason=commits are logged that are not visible yet")
-            warned = True
-        if time.monotonic() > began + _LONGEST_S:
-            raise SourceError(
-                "commits wait for a synchronous standby, so that their rows cannot be read yet",
-                retryable=True,
-                waited=f"{_LONGEST_S:g} s",
-                hint="bring the standby back, or change synchronous_standby_names",
-            )
-        time.sleep(_PAUSE_S)

@@ -1,7 +1,7 @@
-"""The publication and the replication slot of a pipeline: creation, checks, and positions in the log (LSNs).
+"""The replication slot of a pipeline: creation, checks, its readers, and the position confirmed to the server.
 
-The publication must exist before the slot: a change is decoded with the catalog as of its place in the log. Neither is
-ever dropped here: a dropped slot is lost data.
+The publication must exist before the slot: a change is decoded with the catalog as of its place in the log. A slot is
+dropped only if it has lost its WAL and the tables are read again: any other dropped slot is lost data.
 """
 
 from __future__ import annotations
@@ -9,41 +9,18 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.errors import SourceError
-from penstock.ingest.database.findings import MissingGrant
-from penstock.ingest.postgres.errors import (
-    NoFreeSlot,
-    PublicationMissing,
-    SlotAhead,
-    SlotLost,
-    SlotMissing,
-    TableNotPublished,
-)
-from penstock.ingest.postgres.server.catalog import TableName, qualified, quoted
+from penstock.ingest.postgres.errors import NoFreeSlot, SlotAhead, SlotLost, SlotMissing
+from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
 
-
-def parse_lsn(text: str) -> int:
-    """Return the number of `16/B374D848`."""
-    high, _, low = text.partition("/")
-    return int(high, 16) << 32 | int(low, 16)
-
-
-def lsn_text(lsn: int) -> str:
-    """Return a number as the server prints it."""
-    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
-
-
 log = logging.getLogger(__name__)
 _PLUGIN = "pgoutput"
 _LOOKS, _PAUSE_S = 50, 0.1
-_LOOKS_BEFORE_MESSAGE = 1
 _LONGEST_WAIT_S = 60.0
 
 
@@ -184,44 +161,6 @@ def confirm(connection: PgConnection, slot: str, position: int) -> None:
     )
 
 
-def sound_position(connection: PgConnection) -> int | None:
-    """Return a position that a reader can reach: the end of a record. None if that is not yet flushed.
-
-    The flush position itself may lie in the middle of a record of an open transaction, so that a reader would wait for
-    the next commit.
-    """
-    inserted, flushed, block = connection.rows(
-        "SELECT pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn(), current_setting('wal_block_size')"
-    )[0]
-    end, size = parse_lsn(str(inserted)), int(str(block))
-    # A page begins with a header of 24 bytes, and the first page of a file with one of 40.
-    if end % size in {24, 40}:  # behind the header of the next page
-        end -= end % size
-    return end if parse_lsn(str(flushed)) >= end else None
-
-
-def reachable_end(connection: PgConnection) -> int:
-    """Return the end of the log as of now, or a little later, once a reader can reach it.
-
-    The connection must not be in a transaction, or one that only reads could not write the message.
-    """
-    for look in range(_LOOKS):
-        found = sound_position(connection)
-        if found is not None:
-            return found
-        if look == _LOOKS_BEFORE_MESSAGE:
-            # Records that no transaction waits for, such as those of a vacuum, are flushed with the next commit only,
-            # and on a quiet server there is none. Readers of slots do not get this message.
-            connection.rows("SELECT pg_logical_emit_message(true, 'penstock', '')")
-        time.sleep(_PAUSE_S)
-    raise SourceError(
-        "the end of the log is not flushed, so that it cannot be read",
-        retryable=True,
-        waited=f"{_LOOKS * _PAUSE_S:g} s",
-        server=connection.server.where,
-    )
-
-
 def copied_slot(connection: PgConnection, slot: str) -> str:
     """Return the name of a copy of the slot, which the server drops when this connection ends.
 
@@ -243,57 +182,3 @@ def copied_slot(connection: PgConnection, slot: str) -> str:
             time.sleep(_PAUSE_S)
         else:
             return name
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """The publication of a pipeline. `creates`: it may be created and extended."""
-
-    name: str
-    creates: bool = True
-
-    def published(self, connection: PgConnection) -> set[TableName] | None:
-        """Return the tables that are published, None if the publication does not exist."""
-        name = connection.literal(self.name)
-        if connection.value(f"SELECT 1 FROM pg_publication WHERE pubname = {name}") is None:
-            return None
-        rows = connection.rows(f"SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = {name}")
-        return {(str(schema), str(table)) for schema, table in rows}
-
-    def create_statement(self, tables: Collection[TableName]) -> str:
-        listed = ", ".join(map(qualified, sorted(tables)))
-        # Rows of partitions are published under the name of their table, as the first snapshot reads them.
-        return f"CREATE PUBLICATION {quoted(self.name)} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
-
-    def add_statement(self, tables: Sequence[TableName]) -> str:
-        return f"ALTER PUBLICATION {quoted(self.name)} ADD TABLE {', '.join(map(qualified, tables))}"
-
-    def require(self, connection: PgConnection, tables: Collection[TableName]) -> bool:
-        """Create or extend the publication as needed; return whether anything changed.
-
-        An error names the statement for the owner of the tables.
-        """
-        found = self.published(connection)
-        if found is None:
-            self._run(connection, self.create_statement(tables), PublicationMissing, "the publication does not exist")
-            return True
-        missing = sorted(set(tables) - found)
-        if missing:
-            why = "captured tables are not in the publication"
-            self._run(connection, self.add_statement(missing), TableNotPublished, why)
-        return bool(missing)
-
-    def _run(
-        self, connection: PgConnection, statement: str, error: type[PublicationMissing | TableNotPublished], why: str
-    ) -> None:
-        if not self.creates:
-            raise error(why, publication=self.name, hint=f"{statement};")
-        try:
-            connection.rows(statement)
-        except MissingGrant as reason:
-            text = reason.facts.get("reason")
-            hint = f"as the owner of the tables:  {statement};"
-            raise error(
-                f"{why}, and the user may not change that", publication=self.name, reason=text, hint=hint
-            ) from reason
-        log.info("event=publication_changed statement=%s", statement)

@@ -9,7 +9,7 @@ from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.catalog import list_tables
 from penstock.ingest.postgres.server.checks import check_server
 from penstock.ingest.postgres.server.connection import connected
-from penstock.ingest.postgres.server.slot import Publication
+from penstock.ingest.postgres.server.publication import Publication
 from tests.integration.postgres.sync import DATABASE, PgPlayground
 
 pytestmark = pytest.mark.postgres

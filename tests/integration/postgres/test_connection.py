@@ -10,7 +10,9 @@ from penstock.ingest.postgres.errors import SlotBusy, SlotMissing
 from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.connection import connected
-from penstock.ingest.postgres.server.slot import Publication, create_slot, free_slot, sound_position
+from penstock.ingest.postgres.server.lsn import sound_position
+from penstock.ingest.postgres.server.publication import Publication
+from penstock.ingest.postgres.server.slot import create_slot, free_slot
 from tests.integration.postgres.sync import DATABASE, PgPlayground
 
 pytestmark = pytest.mark.postgres

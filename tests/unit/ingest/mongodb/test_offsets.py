@@ -14,15 +14,15 @@ TIME = 1_795_370_576 << 32 | 7
 def test_everything_returns_from_json() -> None:
     chunk = IdChunk("shop", "orders", "", "AAAA", 3)
     progress = MongoProgress(
-        "rs0",
-        TIME,
-        {("shop", "orders"): "7b", ("shop", "users"): ""},
-        (("shop", "users"),),
-        IdChunk("shop", "orders", "AAAA"),
-        TIME - 5,
-        "again",
-        ("signal",),
-        MongoBatch(TIME - 9, (chunk,), (Barrier("truncate", "shop", "orders"),)),
+        server="rs0",
+        log=TIME,
+        known={("shop", "orders"): "7b", ("shop", "users"): ""},
+        waiting=(("shop", "users"),),
+        rest=IdChunk("shop", "orders", "AAAA"),
+        settle=TIME - 5,
+        reread="again",
+        signals=("signal",),
+        batch=MongoBatch(TIME - 9, (chunk,), (Barrier("truncate", "shop", "orders"),)),
     )
     assert MongoProgress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
 
@@ -42,6 +42,6 @@ def test_offsets_written_today_can_be_read_forever() -> None:
 
 
 def test_reading_again_begins_at_the_first_chunk() -> None:
-    before = MongoProgress("rs0", TIME, waiting=(("a", "b"),), rest=IdChunk("shop", "orders", "AAAA"))
+    before = MongoProgress(server="rs0", log=TIME, waiting=(("a", "b"),), rest=IdChunk("shop", "orders", "AAAA"))
     found = before.reading([("shop", "orders")])
     assert (found.waiting, found.rest) == ((("a", "b"), ("shop", "orders")), None)

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
-from penstock.ingest.postgres.server.slot import lsn_text, parse_lsn
+from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier
 
 CHUNK = KeyChunk(7, "public", "t", ("a", "b"), ("integer", "text"), ("1", "x"), ("2", "it's"), 3)
 
 
+def progress_of(**more: Any) -> PgProgress:
+    return PgProgress(server="77", database="shop", slot="s", log=16, **more)
+
+
 def test_progress_is_equal_after_a_checkpoint() -> None:
     batch = PgBatch(5, (CHUNK,), (Barrier("truncate", "public", "t"),), 7, (("public", "new"),), (("public", "t", 2),))
     progress = PgProgress(
-        "77",
-        "shop",
-        "s",
-        1 << 40,
-        (("public", "t"),),
-        (("public", "u"),),
-        CHUNK,
-        9,
-        11,
-        13,
-        (("public", "new"),),
-        (("public", "t", 3),),
-        "again",
-        ("signal",),
-        batch,
+        server="77",
+        database="shop",
+        slot="s",
+        log=1 << 40,
+        known=(("public", "t"),),
+        waiting=(("public", "u"),),
+        rest=CHUNK,
+        visible_from=9,
+        settle=11,
+        exact_from=13,
+        fresh=(("public", "new"),),
+        emptied=(("public", "t", 3),),
+        reread="again",
+        signals=("signal",),
+        batch=batch,
     )
     written = progress.to_json()
     assert json.loads(json.dumps(written)) == written
@@ -37,7 +42,7 @@ def test_progress_is_equal_after_a_checkpoint() -> None:
 
 
 def test_default_parts_are_omitted() -> None:
-    assert PgProgress("77", "shop", "s", 16).to_json() == {
+    assert progress_of().to_json() == {
         "v": 1,
         "server": {"system": "77", "database": "shop"},
         "slot": "s",
@@ -48,7 +53,7 @@ def test_default_parts_are_omitted() -> None:
 
 
 def test_tables_that_are_read_again_start_over() -> None:
-    progress = PgProgress("77", "shop", "s", 16, rest=CHUNK).reading([("public", "t")])
+    progress = progress_of(rest=CHUNK).reading([("public", "t")])
     assert (progress.rest, progress.waiting) == (None, (("public", "t"),))
 
 
@@ -58,7 +63,7 @@ def test_positions_are_written_as_the_server_prints_them() -> None:
 
 
 def test_tables_read_as_of_a_position_are_settled_at_once() -> None:
-    assert not PgProgress("77", "shop", "s", 16, batch=PgBatch(16, (CHUNK,))).is_settled
-    assert PgProgress("77", "shop", "s", 16, batch=PgBatch(16, (CHUNK,), as_of=16)).is_settled
-    assert not PgProgress("77", "shop", "s", 16, rest=CHUNK).is_settled
-    assert not PgProgress("77", "shop", "s", 16, settle=17).is_settled
+    assert not progress_of(batch=PgBatch(16, (CHUNK,))).is_settled
+    assert progress_of(batch=PgBatch(16, (CHUNK,), as_of=16)).is_settled
+    assert not progress_of(rest=CHUNK).is_settled
+    assert not progress_of(settle=17).is_settled

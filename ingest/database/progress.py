@@ -1,0 +1,65 @@
+"""The state of a source whose tables are copied in chunks while its log is read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from penstock.ingest.connector import TableName
+from penstock.ingest.source import Barrier
+
+
+class PlannedChunk(Protocol):
+    """A part of a table, between two bounds of its key."""
+
+    @property
+    def name(self) -> TableName: ...
+
+
+K = TypeVar("K", bound=PlannedChunk)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBatch(Generic[K]):
+    """The content between the previous end and this one: it is never planned twice.
+
+    `start` is where its part of the log begins; the part ends at the position of the offsets.
+    """
+
+    start: int = 0
+    chunks: tuple[K, ...] = ()
+    barriers: tuple[Barrier, ...] = ()
+
+    @property
+    def reads_present(self) -> bool:
+        """True if rows are read as they are at the time of reading, which is after the batch was planned."""
+        return bool(self.chunks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyProgress(Generic[K]):
+    """The state of a source at the end of a batch. The log before the position `log` has been read.
+
+    `known` are the captured tables, `waiting` those whose snapshot has not begun, `rest` what is left of the one that
+    is being cut into chunks. `settle` is the position after which the tables read last equal the source at one moment.
+    `reread` is the last request to read tables again that was carried out, `signals` are the requests of users.
+    """
+
+    log: int
+    batch: Any  # the `PlannedBatch` of the database
+    known: Collection[TableName] = ()
+    waiting: tuple[TableName, ...] = ()
+    rest: K | None = None
+    settle: int = 0
+    reread: str = ""
+    signals: tuple[str, ...] = ()
+
+    @property
+    def reads_tables(self) -> bool:
+        return bool(self.waiting or self.rest)
+
+    def reading(self, names: Sequence[TableName]) -> Self:
+        """Return this state with the rows of these tables still to be read, even if some were read before."""
+        rest = None if self.rest is not None and self.rest.name in names else self.rest
+        return replace(self, waiting=tuple(dict.fromkeys([*self.waiting, *names])), rest=rest)

@@ -1,0 +1,69 @@
+"""The tables of a PostgreSQL source: which exist and are captured, and whether they are published."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError, SchemaConflict
+from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.settings import PgSettings
+
+log = logging.getLogger(__name__)
+
+
+def captured(connection: PgConnection, settings: PgSettings) -> list[PgTableFacts]:
+    """Return the tables that exist now and are captured."""
+    return [one for one in selected(connection, settings) if one.has_key]
+
+
+def selected(connection: PgConnection, settings: PgSettings) -> list[PgTableFacts]:
+    """Return the tables that exist now and are selected, including those without a key."""
+    return [one for one in list_tables(connection) if one.is_logged and settings.tables.includes(*one.name)]
+
+
+def publish(connection: PgConnection, settings: PgSettings, names: Sequence[TableName]) -> bool:
+    """Make sure that the publication exists and has these tables; return whether it was changed."""
+    return bool(names) and settings.publication.require(connection, names)
+
+
+def check_keys(known: Sequence[PgTableFacts]) -> None:
+    """Raise SchemaConflict if a table that is captured has lost its primary key."""
+    keyless = [one.qualified for one in known if not one.has_key]
+    if keyless:
+        raise SchemaConflict(
+            "captured tables have no primary key any more, so that their rows cannot be distinguished",
+            tables=", ".join(keyless),
+            hint="ALTER TABLE ... ADD PRIMARY KEY, or exclude them with --excluding-tables",
+        )
+
+
+def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: bool) -> list[PgTableFacts]:
+    """Return the tables to capture; with `must`, none is a ConfigError."""
+    found = selected(connection, settings)
+    keyless = [one.qualified for one in found if not one.has_key]
+    if keyless and settings.keyless_stops:
+        raise ConfigError(
+            "Source tables of PostgreSQL table synchronization job cannot contain table which doesn't have primary "
+            "keys.",
+            tables=", ".join(keyless),
+            hint="ALTER TABLE ... ADD PRIMARY KEY, or leave them out of the tables",
+        )
+    if keyless:
+        log.warning("event=tables_without_key left_out=%s", ",".join(keyless))
+    keyed = [one for one in found if one.has_key]
+    if not keyed and must:
+        seen = [one.qualified for one in list_tables(connection)]
+        raise ConfigError(
+            "No table satisfies the given database name and table name.",
+            schemas=settings.tables.databases,
+            tables=settings.tables.names or settings.tables.tables,
+            without_key=", ".join(keyless) or None,
+            seen=", ".join(seen[:8]) or "no table at all",
+            hint="names are regular expressions that match the whole; tables need a primary key",
+        )
+    return keyed

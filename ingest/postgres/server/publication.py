@@ -1,0 +1,71 @@
+"""The publication of a pipeline: which tables it has, and statements that create or extend it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.ingest.database.findings import MissingGrant
+from penstock.ingest.postgres.errors import PublicationMissing, TableNotPublished
+from penstock.ingest.postgres.server.catalog import TableName, qualified, quoted
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.connection import PgConnection
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The publication of a pipeline. `creates`: it may be created and extended."""
+
+    name: str
+    creates: bool = True
+
+    def published(self, connection: PgConnection) -> set[TableName] | None:
+        """Return the tables that are published, None if the publication does not exist."""
+        name = connection.literal(self.name)
+        if connection.value(f"SELECT 1 FROM pg_publication WHERE pubname = {name}") is None:
+            return None
+        rows = connection.rows(f"SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = {name}")
+        return {(str(schema), str(table)) for schema, table in rows}
+
+    def create_statement(self, tables: Collection[TableName]) -> str:
+        listed = ", ".join(map(qualified, sorted(tables)))
+        # Rows of partitions are published under the name of their table, as the first snapshot reads them.
+        return f"CREATE PUBLICATION {quoted(self.name)} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
+
+    def add_statement(self, tables: Sequence[TableName]) -> str:
+        return f"ALTER PUBLICATION {quoted(self.name)} ADD TABLE {', '.join(map(qualified, tables))}"
+
+    def require(self, connection: PgConnection, tables: Collection[TableName]) -> bool:
+        """Create or extend the publication as needed; return whether anything changed.
+
+        An error names the statement for the owner of the tables.
+        """
+        found = self.published(connection)
+        if found is None:
+            self._run(connection, self.create_statement(tables), PublicationMissing, "the publication does not exist")
+            return True
+        missing = sorted(set(tables) - found)
+        if missing:
+            why = "captured tables are not in the publication"
+            self._run(connection, self.add_statement(missing), TableNotPublished, why)
+        return bool(missing)
+
+    def _run(
+        self, connection: PgConnection, statement: str, error: type[PublicationMissing | TableNotPublished], why: str
+    ) -> None:
+        if not self.creates:
+            raise error(why, publication=self.name, hint=f"{statement};")
+        try:
+            connection.rows(statement)
+        except MissingGrant as reason:
+            text = reason.facts.get("reason")
+            hint = f"as the owner of the tables:  {statement};"
+            raise error(
+                f"{why}, and the user may not change that", publication=self.name, reason=text, hint=hint
+            ) from reason
+        log.info("event=publication_changed statement=%s", statement)

@@ -1,0 +1,79 @@
+"""Waits until commits of the log are visible to the statements that read tables."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from penstock.errors import SourceError
+from penstock.ingest.postgres.server.lsn import reachable_end
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.connection import PgConnection
+
+log = logging.getLogger(__name__)
+_LONGEST_S, _PAUSE_S = 60.0, 0.1
+_WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "
+    "current_setting('synchronous_standby_names') <> ''"
+)
+
+
+def wait_for_standbys(connection: PgConnection) -> None:
+    """Wait until no session waits for a synchronous standby: its commit is logged before its rows are visible.
+
+    Sessions of other users are seen with the rights of pg_read_all_stats only.
+    """
+    began, warned = time.monotonic(), False
+    while connection.value(_WAITING) != "0":
+        if not warned:
+            log.warning("event=waits_for_standby reason=commits are logged that are not visible yet")
+            warned = True
+        if time.monotonic() > began + _LONGEST_S:
+            raise SourceError(
+                "commits wait for a synchronous standby, so that their rows cannot be read yet",
+                retryable=True,
+                waited=f"{_LONGEST_S:g} s",
+                hint="bring the standby back, or change synchronous_standby_names",
+            )
+        time.sleep(_PAUSE_S)
+
+
+# In seconds, for transactions that run since before a table was published.
+_LONGEST_TRANSACTION_S = 600.0
+_OLDEST_RUNNING = "SELECT pg_snapshot_xmin(pg_current_snapshot())"
+
+
+def next_transaction(connection: PgConnection) -> int:
+    """Return the number that the server gives to the next transaction."""
+    return int(str(connection.value("SELECT pg_snapshot_xmax(pg_current_snapshot())")))
+
+
+def wait_for_transactions(connection: PgConnection, before: int) -> None:
+    """Wait until every transaction before this one has ended."""
+    began, warned = time.monotonic(), False
+    while before and int(str(connection.value(_OLDEST_RUNNING))) < before:
+        if not warned:
+            log.warning("event=waits_for_transactions reason=they run since before a table was published")
+            warned = True
+        if time.monotonic() > began + _LONGEST_TRANSACTION_S:
+            raise SourceError(
+                "a transaction runs since before a table was added to the publication",
+                retryable=True,
+                waited=f"{_LONGEST_TRANSACTION_S:g} s",
+                hint="SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xid IS NOT NULL;  end it",
+            )
+        time.sleep(_PAUSE_S)
+
+
+def exact_position(connection: PgConnection) -> int:
+    """Return a position as of which tables that are published by now can be read.
+
+    The log has all changes of these tables after the position, and all earlier ones are visible.
+    """
+    wait_for_transactions(connection, next_transaction(connection))
+    position = reachable_end(connection)
+    # A commit is logged a moment before it is visible.
+    wait_for_transactions(connection, next_transaction(connection))
+    return position

@@ -34,6 +34,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "MariaDB 10.11": server("mariadb"),
     "MariaDB 11.8": server("mariadb", MARIADB_SERIES="11.8"),
     "PostgreSQL": server("postgres"),
+    "PostgreSQL 18": server("postgres", POSTGRES_SERIES="18"),
     "Pulsar": server("pulsar"),
     "MongoDB's stand-in": server("mongodb"),
     "HDFS and YARN": server("hdfs"),

@@ -62,8 +62,8 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
         """Return a position as the server prints it."""
 
     @abstractmethod
-    def check(self, connection: N, progress: G) -> None:
-        """Raise PositionLost if the log cannot be read from the position of this state on."""
+    def resumed(self, connection: N, progress: G) -> G:
+        """Return the state on the server as it is now; PositionLost if the log cannot be read from there on."""
 
     @abstractmethod
     def newest(self, connection: N) -> int | None:
@@ -99,17 +99,17 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
             if requested and not settings.reset:
                 return self._restart(connection)
             progress = replace(before, batch=self.empty_batch(before.log))
-            # The chunks of the batch before have been read by now.
-            if before.batch.reads_present:
-                progress = replace(progress, settle=self.newest(connection) or progress.settle)
             try:
-                self.check(connection, progress)
+                progress = self.resumed(connection, progress)
             except PositionLost as error:
                 if not settings.rereads_when_lost:
                     raise
                 position = self.position_text(progress.log)
                 log.warning("event=position_lost reason=%s position=%s", error.message, position)
                 return self._restart(connection)
+            # The chunks of the batch before have been read by now.
+            if before.batch.reads_present:
+                progress = replace(progress, settle=self.newest(connection) or progress.settle)
             progress = self._with_requests(connection, progress)
             if requested:
                 return self._emptied(progress, settings.reset)

@@ -58,8 +58,9 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
     def position_text(self, position: int) -> str:
         return time_text(position)
 
-    def check(self, connection: MongoConnection, progress: MongoProgress) -> None:
+    def resumed(self, connection: MongoConnection, progress: MongoProgress) -> MongoProgress:
         check_progress(connection, progress)
+        return progress
 
     def newest(self, connection: MongoConnection) -> ClusterTime:
         return _after_now(connection)

@@ -9,6 +9,7 @@ SourceError
   UnexpectedMessage         the server sent a message that contradicts the protocol
 PositionLost
   SlotMissing, SlotLost, SlotAhead, ServerChanged
+  Diverged                  a promoted standby lacks the end of the log that was read
 """
 
 from __future__ import annotations
@@ -57,4 +58,8 @@ class SlotAhead(PositionLost):
 
 
 class ServerChanged(PositionLost):
+    pass
+
+
+class Diverged(PositionLost):
     pass

@@ -46,6 +46,7 @@ class PgProgress(CopyProgress[KeyChunk]):
     server: str
     database: str
     slot: str
+    timeline: int = 0  # unknown
     known: tuple[TableName, ...] = ()
     visible_from: int = 0
     exact_from: int = 0
@@ -70,7 +71,8 @@ class PgProgress(CopyProgress[KeyChunk]):
         }
         made: Offsets = {
             "v": VERSION,
-            "server": {"system": self.server, "database": self.database},
+            "server": {"system": self.server, "database": self.database}
+            | ({"timeline": self.timeline} if self.timeline else {}),
             "slot": self.slot,
             "phase": "snapshot" if self.reads_tables else "stream",
             "log": lsn_text(self.log),
@@ -95,6 +97,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             server=str(value["server"]["system"]),
             database=str(value["server"]["database"]),
             slot=str(value["slot"]),
+            timeline=int(value["server"].get("timeline", 0)),
             log=parse_lsn(value["log"]),
             known=_names(value.get("known", ())),
             waiting=_names(value.get("waiting", ())),

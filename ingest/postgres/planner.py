@@ -16,6 +16,7 @@ from penstock.ingest.postgres.log.truncations import next_truncate
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName
 from penstock.ingest.postgres.server.connection import PgConnection, connected
+from penstock.ingest.postgres.server.identity import require_same_past, server_identity
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn, sound_position
 from penstock.ingest.postgres.server.slot import require_slot, slot_facts, slot_to_read
 from penstock.ingest.postgres.server.visibility import (
@@ -65,11 +66,12 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         if settings.reads_exactly:
             start = max(start, exact_position(connection))
         waiting = names if settings.reads_tables else ()
-        system, database = _identity(connection)
+        identity = server_identity(connection)
         log.info("event=begins position=%s tables=%d mode=%s", lsn_text(start), len(names), settings.mode)
         return PgProgress(
-            server=system,
-            database=database,
+            server=identity.system,
+            database=identity.database,
+            timeline=identity.timeline,
             slot=settings.slot,
             log=start,
             known=names,
@@ -84,16 +86,19 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
     def position_text(self, position: int) -> str:
         return lsn_text(position)
 
-    def check(self, connection: PgConnection, progress: PgProgress) -> None:
-        system, database = _identity(connection)
-        if (system, database) != (progress.server, progress.database):
+    def resumed(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
+        identity = server_identity(connection)
+        if (identity.system, identity.database) != (progress.server, progress.database):
             raise ServerChanged(
                 "the server is another one: positions of its log mean nothing here",
                 before=f"{progress.server}/{progress.database}",
-                now=f"{system}/{database}",
+                now=f"{identity.system}/{identity.database}",
                 hint="use the address of the former server, or start with --resnapshot",
             )
+        if progress.timeline not in {0, identity.timeline}:
+            require_same_past(connection, progress.timeline, identity.timeline, progress.log)
         require_slot(connection, progress.slot, progress.log)
+        return replace(progress, timeline=identity.timeline)
 
     def end(self) -> int:
         """Return the current end of the log."""
@@ -200,9 +205,3 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
                 return found
             time.sleep(_PAUSE_S)
         return self._position or None
-
-
-def _identity(connection: PgConnection) -> tuple[str, str]:
-    """Return the system identifier of the server and the name of the database."""
-    system, database = connection.rows("SELECT system_identifier, current_database() FROM pg_control_system()")[0]
-    return str(system), str(database)

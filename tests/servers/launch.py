@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Kind = Literal["kafka", "mysql", "mariadb", "mariadb-11.8", "postgres", "mongodb", "pulsar", "hdfs", "yarn", "hive"]
+Kind = Literal[
+    "kafka", "mysql", "mariadb", "mariadb-11.8", "postgres", "postgres-18", "mongodb", "pulsar", "hdfs", "yarn", "hive"
+]
 HERE = Path(__file__).resolve().parent
 
 
@@ -35,6 +37,24 @@ def start(kind: Kind, folder: Path, port: int, *options: str) -> None:
     done = _script(kind, "start", str(folder), str(port), *options)
     if done.returncode:
         raise RuntimeError(f"{kind}.sh start failed ({done.returncode}):\n{done.stdout}{done.stderr}")
+
+
+def standby(kind: Kind, primary: Path, folder: Path, port: int, *options: str) -> None:
+    """Start a standby of a running server, in `folder`."""
+    done = _script(kind, "standby", str(primary), str(folder), str(port), *options)
+    if done.returncode:
+        raise RuntimeError(f"{kind}.sh standby failed ({done.returncode}):\n{done.stdout}{done.stderr}")
+
+
+def promote(kind: Kind, folder: Path) -> None:
+    done = _script(kind, "promote", str(folder))
+    if done.returncode:
+        raise RuntimeError(f"{kind}.sh promote failed ({done.returncode}):\n{done.stdout}{done.stderr}")
+
+
+def kill(kind: Kind, folder: Path) -> None:
+    """End a server at once, without a checkpoint."""
+    _script(kind, "kill", str(folder))
 
 
 def stop(kind: Kind, folder: Path) -> None:

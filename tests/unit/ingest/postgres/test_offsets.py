@@ -23,6 +23,7 @@ def test_progress_is_equal_after_a_checkpoint() -> None:
         server="77",
         database="shop",
         slot="s",
+        timeline=3,
         log=1 << 40,
         known=(("public", "t"),),
         waiting=(("public", "u"),),

@@ -115,7 +115,13 @@ _GROUPS = {
         *("create-tag-from-watermark", "replace-tag", "rename-tag", "delete-tag", "expire-tags", "create-branch"),
         *("delete-branch", "fast-forward", "rollback-to", "rollback-to-timestamp", "reset-consumer", "clear-consumers"),
     ),
-    "repair": ("remove-orphan-files", "remove-unexisting-files", "remove-unexisting-manifests"),
+    "repair": (
+        "repair",
+        "publish-iceberg",
+        "remove-orphan-files",
+        "remove-unexisting-files",
+        "remove-unexisting-manifests",
+    ),
 }
 
 

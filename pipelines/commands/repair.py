@@ -1,4 +1,4 @@
-"""Paimon's actions that put metadata in order: compact-manifest, remove-unexisting-files and -manifests."""
+"""Paimon's actions that put metadata in order: repair, compact-manifest, remove-unexisting-files and others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
-from penstock.pipelines.commands.target import ON_TABLE, PARTITION, partitions, table_of, yes
+from penstock.pipelines.commands.target import (
+    ON_TABLE,
+    PARTITION,
+    WAREHOUSE,
+    catalog_of,
+    partitions,
+    table_of,
+    text,
+    yes,
+)
 from penstock.pipelines.config.flags import without_effect
 
 if TYPE_CHECKING:
@@ -16,6 +25,15 @@ if TYPE_CHECKING:
 
 _DRY = Flag("dry-run", "only print what would be done (default: false)", "bool")
 _FLAGS = {
+    "repair": (
+        *WAREHOUSE,
+        Flag(
+            "identifier",
+            "a database or a table, or several separated by commas (default: all databases)",
+            metavar="DATABASE[.TABLE]",
+        ),
+    ),
+    "publish-iceberg": ON_TABLE,
     "compact-manifest": (
         *ON_TABLE,
         _DRY,
@@ -28,6 +46,10 @@ _FLAGS = {
 
 def command(name: str, words: list[str]) -> int:
     given = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
+    if name == "repair":
+        return _repair(given)
+    if name == "publish-iceberg":
+        return _publish_iceberg(given)
     table, dry = table_of(given), yes(given, "dry-run")
     match name:
         case "compact-manifest":
@@ -38,6 +60,23 @@ def command(name: str, words: list[str]) -> int:
             return _answer_paths(given, done, "data files do not exist")
         case _:
             return _answer_paths(given, table.remove_unexisting_manifests(dry_run=dry), "manifests do not exist")
+
+
+def _repair(given: Given) -> int:
+    repaired = catalog_of(given).repair(text(given, "identifier"))
+    facts = [{"table": one.name, "outcome": one.outcome} for one in repaired]
+    listed = "".join(f"{one.name}  {one.outcome}\n" for one in repaired if one.outcome != "unchanged")
+    return answer(given, {"tables": facts}, f"{listed}{len(repaired)} tables compared with the metastore")
+
+
+def _publish_iceberg(given: Given) -> int:
+    from penstock.table.sql.procedures import publish_iceberg
+
+    table = table_of(given)
+    published = publish_iceberg(table)
+    what = f"the Iceberg metadata of {table.name} contains snapshot {published}"
+    nothing = f"{table.name} has no snapshot; its Iceberg metadata is written with the first commit"
+    return answer(given, {"table": table.name, "snapshot": published}, what if published else nothing)
 
 
 def _answer_paths(given: Given, healed: RepairResult, what: str) -> int:

@@ -48,6 +48,8 @@ TABLE_COMMANDS = {
     "drop-partition": (_MAINTAINING, "delete all rows of partitions"),
     "expire-changelogs": (_MAINTAINING, "expire changelogs whose snapshots have expired: one bounded round"),
     "mark-partition-done": (_MAINTAINING, "mark partitions as complete with a file or a request"),
+    "repair": (_HEALING, "make the entries of a Hive metastore follow the tables of the warehouse"),
+    "publish-iceberg": (_HEALING, "write the Iceberg metadata of a table now, for example after setting its option"),
     "compact-manifest": (_HEALING, "merge the manifests of a table"),
     "remove-unexisting-files": (_HEALING, "remove missing data files from a table"),
     "remove-unexisting-manifests": (_HEALING, "remove missing manifests from a table"),
@@ -58,10 +60,6 @@ _HIVE = (
 )
 # Paimon's actions that have no counterpart here: the reason, and what to use instead.
 REFUSED = {
-    "repair": (
-        "it adds the folders of a warehouse to a metastore, which Penstock does not support: create the tables there",
-        None,
-    ),
     "migrate-table": _HIVE,
     "migrate-database": _HIVE,
     "migrate-file": _HIVE,

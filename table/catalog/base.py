@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
 
 _BRANCH = "branch_"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedTable:
+    """A table that a repair compared with its entry in the metastore: `added`, `updated`, `unchanged` or `refused`."""
+
+    name: str
+    outcome: str
+    reason: str = ""
 
 
 class CatalogBackend(ABC):
@@ -102,6 +112,15 @@ class CatalogBackend(ABC):
     @abstractmethod
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table that exists a name that does not exist, perhaps in another database."""
+
+    def repair(self, name: str | None) -> list[RepairedTable]:
+        """Make the catalog's entries of a table, a database or all databases follow the table files.
+
+        A kind overrides this if it keeps a copy of what the files say.
+        """
+        raise ConfigError(
+            "this kind of catalog has no entries that can differ from the tables", hint="repair is for metastore=hive"
+        )
 
 
 def split_name(name: str) -> tuple[str, str]:

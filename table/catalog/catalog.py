@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, nearest
 from penstock.storage.environment import Environment
-from penstock.table.catalog.base import CatalogBackend, parse_name, split_name
+from penstock.table.catalog.base import CatalogBackend, RepairedTable, parse_name, split_name
 from penstock.table.catalog.batch_view import BatchView, batch_view
 from penstock.table.catalog.registry import open_backend
 from penstock.table.catalog.tables_by_path import TablesByPath
@@ -220,3 +220,20 @@ class Catalog:
             raise ConfigError(f"table {new_name!r} exists already", warehouse=self.warehouse)
         self._check_database(database)
         self.backend.rename_table(name, new_name)
+
+    def repair(self, names: str | None = None) -> list[RepairedTable]:
+        """Enter the tables of the warehouse in the metastore, and correct the entries that differ, with partitions.
+
+        `names` are databases or tables, separated by commas; default: all databases. ConfigError, after all others are
+        repaired, if a table cannot be entered.
+        """
+        chosen: list[str | None] = [name.strip() for name in (names or "").split(",") if name.strip()]
+        repaired = [one for name in chosen or [None] for one in self.backend.repair(name)]
+        refused = [one for one in repaired if one.outcome == "refused"]
+        if refused:
+            raise ConfigError(
+                f"{len(refused)} of {len(repaired)} tables could not be repaired: {refused[0].reason}",
+                tables=", ".join(one.name for one in refused),
+                hint="the other tables are repaired; repair each of these alone to see its reason",
+            )
+        return repaired

@@ -5,7 +5,6 @@ The schema files in a table's folder decide; the metastore has the name, the pla
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,22 +12,17 @@ from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
-from penstock.storage.catalog_options import split_options
 from penstock.storage.environment import Environment
-from penstock.storage.open import is_object_store, open_storage, probe
-from penstock.table.catalog.base import CatalogBackend, split_name
+from penstock.storage.open import open_storage, probe
+from penstock.table.catalog.base import CatalogBackend, RepairedTable, split_name
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.hive_client import HiveMetastore, NameExists, NameMissing
-from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable, shows_tags
+from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable
 from penstock.table.catalog.hive_objects import is_external, is_paimon, new_database, new_table
-from penstock.table.catalog.hive_partitions import shows_partitions
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.options.kinds import parse_boolean, parse_duration
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
-
-log = logging.getLogger(__name__)
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:.*")
 
@@ -129,10 +123,7 @@ class HiveCatalog(CatalogBackend):
 
     def open(self, name: str, branch: str | None) -> TableStore:
         storage, root = self._place(self._table(name).sd.location)
-        store = TableStore.open(storage, root, branch, self._environment, self._commits, name)
-        if shows_tags(store.schema()):
-            log.warning("event=tags_not_in_metastore table=%s", name)
-        return store
+        return TableStore.open(storage, root, branch, self._environment, self._commits, name)
 
     def create_table(self, name: str, schema: TableSchema) -> bool:
         """Create the schema file, and then the table of the metastore, as Java does.
@@ -166,9 +157,7 @@ class HiveCatalog(CatalogBackend):
                 hint="move it away, or open it by its path",
             )
         try:
-            self._metastore.create(
-                new_table(database, table, location, first or schema, shown=shows_partitions(schema))
-            )
+            self._metastore.create(new_table(database, table, location, first or schema))
         except NameExists:
             return False
         return True
@@ -205,6 +194,42 @@ class HiveCatalog(CatalogBackend):
         self._commits.partitions.replace(self.open(new_name, None))
         _forget(root)
 
+    def repair(self, name: str | None) -> list[RepairedTable]:
+        """Enter the tables of the warehouse in the metastore, and correct those that it describes differently."""
+        if name is None:
+            databases = sorted({*self.databases(), *self._folders.databases()})
+            return [one for database in databases for one in self._repair_database(database)]
+        return [self._repair_table(name)] if "." in name else self._repair_database(name)
+
+    def _repair_database(self, database: str) -> list[RepairedTable]:
+        if not self.has_database(database):
+            if not self._folders.has_database(database):
+                raise ConfigError(f"there is no database {database!r}", warehouse=self._warehouse)
+            self.create_database(database, {})
+        storage, root = self._place(self._database(database).locationUri)
+        found = sorted(entry.name for entry in storage.list(root) if entry.is_dir)
+        with_schema = {table for table in found if SchemaFiles(storage, f"{root}/{table}").ids()}
+        # Tables may also be in other places than the folder of their database.
+        return [self._attempt(f"{database}.{table}") for table in sorted({*with_schema, *self.tables(database)})]
+
+    def _attempt(self, name: str) -> RepairedTable:
+        """Repair a table of several: one that cannot be repaired does not stop the others."""
+        try:
+            return self._repair_table(name)
+        except ConfigError as error:
+            return RepairedTable(name, "refused", error.message)
+
+    def _repair_table(self, name: str) -> RepairedTable:
+        database, table = split_name(name)
+        _check_case(table, "table")
+        found = self._found(name)
+        location = (
+            self._table(name).sd.location if found else f"{self._database(database).locationUri.rstrip('/')}/{table}"
+        )
+        storage, root = self._place(location)
+        store = TableStore.open(storage, root, None, self._environment, self._commits, name)
+        return self._commits.register(store, location, exists=found is not None)
+
     def _probe(self, storage: Storage, root: str) -> None:
         folder = root.rpartition("/")[0]
         if folder not in self._probed:
@@ -232,42 +257,3 @@ def _check_case(name: str, what: str) -> None:
             f"{name!r} cannot be the name of a {what} in a Hive metastore: its names are lower case",
             hint=f"use {name.lower()!r}; a pipeline into a Hive metastore converts names",
         )
-
-
-_ACTING = {
-    "uri": None,
-    "case-sensitive": "false",
-    "lock.enabled": None,
-    "lock.type": "hive",
-    "lock-acquire-timeout": "8 min",
-    "lock-check-max-sleep": "8 s",
-    "location-in-properties": "false",
-    "sync-all-properties": "true",
-}
-_ONLY = {
-    "case-sensitive": "false",
-    "lock.type": "hive",
-    "location-in-properties": "false",
-    "sync-all-properties": "true",
-}
-
-
-def open_hive(warehouse: str, options: Mapping[str, str], environment: Environment) -> HiveCatalog:
-    """Open the catalog at `uri`. As in Java, `lock.enabled` is the default on object stores."""
-    given, store = split_options("hive", options, _ACTING.keys())
-    if not given.get("uri"):
-        hint = "for example thrift://host:9083; hive-site.xml is not read"
-        raise ConfigError("a Hive catalog needs a uri", option="uri", hint=hint)
-    settings = {name: default for name, default in _ACTING.items() if default} | given
-    for name, only in _ONLY.items():
-        if settings[name].strip().lower() != only:
-            raise ConfigError(
-                f"{name} = {settings[name]} is not supported by a Hive catalog", option=name, hint=f"use {only}"
-            )
-    metastore = HiveMetastore.of(settings["uri"])
-    acquire, sleep = parse_duration(settings["lock-acquire-timeout"]), parse_duration(settings["lock-check-max-sleep"])
-    # On an object store, Java's writers look for a snapshot and then write it: without the lock they could
-    # overwrite ours.
-    locked = parse_boolean(settings.get("lock.enabled", str(is_object_store(warehouse))))
-    locks = HiveLocks(metastore, acquire, sleep) if locked else None
-    return HiveCatalog(warehouse, store, environment, metastore, locks)

@@ -184,5 +184,7 @@ class HiveMetastore:
 
 def _unreachable(servers: str, reason: object) -> StoreError:
     return StoreError(
-        f"the Hive metastore does not answer: {reason}", metastore=servers, hint="check that the metastore is running"
+        f"the Hive metastore does not answer: {reason}",
+        metastore=servers,
+        hint="check that the metastore is running. One that requires Kerberos closes connections; it is not supported",
     )

@@ -9,21 +9,20 @@ from dataclasses import dataclass
 
 from penstock.errors import CommitConflict, ConfigError, StoreError
 from penstock.storage.environment import Environment
-from penstock.table.catalog.base import split_name
+from penstock.table.catalog.base import RepairedTable, split_name
 from penstock.table.catalog.hive_client import HiveMetastore
-from penstock.table.catalog.hive_objects import update
-from penstock.table.catalog.hive_partitions import HivePartitions, shows_partitions
+from penstock.table.catalog.hive_objects import new_table, partition_columns, shows_tags, update
+from penstock.table.catalog.hive_partitions import HivePartitions
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import FileCommits, TableStore
-from penstock.table.options.definition import METASTORE_PARTITIONED_TABLE
+from penstock.table.options.definition import METASTORE_PARTITIONED_TABLE, METASTORE_TAG_TO_PARTITION
 from penstock.table.schema.changes import Check, SchemaChange
 from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
 
 _FIRST_SLEEP_MILLIS = 50
-_TAGS = "metastore.tag-to-partition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +111,16 @@ class HiveCommits(FileCommits):
         def check_all(schema: TableSchema) -> None:
             check(schema)
             check_describable(schema)
-            if shows_partitions(schema) != shows_partitions(previous):
+            if partition_columns(schema) != partition_columns(previous):
+                changed = next(
+                    option.key
+                    for option in (METASTORE_PARTITIONED_TABLE, METASTORE_TAG_TO_PARTITION)
+                    if schema.typed[option] != previous.typed[option]
+                )
                 raise ConfigError(
-                    f"{METASTORE_PARTITIONED_TABLE.key} cannot be changed: the metastore keeps the partition columns",
+                    f"{changed} cannot be changed: the metastore keeps the partition columns",
                     table=store.name,
-                    option=METASTORE_PARTITIONED_TABLE.key,
+                    option=changed,
                     hint="create a table with the option, and copy the rows: penstock clone",
                 )
 
@@ -131,11 +135,45 @@ class HiveCommits(FileCommits):
         """Hold the lock of the table, if commits are locked."""
         return self.locks.held(store.name, store.ambient) if self.locks else nullcontext()
 
+    def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:
+        """Add the tags of the table to the metastore as partitions, if it shows them, and drop the removed ones."""
+        self.partitions.follow_tags(store, removed)
+
+    def register(self, store: TableStore, location: str, *, exists: bool) -> RepairedTable:
+        """Enter a table in the metastore, or correct the entry that exists, with its partitions."""
+        check_describable(store.schema())
+        if exists:
+            with self.exclusive(store):  # a change of the schema in between would be described by its old version
+                outcome = "updated" if self._correct(store, store.schema()) else "unchanged"
+        else:
+            self.metastore.create(new_table(*split_name(store.name), location, store.schema()))
+            outcome = "added"
+        self.partitions.fill(store)
+        return RepairedTable(store.name, outcome)
+
+    def _correct(self, store: TableStore, schema: TableSchema) -> bool:
+        database, table = split_name(store.name)
+        found = self.metastore.table(database, table)
+        shown = tuple(column.name for column in found.partitionKeys or ())
+        if shown != partition_columns(schema):
+            raise ConfigError(
+                f"the metastore has the partition columns ({', '.join(shown)}) and the table has "
+                f"({', '.join(partition_columns(schema))}); a metastore cannot change them",
+                table=store.name,
+                hint="make the table external in Hive, drop it there, which keeps its files, and repair it again",
+            )
+        # All options that the table ever had.
+        former = {key for number in store.schemas.ids() for key in store.schemas.get(number).options}
+        if not update(found, schema, former):
+            return False
+        self.metastore.alter(database, table, found)
+        return True
+
     def _describe(self, store: TableStore, previous: TableSchema, evolved: TableSchema) -> None:
         database, table = split_name(store.name)
         try:
             described = self.metastore.table(database, table)
-            if update(described, evolved, previous):
+            if update(described, evolved, previous.options):
                 self.metastore.alter(database, table, described)
         # Only a refusal is certain. After a lost reply the metastore may have the new columns, so the version
         # stays.
@@ -159,13 +197,16 @@ def check_describable(schema: TableSchema) -> None:
                 hint=f"use {name.lower()!r}; a pipeline into a Hive metastore converts names",
             )
     if shows_tags(schema):
+        _check_tag_column(schema)
+
+
+def _check_tag_column(schema: TableSchema) -> None:
+    key = METASTORE_TAG_TO_PARTITION.key
+    (column,) = partition_columns(schema)
+    if schema.partition_keys:
         raise ConfigError(
-            f"{_TAGS} is not supported: tags are not added to the metastore",
-            option=_TAGS,
-            hint="remove the option, and read tags with scan.tag-name",
+            f"{key} is not possible for a table with partitions", option=key, hint="remove the option from the table"
         )
-
-
-def shows_tags(schema: TableSchema) -> bool:
-    """Return whether a table is to have its tags as partitions in the metastore."""
-    return bool(schema.options.get(_TAGS))
+    if column != column.lower() or column in schema.names:
+        why = "is a column of the table" if column in schema.names else "is not in lower case"
+        raise ConfigError(f"{key} = {column} {why}", option=key, hint="choose another name, for example: tag")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import getpass
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from pymetastore.hive_metastore import ttypes
 
+from penstock.table.options.definition import METASTORE_PARTITIONED_TABLE, METASTORE_TAG_TO_PARTITION
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
@@ -43,10 +45,10 @@ def hive_type(type_: DataType) -> str:
             return f"struct<{','.join(f'{one.name}:{hive_type(one.type)}' for one in fields)}>"
 
 
-def new_table(database: str, table: str, location: str, schema: TableSchema, *, shown: bool = False) -> Any:
-    """Return the description of a managed table. If its partitions are `shown`, the metastore has them as such."""
+def new_table(database: str, table: str, location: str, schema: TableSchema) -> Any:
+    """Return the description of a managed table."""
     now = int(time.time())  # for people: nothing depends on it
-    keys = schema.partition_keys if shown else ()
+    keys = partition_columns(schema)
     storage = ttypes.StorageDescriptor(
         # Partition columns are ordinary columns for the metastore unless it has the partitions themselves.
         cols=[column for column in _columns(schema) if column.name not in keys],
@@ -68,10 +70,28 @@ def new_table(database: str, table: str, location: str, schema: TableSchema, *, 
         lastAccessTime=now,
         retention=2147483647,
         sd=storage,
-        partitionKeys=[_column(schema.field(name)) for name in keys],
+        partitionKeys=[_partition_column(schema, name) for name in keys],
         parameters=_parameters(schema),
         tableType="MANAGED_TABLE",
     )
+
+
+def partition_columns(schema: TableSchema) -> tuple[str, ...]:
+    """Return the columns by which the metastore divides a table: its partition columns, that of its tags, or none."""
+    shown = schema.typed[METASTORE_PARTITIONED_TABLE]
+    if schema.partition_keys and shown:
+        return schema.partition_keys
+    of_tags = schema.typed[METASTORE_TAG_TO_PARTITION]
+    return (of_tags,) if of_tags else ()
+
+
+def shows_tags(schema: TableSchema) -> bool:
+    """Return whether the metastore shows the tags of a table as its partitions."""
+    return bool(schema.typed[METASTORE_TAG_TO_PARTITION])
+
+
+def _partition_column(schema: TableSchema, name: str) -> Any:
+    return ttypes.FieldSchema(name=name, type="string") if shows_tags(schema) else _column(schema.field(name))
 
 
 def new_partition(described: Any, folder: str, values: list[str]) -> Any:
@@ -90,12 +110,12 @@ def new_partition(described: Any, folder: str, values: list[str]) -> Any:
     )
 
 
-def update(described: Any, schema: TableSchema, previous: TableSchema) -> bool:
+def update(described: Any, schema: TableSchema, former: Iterable[str]) -> bool:
     """Change the description of a table to that of its schema, and return whether it differed.
 
-    Parameters that other programs added are kept; those of options that the previous version had are not.
+    Parameters that other programs added are kept; those of `former` options, which the table had, are not.
     """
-    own = _DERIVED | previous.options.keys()
+    own = _DERIVED.union(former)
     kept = {key: text for key, text in (described.parameters or {}).items() if key not in own}
     before = (described.sd.cols, dict(described.parameters or {}))
     keys = {key.name for key in described.partitionKeys or ()}

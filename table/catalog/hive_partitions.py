@@ -1,23 +1,24 @@
-"""Partitions in a Hive metastore, of tables with `metastore.partitioned-table`."""
+"""Partitions in a Hive metastore: those of tables with `metastore.partitioned-table`, and tags shown as partitions."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import split_name
 from penstock.table.catalog.hive_client import HiveMetastore
-from penstock.table.catalog.hive_objects import new_partition
+from penstock.table.catalog.hive_objects import new_partition, partition_columns, shows_tags
 from penstock.table.meta.entries import FileKind, ManifestEntry
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore, branch_names
-from penstock.table.options.definition import METASTORE_PARTITIONED_TABLE
+from penstock.table.meta.tag_files import TagFiles
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.partition_text import escaped
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ _lock = threading.Lock()
 
 def shows_partitions(schema: TableSchema) -> bool:
     """Return whether the partitions of a table are in the metastore."""
-    return bool(schema.partition_keys) and schema.typed[METASTORE_PARTITIONED_TABLE]
+    return bool(partition_columns(schema)) and not shows_tags(schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,41 +75,79 @@ class HivePartitions:
         removed = {entry.partition for entry in entries if entry.kind is FileKind.DELETE} - added
         left = {entry.partition for entry in live_entries(store, snapshot, partitions=removed)} if removed else set()
         gone = {layout.partition_dir(partition) for partition in removed - left}
-        return self._tell(store, layout, added | left, known, gone & known)
+        return self._change(store, _values(layout, added | left), known, gone & known)
 
     def compare(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         """Add and drop all partitions that differ from those of the snapshot, and return those that are there then."""
-        database, table = split_name(store.name)
-        layout, known = Layout.of(store.schema()), self.metastore.partition_names(database, table)
-        live = {entry.partition for entry in live_entries(store, snapshot)}
-        gone = known - {layout.partition_dir(partition) for partition in live}
-        return self._tell(store, layout, live, known, gone)
+        layout = Layout.of(store.schema())
+        live = _values(layout, {entry.partition for entry in live_entries(store, snapshot)})
+        known = self.metastore.partition_names(*split_name(store.name))
+        return self._change(store, live, known, known - live.keys())
 
-    def _tell(
-        self, store: TableStore, layout: Layout, live: Iterable[bytes], known: set[str], gone: set[str]
+    def _change(
+        self, store: TableStore, live: Mapping[str, Sequence[str]], known: set[str], gone: set[str]
     ) -> set[str]:
-        database, table = split_name(store.name)
-        new = {layout.partition_dir(partition): partition for partition in live}
-        new = {folder: partition for folder, partition in new.items() if folder not in known}
-        if new:
-            # A partition is described like its table, except for its folder and its values.
-            described = self.metastore.table(database, table)
-            values = {folder: [*layout.partition_texts(partition).values()] for folder, partition in new.items()}
-            self.metastore.add_partitions(
-                database, table, [new_partition(described, folder, values[folder]) for folder in sorted(new)]
-            )
+        self._add(store, {folder: values for folder, values in live.items() if folder not in known})
         if gone and branch_names(store):
             gone = set()  # a branch may still have rows there
-        for folder in sorted(gone):
-            self.metastore.drop_partition(database, table, folder)
-        return (known | new.keys()) - gone
+        self._drop(store, gone)
+        return (known | live.keys()) - gone
+
+    def _add(self, store: TableStore, new: Mapping[str, Sequence[str]]) -> None:
+        if not new:
+            return
+        database, table = split_name(store.name)
+        # A partition is described like its table, except for its folder and its values.
+        described = self.metastore.table(database, table)
+        parts = [new_partition(described, folder, [*new[folder]]) for folder in sorted(new)]
+        self.metastore.add_partitions(database, table, parts)
+
+    def _drop(self, store: TableStore, folders: Iterable[str]) -> None:
+        for folder in sorted(folders):
+            self.metastore.drop_partition(*split_name(store.name), folder)
+
+    def follow_tags(self, store: TableStore, removed: Sequence[str]) -> None:
+        """Add all tags that the metastore does not have, and drop the removed ones. A failure is only logged."""
+        if store.paths.branch is not None or not shows_tags(store.schema()):
+            return
+        try:
+            self.compare_tags(store, removed)
+        except (ConfigError, OSError) as error:
+            log.warning("event=tags_not_in_metastore table=%s reason=%s", store.name, error)
+
+    def compare_tags(self, store: TableStore, removed: Sequence[str] | None = None) -> None:
+        """Add all tags that the metastore does not have, and drop the removed ones; by default, all that do not exist.
+
+        A writer of Java may have added a tag of the current period that does not exist yet.
+        """
+        (column,) = partition_columns(store.schema())
+        tags = TagFiles(store.storage, store.paths.root).names()
+        live = {_folder(column, name): [name] for name in tags}
+        known = self.metastore.partition_names(*split_name(store.name))
+        over = known if removed is None else {_folder(column, name) for name in removed} & known
+        self._add(store, {folder: values for folder, values in live.items() if folder not in known})
+        self._drop(store, over - live.keys())
 
     def replace(self, store: TableStore) -> None:
         """Add all partitions again, after the folder of the table has moved."""
-        snapshot = store.snapshots.latest()
-        if snapshot is None or not shows_partitions(store.schema()):
+        if not partition_columns(store.schema()):
             return
-        database, table = split_name(store.name)
-        for folder in sorted(self.metastore.partition_names(database, table)):
-            self.metastore.drop_partition(database, table, folder)
-        self.compare(store, snapshot)
+        self._drop(store, self.metastore.partition_names(*split_name(store.name)))
+        self.fill(store)
+
+    def fill(self, store: TableStore) -> None:
+        """Make the partitions of the metastore equal to those of the table, or to its tags."""
+        snapshot, schema = store.snapshots.latest(), store.schema()
+        if shows_tags(schema):
+            self.compare_tags(store)
+        elif snapshot is not None and shows_partitions(schema):
+            self.compare(store, snapshot)
+
+
+def _folder(column: str, tag: str) -> str:
+    return f"{escaped(column)}={escaped(tag)}"
+
+
+def _values(layout: Layout, partitions: Iterable[bytes]) -> dict[str, list[str]]:
+    """Return the values of partitions by their folders."""
+    return {layout.partition_dir(partition): [*layout.partition_texts(partition).values()] for partition in partitions}

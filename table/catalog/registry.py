@@ -26,7 +26,7 @@ DEFAULT = "filesystem"
 # A kind is imported when it is used: its client may be an optional dependency.
 _OWN = {
     DEFAULT: ("penstock.table.catalog.file_catalog", "open_warehouse"),
-    "hive": ("penstock.table.catalog.hive_catalog", "open_hive"),
+    "hive": ("penstock.table.catalog.hive_options", "open_hive"),
     "jdbc": ("penstock.table.catalog.jdbc_catalog", "open_jdbc"),
     "rest": ("penstock.table.catalog.rest_catalog", "open_rest"),
 }

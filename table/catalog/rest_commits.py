@@ -106,6 +106,9 @@ class RestCommits:
             raise ConfigError("a table of a REST catalog is opened by its name", path=root)
         return RestSnapshots(storage, root, branch, self.server, name)
 
+    def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:
+        """Do nothing: tags are files, and the server lists them."""
+
     def exclusive(self, store: TableStore) -> AbstractContextManager[None]:
         """Keep nobody out: the server orders the requests of all clients."""
         return nullcontext()

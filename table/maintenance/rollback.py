@@ -74,6 +74,7 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
         else:
             _delete_after(store, snapshot)
         set_consumers_back(store, undone.consumers)
+    store.commits.follow_tags(store, removed=undone.tags)
     publish_if_enabled(store)
     if undone:
         log.warning("rollback table=%s snapshot=%d %s", store.name, snapshot.id, undone)

@@ -51,6 +51,7 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
         raise SnapshotMissing(f"snapshot {snapshot.id} expired while it was being tagged", table=store.name, tag=name)
     if _writes_success_file(store):
         write_success(store, _success_path(store, name))
+    store.commits.follow_tags(store)
     publish_if_enabled(store)
     return tag
 
@@ -79,6 +80,7 @@ def delete_tag(store: TableStore, name: str) -> SweepResult:
     files.delete(name)
     if _writes_success_file(store):
         store.storage.delete(_success_path(store, name))
+    store.commits.follow_tags(store, removed=[name])
     publish_if_enabled(store)
     # A tag created from this one in the meantime is seen now; one created later does not find this tag any more.
     if not alone or _other_tags(store, name, snapshot):
@@ -174,6 +176,7 @@ def rename_tag(store: TableStore, name: str, new_name: str) -> None:
             hint=f"if an earlier rename was interrupted and both names exist, delete {name!r}",
         )
     files.delete(name)
+    store.commits.follow_tags(store, removed=[name])
     publish_if_enabled(store)
 
 

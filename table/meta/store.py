@@ -116,6 +116,13 @@ class TableCommits(Protocol):
         """
         ...
 
+    def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:
+        """Show the tags of the table where the catalog shows tags, after some were created or `removed`.
+
+        A failure is logged, because the tags have changed already.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FileCommits:
@@ -141,6 +148,9 @@ class FileCommits:
     def exclusive(self, store: TableStore) -> AbstractContextManager[None]:
         """Keep nobody out: without a lock, nothing but create-if-absent separates two writers."""
         return nullcontext()
+
+    def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:
+        """Do nothing: tags are files, and readers list them."""
 
 
 @dataclass(frozen=True, slots=True)

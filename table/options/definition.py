@@ -37,6 +37,12 @@ METASTORE_PARTITIONED_TABLE = acts(
     "false",
     "Adds the partitions to the metastore of a Hive catalog. In other catalogs, readers find them in the metadata.",
 )
+METASTORE_TAG_TO_PARTITION = acts(
+    "metastore.tag-to-partition",
+    TEXT,
+    None,
+    "The column that shows each tag as a partition of a table in a Hive metastore. In other catalogs, read the tags.",
+)
 
 OPTIONS: tuple[TableOption[object], ...] = (
     PRIMARY_KEY,
@@ -92,19 +98,14 @@ OPTIONS: tuple[TableOption[object], ...] = (
         stops=Stops.READING,
     ),
     METASTORE_PARTITIONED_TABLE,
-    reported(
-        "metastore.tag-to-partition",
-        TEXT,
-        None,
-        "Shows each tag as a partition of a table in a Hive metastore.",
-        "tags are not added to a metastore; read them with scan.tag-name",
-    ),
+    METASTORE_TAG_TO_PARTITION,
     reported(
         "metastore.tag-to-partition.preview",
         one_of("none", "process-time", "watermark", "batch"),
         "none",
         "Shows snapshots in a Hive metastore before they get their tag.",
-        "tags are not added to a metastore",
+        "a tag is added to the metastore when it exists",
+        harmless=("none",),
     ),
     reported("materialized-table.definition-query", TEXT, None, "The query of a materialized table.", _MATERIALIZED),
     reported(

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError, did_you_mean
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
+from penstock.table.options.iceberg import ICEBERG_STORAGE
 from penstock.table.options.kinds import parse_duration
 from penstock.table.sql.grammar.statements import CallProcedure
 from penstock.table.sql.queries.context import SqlContext, done, one_column
@@ -183,6 +184,27 @@ def _analyze(catalog: Catalog, given: Arguments) -> None:
     _table(catalog, given).analyze(_names(given, "columns") or None)
 
 
+def _repair(catalog: Catalog, given: Arguments) -> list[str]:
+    return [f"{one.name}: {one.outcome}" for one in catalog.repair(given.get("database_or_table"))]
+
+
+def publish_iceberg(table: Table) -> int | None:
+    """Write the Iceberg metadata of a table, and return the snapshot that it contains; None without a snapshot."""
+    published = table.publish_iceberg()
+    if published is None and table.options.get(ICEBERG_STORAGE.key, "disabled") == "disabled":
+        raise ConfigError(
+            "the table has no Iceberg metadata",
+            table=table.name,
+            hint=f"set its option first: {ICEBERG_STORAGE.key} = table-location",
+        )
+    return published
+
+
+def _publish_iceberg(catalog: Catalog, given: Arguments) -> str | None:
+    published = publish_iceberg(_table(catalog, given))
+    return None if published is None else f"snapshot {published}"
+
+
 PROCEDURES: Mapping[str, Procedure] = {
     "compact": Procedure(("table", "partitions", "order_strategy", "order_by", "compact_strategy"), 1, _compact),
     "create_tag": Procedure(("table", "tag", "snapshot", "time_retained"), 2, _create_tag),
@@ -235,4 +257,6 @@ PROCEDURES: Mapping[str, Procedure] = {
         ("table",), 1, lambda catalog, given: _table(catalog, given).compact_manifests() and None
     ),
     "analyze": Procedure(("table", "columns"), 1, _analyze),
+    "repair": Procedure(("database_or_table",), 0, _repair),
+    "publish_iceberg": Procedure(("table",), 1, _publish_iceberg),
 }

@@ -180,18 +180,73 @@ def test_creating_a_table_completes_the_creation_of_a_killed_process(lake: penst
     assert lake.tables("shop") == ["orders"]
 
 
-def test_names_with_upper_case_and_tags_as_partitions_are_refused(lake: penstock.Catalog) -> None:
+def test_names_with_upper_case_and_wrong_columns_of_tags_are_refused(lake: penstock.Catalog) -> None:
     lake.create_database("shop")
     for name, columns, more, message in (
         ("shop.Orders", COLUMNS, {}, "its names are lower case"),
         ("shop.orders", [("Id", "INT")], {}, "its names are lower case"),
-        ("shop.orders", COLUMNS, {"metastore.tag-to-partition": "dt"}, "tags are not added"),
+        ("shop.orders", COLUMNS, {"metastore.tag-to-partition": "v"}, "= v is a column of the table"),
+        ("shop.orders", COLUMNS, {"metastore.tag-to-partition": "Tag"}, "= Tag is not in lower case"),
     ):
         with pytest.raises(ConfigError, match=message):
             lake.create_table(name, columns, options=more)
+    with pytest.raises(ConfigError, match="not possible for a table with partitions"):
+        lake.create_table("shop.orders", COLUMNS, (), ["v"], {"metastore.tag-to-partition": "tag"})
     with pytest.raises(ConfigError, match="its names are lower case"):
         lake.create_database("Shop")
     assert lake.tables("shop") == []
+
+
+def outcomes(lake: penstock.Catalog, names: str | None = None) -> list[tuple[str, str]]:
+    return [(one.name, one.outcome) for one in lake.repair(names)]
+
+
+def test_repair_makes_the_metastore_follow_the_tables(
+    lake: penstock.Catalog, metastore: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(orders(lake), 1)
+    put(orders(lake, "ods.orders"), 2)
+    found = described(metastore, "ods.orders")
+    found.parameters |= {"from.elsewhere": "kept", "bucket": "7", "comment": "stale"}
+    found.sd.cols = found.sd.cols[:1]
+    HiveMetastore.of(metastore).alter("ods", "orders", found)
+    with HiveMetastore.of(metastore).session() as client:
+        client.drop_database("shop", deleteData=False, cascade=True)
+    assert outcomes(lake) == [("ods.orders", "updated"), ("shop.orders", "added")]
+    assert outcomes(lake, "ods, shop.orders") == [("ods.orders", "unchanged"), ("shop.orders", "unchanged")]
+    found = described(metastore, "ods.orders")
+    assert [column.name for column in found.sd.cols] == ["id", "v"]
+    assert (found.parameters["bucket"], found.parameters["from.elsewhere"]) == ("1", "kept")
+    assert "comment" not in found.parameters
+    put(lake.table("shop.orders"), 3)
+    assert ids(lake.table("shop.orders")) == [1, 3]
+    flags = ["--warehouse", f"{tmp_path}/warehouse", "--catalog-conf", f"uri={metastore}"]
+    assert main(["repair", *flags, "--catalog-conf", "metastore=hive", "--identifier", "shop"]) == 0
+    assert "1 tables compared with the metastore" in capsys.readouterr().out
+    called = penstock.sql("CALL sys.repair('ods')", warehouse=lake.warehouse, options=options(metastore))
+    assert called.to_pydict() == {"result": ["ods.orders: unchanged"]}
+
+
+def test_a_table_that_cannot_be_repaired_is_named_and_the_others_are_repaired(
+    lake: penstock.Catalog, metastore: str, tmp_path: Path
+) -> None:
+    put(orders(lake), 1)
+    folders = penstock.Catalog(f"{tmp_path}/warehouse")
+    folders.create_table("shop.big", [("Id", "INT")])
+    folders.create_table("shop.sales", COLUMNS)
+    with pytest.raises(ConfigError, match="1 of 3 tables could not be repaired: column 'Id'") as caught:
+        lake.repair("shop")
+    assert caught.value.facts["tables"] == "shop.big"
+    assert lake.tables("shop") == ["orders", "sales"]
+    with pytest.raises(ConfigError, match="there is no database 'nowhere'"):
+        lake.repair("nowhere")
+    with pytest.raises(TableMissing):
+        lake.repair("shop.missing")
+    folders.create_table("shop.split", [*COLUMNS, ("dt", "STRING")], (), ["dt"])
+    lake.repair("shop.split")
+    folders.alter_table("shop.split", [penstock.SetOption("metastore.partitioned-table", "true")])
+    with pytest.raises(ConfigError, match=r"has the partition columns \(\) and the table has \(dt\)"):
+        lake.repair("shop.split")
 
 
 def test_a_commit_waits_for_the_lock_and_fails_without_it(

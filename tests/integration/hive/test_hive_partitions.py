@@ -146,3 +146,36 @@ def test_columns_follow_and_the_option_stays(lake: penstock.Catalog, orders: Tab
         lake.alter_table("parts.plain", [penstock.SetOption("metastore.partitioned-table", "true")])
     put(plain, ("a", 1))
     assert partitions(metastore, "plain") == {}
+
+
+def test_tags_are_partitions(lake: penstock.Catalog, metastore: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"bucket": "-1", "metastore.tag-to-partition": "tag"}
+    table = lake.create_table("parts.tagged", COLUMNS, (), (), options)
+    described = HiveMetastore.of(metastore).table("parts", "tagged")
+    assert [key.name for key in described.partitionKeys] == ["tag"]
+    assert [column.name for column in described.sd.cols] == ["id", "v", "dt", "hh"]
+    put(table, ("a", 1))
+    table.create_tag("one")
+    put(table.refresh(), ("a", 2))
+    table.refresh().create_tag("two")
+    assert sorted(partitions(metastore, "tagged")) == ["tag=one", "tag=two"]
+    table.refresh().rename_tag("one", "first")
+    assert sorted(partitions(metastore, "tagged")) == ["tag=first", "tag=two"]
+    table.refresh().rollback_to(1)
+    assert sorted(partitions(metastore, "tagged")) == ["tag=first"]
+    with monkeypatch.context() as broken:
+        broken.setattr(HiveMetastore, "add_partitions", _fail)
+        table.refresh().create_tag("missed")
+    assert sorted(partitions(metastore, "tagged")) == ["tag=first"]
+    table.refresh().create_tag("next")
+    assert sorted(partitions(metastore, "tagged")) == ["tag=first", "tag=missed", "tag=next"]
+    with HiveMetastore.of(metastore).session() as client:
+        client.drop_table("parts", "tagged", False)
+    assert [one.outcome for one in lake.repair("parts")] == ["added"]
+    assert sorted(partitions(metastore, "tagged")) == ["tag=first", "tag=missed", "tag=next"]
+    with pytest.raises(ConfigError, match=r"metastore.tag-to-partition cannot be changed"):
+        lake.alter_table("parts.tagged", [penstock.ResetOption("metastore.tag-to-partition")])
+
+
+def _fail(*_: object) -> None:
+    raise StoreError("the Hive metastore does not answer: a fault of the test")

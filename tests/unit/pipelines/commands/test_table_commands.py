@@ -515,3 +515,8 @@ def test_verify_waits_for_the_configured_time(written: str, wanted: float) -> No
     assert _waited({}) == 60.0
     with pytest.raises(ConfigError, match="is not a duration"):
         _waited({"wait": ["soon"]})
+
+
+def test_repair_is_for_a_hive_metastore(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["repair", "--warehouse", str(shop.warehouse)]) != 0
+    assert "repair is for metastore=hive" in capsys.readouterr().err

@@ -32,7 +32,13 @@ NEEDED = {
     "rollback-to": ["--version", "1"],
     "rollback-to-timestamp": ["--timestamp", "1"],
 }
-WORDS = {"tables": [], "show": ["shop.orders"], "sql": ["select * from shop.orders"], "compact-database": []}
+WORDS = {
+    "tables": [],
+    "repair": [],
+    "show": ["shop.orders"],
+    "sql": ["select * from shop.orders"],
+    "compact-database": [],
+}
 
 
 def make_orders(folder: Path) -> None:

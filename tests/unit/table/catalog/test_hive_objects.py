@@ -68,20 +68,21 @@ def test_parameters_of_others_are_kept_and_removed_options_are_not() -> None:
     after = create_schema([("id", "INT"), ("v", "INT")], options={"bucket": "-1"}, now=1)
     table = new_table("shop", "orders", "file:/orders", before)
     table.parameters["theirs"] = "1"
-    assert update(table, after, before)
+    assert update(table, after, before.options)
     assert table.parameters["theirs"] == "1"
     assert not {"write-only", "comment"} & table.parameters.keys()
     assert [col.name for col in table.sd.cols] == ["id", "v"]
-    assert not update(table, after, after)
+    assert not update(table, after, after.options)
 
 
 def test_columns_of_partitions_that_are_shown_are_separate() -> None:
     columns = [("id", "INT"), ("dt", "STRING"), ("hh", "INT")]
-    schema = create_schema(columns, (), ["dt", "hh"], {"bucket": "-1"}, now=1)
-    table = new_table("shop", "orders", "file:/orders/", schema, shown=True)
+    options = {"bucket": "-1", "metastore.partitioned-table": "true"}
+    schema = create_schema(columns, (), ["dt", "hh"], options, now=1)
+    table = new_table("shop", "orders", "file:/orders/", schema)
     assert [(one.name, one.type) for one in table.partitionKeys] == [("dt", "string"), ("hh", "int")]
     assert [one.name for one in table.sd.cols] == ["id"]
-    assert not update(table, schema, schema)
+    assert not update(table, schema, schema.options)
     one = new_partition(table, "dt=a/hh=1", ["a", "1"])
     assert (one.dbName, one.tableName, one.values) == ("shop", "orders", ["a", "1"])
     assert one.sd.location == "file:/orders/dt=a/hh=1"
@@ -93,7 +94,7 @@ def test_partition_columns_described_by_java_are_kept() -> None:
     table = new_table("shop", "orders", "file:/orders", schema)
     table.partitionKeys, table.sd.cols = [table.sd.cols[0]], table.sd.cols[1:]
     expected = copy.deepcopy(table)
-    assert not update(table, schema, schema)
+    assert not update(table, schema, schema.options)
     assert table == expected
 
 

@@ -9,8 +9,8 @@ import pytest
 import penstock
 from penstock.errors import ConfigError
 from penstock.storage.environment import Environment
-from penstock.table.catalog.hive_catalog import open_hive
 from penstock.table.catalog.hive_commits import HiveCommits
+from penstock.table.catalog.hive_options import open_hive
 
 
 def options(**more: str) -> dict[str, str]:
@@ -31,6 +31,8 @@ def options(**more: str) -> dict[str, str]:
         ({"lock.enabled": "perhaps"}, "neither true nor false"),
         ({"sync-all-properties": "false"}, "sync-all-properties = false is not supported"),
         ({"location-in-properties": "true"}, "location-in-properties = true is not supported"),
+        ({"hive.metastore.sasl.enabled": "true"}, "does not log in to a metastore by Kerberos"),
+        ({"hive.metastore.kerberos.principal": "hive/_HOST@X"}, "does not log in to a metastore by Kerberos"),
         ({"table.type": "external"}, "table.type = external is not supported"),
     ],
 )

@@ -1,0 +1,253 @@
+"""One Hive metastore, used by the HiveCatalog of Java Paimon and by Penstock."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.storage.environment import Environment
+from penstock.table.catalog.hive_catalog import HiveCatalog
+from penstock.table.catalog.hive_client import HiveMetastore
+from penstock.table.catalog.hive_commits import HiveLocks
+from penstock.table.handle import Table
+from tests.integration.hive.conftest import metastore
+from tests.interop.oracle.client import JavaRefused, Oracle
+from tests.invariants import check_invariants
+from tests.locked_catalog import OverwritingStorage
+
+__all__ = ["metastore"]
+pytestmark = [pytest.mark.hive, pytest.mark.slow]
+COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
+ROW_TYPE = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("v", pa.string())])
+TYPES = [
+    ("id", "INT NOT NULL"),
+    ("flag", "BOOLEAN"),
+    ("tiny", "TINYINT"),
+    ("amount", "DECIMAL(10, 2)"),
+    ("short_text", "CHAR(3)"),
+    ("text", "VARCHAR(20)"),
+    ("content", "BYTES"),
+    ("day", "DATE"),
+    ("clock", "TIME(3)"),
+    ("at", "TIMESTAMP(6)"),
+    ("seen", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
+]
+
+
+class Lake:
+    """A catalog in a metastore, with locks, in both implementations."""
+
+    def __init__(self, oracle: Oracle, metastore: str, folder: Path) -> None:
+        self.oracle, self.folder, self.metastore = oracle, folder, HiveMetastore.of(metastore)
+        self.options = {"metastore": "hive", "uri": metastore, "lock.enabled": "true"}
+
+    @property
+    def warehouse(self) -> str:
+        return f"{self.folder}/warehouse"
+
+    @property
+    def ours(self) -> penstock.Catalog:
+        return penstock.Catalog(self.warehouse, self.options)
+
+    def java(self, op: str, **arguments: Any) -> Any:
+        return self.oracle.ask(op, warehouse=self.warehouse, catalog_options=self.options, **arguments)
+
+    def java_rows(self, table: str) -> list[Any]:
+        return sorted(self.java("read", table=table)["rows"])
+
+    def partitions(self, name: str) -> dict[str, Any]:
+        database, table = name.split(".")
+        with self.metastore.session() as client:
+            found = client.get_partitions(database, table, -1)
+        return {one.sd.location.rpartition("/")[2]: one for one in found}
+
+
+@pytest.fixture
+def lake(oracle: Oracle, metastore: str, tmp_path: Path) -> Iterator[Lake]:
+    (tmp_path / "warehouse").mkdir()
+    found = Lake(oracle, metastore, tmp_path)
+    yield found
+    for database in found.ours.databases():
+        if database != "default":
+            found.ours.drop_database(database, cascade=True)
+
+
+def put(table: Table, *ids: int) -> None:
+    with table.writer() as writer:
+        writer.write(pa.table({"id": list(ids), "v": [str(id_) for id_ in ids]}, schema=ROW_TYPE))
+        writer.commit()
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
+
+
+def test_java_uses_our_tables(lake: Lake) -> None:
+    ours = lake.ours
+    ours.create_database("shop", properties={"team": "a"})
+    put(ours.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"}), 1, 2)
+    assert lake.java("tables")["tables"] == ["shop.orders"]
+    assert lake.java("database", database="shop")["options"]["team"] == "a"
+    assert lake.java_rows("shop.orders") == [[1, "1"], [2, "2"]]
+    lake.java("write", table="shop.orders", rows=[["+I", 3, "java"]])
+    lake.java("alter", table="shop.orders", changes=[{"kind": "add", "name": "more", "type": "INT"}])
+    table = ours.table("shop.orders")
+    assert (ids(table), table.schema.names) == ([1, 2, 3], ["id", "v", "more"])
+    lake.java("rename_table", table="shop.orders", to="shop.sales")
+    assert ours.tables("shop") == ["sales"]
+    assert ids(ours.table("shop.sales")) == [1, 2, 3]
+    check_invariants(ours.table("shop.sales"), oracle=lake.oracle)
+    lake.java("drop_table", table="shop.sales")
+    assert (ours.tables("shop"), Path(lake.warehouse, "shop.db/sales").exists()) == ([], False)
+
+
+def test_we_use_the_tables_of_java(lake: Lake) -> None:
+    lake.java("create", table="shop.orders", columns=COLUMNS, pk=["id"], options={"bucket": "1"})
+    lake.java("write", table="shop.orders", rows=[["+I", 1, "java"]])
+    ours = lake.ours
+    assert ours.tables("shop") == ["orders"]
+    put(ours.table("shop.orders"), 2)
+    ours.alter_table("shop.orders", [penstock.AddColumn("more", "INT")])
+    assert lake.java_rows("shop.orders") == [[1, "java", None], [2, "2", None]]
+    ours.rename_table("shop.orders", "shop.sales")
+    assert lake.java("tables")["tables"] == ["shop.sales"]
+    check_invariants(ours.table("shop.sales"), oracle=lake.oracle)
+    ours.drop_table("shop.sales")
+    with pytest.raises(JavaRefused, match=r"shop\.sales"):
+        lake.java("read", table="shop.sales")
+
+
+CREATED: dict[str, tuple[Sequence[tuple[str, str]], list[str], list[str], dict[str, str]]] = {
+    "all types": (TYPES, [], [], {}),
+    "a key": (COLUMNS, ["id"], [], {"bucket": "2", "file.format": "parquet"}),
+    "partitions in the files": ([*COLUMNS, ("dt", "STRING NOT NULL")], ["dt", "id"], ["dt"], {"bucket": "1"}),
+    "partitions in the metastore": (
+        [*COLUMNS, ("dt", "STRING"), ("hh", "INT")],
+        [],
+        ["dt", "hh"],
+        {"metastore.partitioned-table": "true"},
+    ),
+    "tags": (COLUMNS, [], [], {"metastore.tag-to-partition": "tag"}),
+}
+
+
+@pytest.mark.parametrize("case", CREATED)
+def test_descriptions_equal_those_of_java(lake: Lake, case: str) -> None:
+    columns, keys, partition_keys, options = CREATED[case]
+    lake.ours.create_database("shop")
+    lake.ours.create_table("shop.ours", columns, keys, partition_keys, options, comment="sales")
+    arguments = {"columns": columns, "pk": keys, "partition": partition_keys, "options": options, "comment": "sales"}
+    lake.java("create", table="shop.java", **arguments)
+    ours, java = (plain(lake.metastore.table("shop", name)) for name in ("ours", "java"))
+    assert ours == java
+
+
+def plain(described: Any) -> dict[str, Any]:
+    """Return the fields of a description, without times and without the name in its location."""
+    found = {key: value for key, value in vars(described).items() if key not in {"createTime", "lastAccessTime"}}
+    found["sd"] = {**vars(described.sd), "location": described.sd.location.rpartition("/")[0]}
+    found["parameters"] = {k: v for k, v in described.parameters.items() if k != "transient_lastDdlTime"}
+    return {key: value for key, value in found.items() if key != "tableName"}
+
+
+def test_partitions_of_both_are_in_the_metastore(lake: Lake) -> None:
+    columns, _, partition_keys, options = CREATED["partitions in the metastore"]
+    lake.java("create", table="shop.java", columns=columns, partition=partition_keys, options=options)
+    lake.java("write", table="shop.java", rows=[["+I", 1, "a", "mon", 1]])
+    table = lake.ours.table("shop.java")
+    with table.writer() as writer:
+        writer.write(pa.table({"id": [2], "v": ["b"], "dt": ["tue"], "hh": [2]}, schema=table.schema))
+        writer.commit()
+    with lake.metastore.session() as client:
+        assert sorted(client.get_partition_names("shop", "java", -1)) == ["dt=mon/hh=1", "dt=tue/hh=2"]
+        java, ours = sorted(client.get_partitions("shop", "java", -1), key=lambda one: one.values)
+    assert (java.values, ours.values) == (["mon", "1"], ["tue", "2"])
+    assert vars(ours.sd) == {**vars(java.sd), "location": java.sd.location.replace("dt=mon/hh=1", "dt=tue/hh=2")}
+
+
+def test_tags_of_both_are_partitions(lake: Lake) -> None:
+    lake.java("create", table="shop.java", columns=COLUMNS, options={"metastore.tag-to-partition": "tag"})
+    lake.java("write", table="shop.java", rows=[["+I", 1, "a"]])
+    lake.java("tag", table="shop.java", name="first")
+    table = lake.ours.table("shop.java")
+    table.create_tag("second: 1")
+    found = lake.partitions("shop.java")
+    assert sorted(one.values[0] for one in found.values()) == ["first", "second: 1"]
+    assert sorted(found) == ["tag=first", "tag=second%3A 1"]
+    assert vars(found["tag=first"].sd).keys() == vars(found["tag=second%3A 1"].sd).keys()
+    lake.java("delete_tag", table="shop.java", name="second: 1")
+    table.refresh().rename_tag("first", "last")
+    assert sorted(lake.partitions("shop.java")) == ["tag=last"]
+
+
+def test_a_metastore_that_lost_its_tables_is_repaired_as_java_does(lake: Lake) -> None:
+    columns, _, partition_keys, options = CREATED["partitions in the metastore"]
+    lake.java("create", table="shop.java", columns=columns, partition=partition_keys, options=options)
+    lake.java("write", table="shop.java", rows=[["+I", 1, "a", "mon", 1], ["+I", 2, "b", "tue", 2]])
+    before = plain(lake.metastore.table("shop", "java"))
+    with lake.metastore.session() as client:
+        client.drop_database("shop", deleteData=False, cascade=True)
+    assert [(one.name, one.outcome) for one in lake.ours.repair()] == [("shop.java", "added")]
+    assert plain(lake.metastore.table("shop", "java")) == before
+    ours = sorted(lake.partitions("shop.java"))
+    with lake.metastore.session() as client:
+        client.drop_table("shop", "java", deleteData=False)
+    lake.java("repair_table", table="shop.java")
+    assert sorted(lake.partitions("shop.java")) == ours == ["hh=1", "hh=2"]
+    assert [one.outcome for one in lake.ours.repair("shop.java")] == ["unchanged"]
+    assert lake.java_rows("shop.java") == [[1, "a", "mon", 1], [2, "b", "tue", 2]]
+
+
+def test_java_waits_for_our_lock(lake: Lake) -> None:
+    put(events(lake), 1)
+    locks = HiveLocks(lake.metastore, 60_000, 100)
+    rows = [["+I", 2, "java"]]
+    writer = threading.Thread(target=lambda: lake.java("write", table="shop.events", rows=rows), daemon=True)
+    with locks.held("shop.events", Environment()):
+        writer.start()
+        writer.join(timeout=2)
+        assert writer.is_alive()
+        assert lake.ours.store("shop.events").snapshots.latest_id() == 1
+    writer.join(timeout=60)
+    assert ids(lake.ours.table("shop.events")) == [1, 2]
+
+
+@pytest.mark.timeout(1800)
+def test_commits_of_both_under_one_lock_are_kept(lake: Lake) -> None:
+    """Commit from both sides, ours to a store that overwrites files: without the lock, commits would be lost."""
+    commits = int(os.environ.get("PENSTOCK_MIXED_COMMITS", "20")) // 2
+    events(lake)
+    backend = HiveCatalog(lake.warehouse, {}, Environment(), lake.metastore, HiveLocks(lake.metastore, 60_000, 100))
+    backend._place = lambda location: (OverwritingStorage(sync=False), location.removeprefix("file:"))  # type: ignore[method-assign]
+    table = penstock.Catalog(lake.warehouse, backend=backend).table("shop.events")
+    failures: list[BaseException] = []
+
+    def java() -> None:
+        try:
+            for number in range(commits):
+                lake.java("write", table="shop.events", rows=[["+I", 1000 + number, "java"]])
+        except BaseException as error:  # noqa: BLE001 -- asserted below
+            failures.append(error)
+
+    writer = threading.Thread(target=java)
+    writer.start()
+    for number in range(commits):
+        put(table, number)
+    writer.join()
+    assert failures == []
+    found = lake.ours.table("shop.events")
+    assert ids(found) == [*range(commits), *range(1000, 1000 + commits)]
+    check_invariants(found, oracle=lake.oracle)
+
+
+def events(lake: Lake) -> Table:
+    lake.ours.create_database("shop")
+    options = {"bucket": "-1", "commit.max-retries": "100", "snapshot.num-retained.min": "1000"}
+    return lake.ours.create_table("shop.events", COLUMNS, options=options | {"snapshot.num-retained.max": "1000"})

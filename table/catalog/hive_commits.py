@@ -184,7 +184,10 @@ class HiveCommits(FileCommits):
                 f"the schema change is not possible in the metastore: {refusal.message}",
                 table=store.name,
                 metastore=str(self.metastore),
-                hint="type changes need hive.metastore.disallow.incompatible.col.type.changes = false there",
+                # The metastore compares the types of columns by their positions.
+                hint="a metastore with default settings allows only columns at the end and changes to wider types: a "
+                "column in the middle, moved or dropped looks like a change of type. Add it without FIRST or AFTER, or "
+                "set hive.metastore.disallow.incompatible.col.type.changes = false in the metastore",
             ) from refusal
 
 

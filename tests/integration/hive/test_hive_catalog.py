@@ -137,6 +137,9 @@ def test_a_change_that_the_metastore_refuses_is_undone(lake: penstock.Catalog) -
     with pytest.raises(ConfigError, match="is not possible in the metastore") as caught:
         lake.alter_table("shop.events", [penstock.UpdateColumnType("v", "INT")])
     assert "disallow.incompatible" in str(caught.value.hint)
+    with pytest.raises(ConfigError, match="is not possible in the metastore") as caught:
+        lake.alter_table("shop.events", [penstock.AddColumn("n", "INT", after="id")])
+    assert "Add it without FIRST or AFTER" in str(caught.value.hint)
     assert [str(item.type) for item in lake.table("shop.events").schema] == ["int32", "string"]
 
 

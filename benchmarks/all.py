@@ -65,6 +65,7 @@ BENCHMARKS = (
     Benchmark("write-memory", "write_memory"),
     Benchmark("sorting", "sorting", "1000000"),
     Benchmark("keyless-changes", "keyless_changes"),
+    Benchmark("stream-inserts", "stream_inserts"),
     Benchmark("iceberg", "iceberg", "150"),
     Benchmark("catalogs", "catalogs", "50"),
     Benchmark("kafka", "kafka_job", "500000", JAVA[:1], "Flink", JAVA, OURS),

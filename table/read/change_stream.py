@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -39,12 +39,26 @@ class ChangeStream:
     processed again. The columns are those that the table has at the start.
     """
 
-    def __init__(self, store: TableStore, options: Mapping[str, str], position: int | None = None) -> None:
-        """Open the stream behind the snapshot `position`, or where `options` and a consumer let it start."""
+    def __init__(
+        self,
+        store: TableStore,
+        options: Mapping[str, str],
+        position: int | None = None,
+        columns: Collection[str] | None = None,
+    ) -> None:
+        """Open the stream behind the snapshot `position`, or where `options` and a consumer let it start.
+
+        It reads the `columns` of these names in small letters (None: all), and the primary key.
+        """
         self.store, self.options = store, options
         schema = store.schema()
         check_streamable(schema, store.name)
-        self.reader = SplitReader(store, Layout.of(schema), schema.fields, kinds=True)
+        keys = set(schema.primary_keys)
+        wanted = tuple(
+            one for one in schema.fields if columns is None or one.name in keys or one.name.lower() in columns
+        )
+        # A query of constants has as many rows as the changes.
+        self.reader = SplitReader(store, Layout.of(schema), wanted or schema.fields[:1], kinds=True)
         self.consumer = TableOptions(options)[CONSUMER_ID]
         start = starting(store, options) if position is None else Start(0, position + 1)
         self._state, self._next = start.state, start.first

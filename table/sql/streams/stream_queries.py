@@ -13,7 +13,7 @@ from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.queries.context import OpenCatalog
 from penstock.table.sql.queries.session import Session
 from penstock.table.sql.streams.lookup_joins import LookupJoin
-from penstock.table.sql.streams.query_tree import Node, QueryTrees, QueryUnreadable, offset_of
+from penstock.table.sql.streams.query_tree import Node, QueryTrees, QueryUnreadable, expressions, offset_of
 from penstock.table.sql.streams.stream_select import StreamSelect, check_node
 from penstock.table.sql.streams.stream_text import BATCH, StreamSource, StreamText, refused
 
@@ -26,6 +26,7 @@ class StreamBranch:
     `depends_on` has for each other column the columns of the table that its value depends on, and None for all columns
     of the table in their order; it is None if that is not known. `filtered_by` are the columns of the conditions.
     `looked_up` says of each column whether it depends on a lookup, `filters_lookups` whether a condition does.
+    `reads` has the columns of the table that the SELECT needs, in small letters, and may have further names; None: all.
     """
 
     source: StreamSource
@@ -37,6 +38,7 @@ class StreamBranch:
     lookups: tuple[LookupJoin, ...]
     looked_up: tuple[bool, ...] | None
     filters_lookups: bool
+    reads: frozenset[str] | None
 
 
 def reads_tables(session: Session, query: str) -> bool:
@@ -89,4 +91,19 @@ def _branch(text: StreamText, node: Node) -> StreamBranch:
         tuple(select.lookups),
         None if outputs is None else tuple(looked_up for _, looked_up in outputs),
         select.filters_lookups,
+        _names_read(text, select, node),
     )
+
+
+def _names_read(text: StreamText, select: StreamSelect, node: Node) -> frozenset[str] | None:
+    """Return the names in the query, among them those of all columns that it reads; None if it reads whole rows."""
+    sources = [text.sources[select.view], *(join.source for join in select.lookups)]
+    columns = {name.lower() for source in sources for name in source.columns}
+    refs = [one for one in expressions(node) if one["class"] in {"STAR", "POSITIONAL_REFERENCE", "COLUMN_REF"}]
+    if any(one["class"] != "COLUMN_REF" for one in refs):
+        return None
+    # A name that is no column may be that of the table, whose value is the whole row.
+    alone = {str(one["column_names"][0]).lower() for one in refs if len(one["column_names"]) == 1}
+    if not alone <= columns:
+        return None
+    return frozenset(token.name.lower() for token in tokens_of(text.text) if token.name is not None)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 import penstock
 from penstock.errors import PenstockError
+from penstock.table.read.split_reader import SplitReader
+from penstock.table.read.splits import Split
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session_options import STREAMING
 
@@ -88,3 +91,46 @@ def test_a_statement_set_has_insert_statements_only(session: Interpreter, statem
         list(session.run(f"BEGIN STATEMENT SET;\n{statement}; END"))
     session._streams._set = None
     assert not session._context.catalog.table_exists("d.c")
+
+
+@pytest.mark.parametrize(
+    ("query", "read", "row"),
+    [
+        ("SELECT id FROM wide", ["id"], {"id": 1}),
+        ("SELECT wide.B FROM wide WHERE c > 2", ["id", "b", "c"], {"b": 2}),
+        ('SELECT x."c" FROM wide AS x', ["id", "c"], {"c": 3}),
+        ("SELECT 7 AS seven FROM wide", ["id"], {"seven": 7}),
+        ("SELECT b FROM (SELECT b, c FROM wide) q", ["id", "b", "c"], {"b": 2}),
+        ("SELECT a, rowkind FROM wide$audit_log", ["id", "a"], {"a": 1, "rowkind": "+I"}),
+        # Whole rows, which a query may name in several ways.
+        ("SELECT * EXCLUDE (a, b) FROM wide", ["id", "a", "b", "c"], {"id": 1, "c": 3}),
+        ("SELECT to_json(w) AS j FROM wide AS w", ["id", "a", "b", "c"], None),
+        ("SELECT #2 AS second FROM wide", ["id", "a", "b", "c"], {"second": 1}),
+        ("SELECT b AS n FROM (SELECT * FROM wide) q", ["id", "a", "b", "c"], {"n": 2}),
+    ],
+)
+def test_a_stream_reads_the_columns_that_its_query_names(
+    session: Interpreter, query: str, read: list[str], row: dict[str, object] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(
+        session.run(
+            "SET 'execution.runtime-mode' = 'batch'; CREATE TABLE IF NOT EXISTS wide (id INT, a INT, b INT, c INT, "
+            "PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1', 'changelog-producer' = 'input'); "
+            "DELETE FROM wide; INSERT INTO wide VALUES (1, 1, 2, 3)"
+        )
+    )
+    found: list[list[str]] = []
+    read_files = SplitReader.read_files
+
+    def noted(reader: SplitReader, split: Split) -> Iterator[pa.RecordBatch]:
+        found.append([field.name for field in reader.wanted])
+        return read_files(reader, split)
+
+    monkeypatch.setattr(SplitReader, "read_files", noted)
+    start = "/*+ OPTIONS('scan.snapshot-id' = '1') */"
+    name = "wide$audit_log" if "audit_log" in query else "wide"
+    *_, rows = session.run(f"{STREAMING}; {query.replace(f'FROM {name}', f'FROM {name} {start}')}")
+    assert all(one == read for one in found)
+    assert found
+    if row is not None:
+        assert {key: value for key, value in rows.to_pylist()[-1].items() if key != "op"} == row

@@ -97,7 +97,8 @@ def _stats_texts(store: TableStore, file: DataFile) -> tuple[str, str, str]:
         return "{" + ", ".join(sorted(parts)) + "}"
 
     def bound(value: object, field: Field) -> str:
-        return value_text(value, field.type) or "null"
+        text = value_text(value, field.type)
+        return "null" if text is None else text
 
     return (
         shown(stats.null_counts, lambda count, _: "null" if count is None else str(count)),

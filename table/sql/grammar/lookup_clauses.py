@@ -128,6 +128,16 @@ def clause_of(clauses: Sequence[LookupClause], tokens: Sequence[SqlToken], menti
     return None
 
 
+def refuse_lookup_hints(tokens: Sequence[SqlToken]) -> None:
+    """Raise ConfigError if a query that is no stream has a hint LOOKUP: it has an effect on lookup joins only."""
+    for hint in lookup_hints(tokens):
+        raise ConfigError(
+            f"the hint LOOKUP of the table {hint.table!r} has no effect: the query is not a stream",
+            hint="leave it out; or a lookup join as a stream: SET 'execution.runtime-mode' = 'streaming', "
+            "SELECT ... JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON ...",
+        )
+
+
 def lookup_hints(tokens: Sequence[SqlToken]) -> Iterator[LookupHint]:
     """Yield the hints LOOKUP; a comment may contain several. ConfigError if one is malformed."""
     for at, token in enumerate(tokens):

@@ -12,6 +12,7 @@ from penstock.table.catalog.base import parse_name, split_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.read.lazy_dataset import LazyDataset, Rows
+from penstock.table.sql.grammar.lookup_clauses import refuse_lookup_hints
 from penstock.table.sql.grammar.mentions import Mention, common_names, has_alias, mentions
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.statements import View
@@ -36,10 +37,9 @@ class Session:
         catalog_name: str | None = None,
         read_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Open a session.
+        """Open a session with a default database.
 
-        `database` is the default database of names without one. `read_options` apply to each read of a table, below
-        the options of the read itself; they may change between statements.
+        `read_options` apply to each read of a table, below its own options; they may change between statements.
         """
         self._catalog, self._database, self._catalog_name = catalog, database, catalog_name
         self._duckdb = duckdb_module()
@@ -167,9 +167,9 @@ class Session:
     def prepared(self, sql: str) -> str:
         """Return the statement in DuckDB's dialect, after registering every table it mentions."""
         tokens = tokens_of(newest_partitions(sql.strip().rstrip(";"), self._newest_partition))
+        refuse_lookup_hints(tokens)
         parts: list[str] = []
-        done = 0
-        common = common_names(tokens)
+        done, common = 0, common_names(tokens)
         for mention in mentions(tokens):
             place = self.place(mention.names)
             short = mention.names[0].lower() if len(mention.names) == 1 and not mention.options else None

@@ -45,6 +45,8 @@ class StreamInsert:
         self._recorded: int | None = None
         self._base: int | None = None
         self._writer: TableWriter | None = None
+        # The snapshot that is committed now, and the number of rows that are written with it.
+        self._pending: tuple[Snapshot, int] | None = None
 
     def begin(self, context: SqlContext, given: list[str], *, until_caught_up: bool) -> None:
         """Check the job, find the place that the target has reached, and open the source behind it."""
@@ -85,6 +87,7 @@ class StreamInsert:
                 self.close()
                 found = self.reader.poll() or found
         self.reader.stream.advance(found.snapshot)
+        self._pending = None
         return True
 
     def _process(self, found: SnapshotBatches) -> None:
@@ -97,6 +100,7 @@ class StreamInsert:
             return
         identifier = found.snapshot.id
         properties = {**self._properties(found.snapshot), **self.reader.lookups.properties}
+        self._pending = found.snapshot, self._rows + written
         snapshots = writer.commit(identifier, watermark=found.snapshot.watermark, properties=properties)
         self._recorded, self._rows = identifier, self._rows + written
         self._snapshot = snapshots[0].id if snapshots else self._snapshot
@@ -126,6 +130,18 @@ class StreamInsert:
         self.close()
         if self.reader.stream.position != self._recorded:
             self._record()
+
+    def settle(self) -> None:
+        """Count a commit that is done, and whose end an interrupt came before."""
+        if self._pending is None:
+            return
+        (source, rows), self._pending = self._pending, None
+        last = self.table.committer(self.user).committed(source.id)
+        if last is None:
+            return
+        self._recorded, self._rows, self._snapshot = source.id, rows, last.id
+        if self.reader.stream.position != source.id:
+            self.reader.stream.advance(source)
 
     def close(self) -> None:
         """Delete what was written and not committed."""

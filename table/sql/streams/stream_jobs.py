@@ -115,7 +115,9 @@ class StreamJobs:
             for job in inserts:
                 job.end()
         except (KeyboardInterrupt, StreamStopped):
-            pass  # the way to end a stream: what is not committed is deleted below
+            # The way to end a stream: what is not committed is deleted below.
+            for job in inserts:
+                job.settle()
         finally:
             for job in inserts:
                 job.close()

@@ -109,9 +109,7 @@ def test_a_signal_ends_a_stream_behind_a_commit(warehouse: str, number: signal.S
     words = ["sql", script, "--warehouse", warehouse, "--stream", "--output", "csv"]
     program = "import sys; from penstock.pipelines.commands.main import main; sys.exit(main())"
     with subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE, text=True) as process:
-        for _ in range(600):
-            if table.latest_snapshot is not None:
-                break
+        while table.latest_snapshot is None and process.poll() is None:
             time.sleep(0.1)
         process.send_signal(number)
         shown, _ = process.communicate(timeout=60)

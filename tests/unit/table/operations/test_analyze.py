@@ -116,3 +116,14 @@ def test_a_table_without_a_snapshot_has_no_statistics(tmp_path: Path) -> None:
     catalog.create_database("d")
 
     assert catalog.create_table("d.t", [("n", "BIGINT")]).analyze() is None
+
+
+def test_an_empty_text_is_no_null_in_the_statistics_of_files(tmp_path: Path) -> None:
+    catalog = penstock.Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", [("a", "STRING"), ("b", "STRING")])
+    with table.writer() as writer:
+        writer.write(pa.table({"a": ["", ""], "b": pa.array([None, None], pa.string())}))
+        writer.commit()
+    [file] = table.system("files").to_pylist()
+    assert file["min_value_stats"] == file["max_value_stats"] == "{a=, b=null}"

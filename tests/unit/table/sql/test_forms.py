@@ -124,6 +124,7 @@ REFUSED = {
     "write option": ("SET spark.paimon.write-only = true", 1, 1),
     "other session option": ("SET nothing = 1", 1, 1),
     "stream of Spark": ("SELECT * FROM STREAM log", 1, 1),
+    "lookup without a stream": ("SELECT /*+ LOOKUP('table' = 'log') */ * FROM log", 1, 1),
     "optimize": ("OPTIMIZE log", 1, 1),
     "typographic quote": ("SELECT\n ‘x’", 2, 2),
 }

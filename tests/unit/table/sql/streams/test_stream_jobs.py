@@ -155,6 +155,22 @@ def test_a_stream_ends_when_it_is_stopped_and_continues_behind_the_last_snapshot
     assert lake.stream("INSERT INTO t SELECT * FROM s")[0]["written"] == 0
 
 
+def test_an_interrupt_right_behind_a_commit_loses_no_count(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
+    commit = TableWriter.commit
+
+    def interrupted(writer: TableWriter, identifier: int | None = None, **settings: object) -> None:
+        commit(writer, identifier, **settings)  # type: ignore[arg-type]  # passed on as they come
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TableWriter, "commit", interrupted)
+    rows = lake.stream("INSERT INTO t SELECT * FROM s")
+    assert rows == [{"job": "sql:d.s->d.t", "read_to": 1, "written": 1, "snapshot": 1}]
+    monkeypatch.undo()
+    assert lake.stream("INSERT INTO t SELECT * FROM s")[0]["written"] == 0
+    assert lake.batch("SELECT id FROM t") == [{"id": 1}]
+
+
 def test_a_job_that_begins_at_the_newest_snapshot_remembers_it(lake: Lake) -> None:
     lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
     insert = "INSERT INTO t SELECT * FROM s /*+ OPTIONS('scan.mode' = 'latest') */"

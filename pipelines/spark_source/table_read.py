@@ -17,6 +17,7 @@ from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
 from penstock.table.errors import SnapshotMissing
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.placed_rows import FILE, ROW
 from penstock.table.read.changes import SnapshotRange, between_splits, read_between, snapshot_or_changelog
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.scan import Scan
@@ -55,19 +56,24 @@ class Piece:
 class TableRead:
     """A read of a table.
 
-    `columns` is None for all columns. Row kinds are read if the options ask for them or changes are read.
+    `columns` is None for all columns. Row kinds are read if the options ask for them or changes are read. With
+    `placed`, the file of each row and its position in the file are read too: UPDATE, DELETE and MERGE change rows
+    without a key by them.
     """
 
     place: TablePlace
     columns: tuple[str, ...] | None = None
     where: pc.Expression | None = None
+    placed: bool = False
 
     @classmethod
     def of(cls, place: TablePlace, columns: tuple[str, ...] | None = None) -> TableRead:
-        named = (
-            None if columns is None else tuple(dict.fromkeys(_own(name, place) for name in columns if name != ROWKIND))
-        )
-        return cls(place, named)
+        if columns is None:
+            return cls(place)
+        # Only the catalog asks for places; in a table by path, such names are columns.
+        places = {FILE, ROW} & set(columns) if place.catalog is not None else set()
+        named = tuple(dict.fromkeys(_own(name, place) for name in columns if name not in {ROWKIND, *places}))
+        return cls(place, named, placed=bool(places))
 
     @property
     def schema(self) -> pa.Schema:
@@ -110,6 +116,9 @@ class TableRead:
         # Rows that are read without merging include old rows and deletes, which only their kinds distinguish from
         # new rows.
         kinds = self._shows_kinds(scan) or piece.way in {PieceRead.FILES, PieceRead.OVERWRITTEN}
+        if self.placed and piece.split is not None:
+            yield from placed_rows(self.reader(store, store.schemas.get(piece.schema_id), kinds=False), piece.split)
+            return
         yield from read_piece(store, self.reader(store, store.schemas.get(piece.schema_id), kinds=kinds), piece, scan)
 
     def reader(self, store: TableStore, schema: TableSchema, *, kinds: bool) -> SplitReader:
@@ -122,6 +131,9 @@ class TableRead:
                 columns=", ".join(schema.names),
                 hint="restart the query to read the table with its present columns",
             )
+        if self.placed and not names:
+            # A batch without columns would have no rows, whose positions are asked for.
+            names = schema.names[:1]
         where = None if self.where is None else RowFilter(self.where, store.name)
         return SplitReader(store, Layout.of(schema), schema.select(names), where, kinds)
 
@@ -159,6 +171,15 @@ def _schema_of(store: TableStore, scan: Scan) -> TableSchema:
         if scan.travel.millis is None:
             raise
         return store.schema()
+
+
+def placed_rows(reader: SplitReader, split: Split) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split, with the name of their file and their position in it as the last columns."""
+    for file, batch in reader.read_positions(split):
+        *names, _ = batch.schema.names
+        *values, positions = batch.columns
+        place = [pa.repeat(pa.scalar(file.name), batch.num_rows), positions.cast(pa.int64())]
+        yield pa.RecordBatch.from_arrays([*values, *place], names=[*names, FILE, ROW])
 
 
 def read_piece(store: TableStore, reader: SplitReader, piece: Piece, scan: Scan) -> Iterator[pa.RecordBatch]:

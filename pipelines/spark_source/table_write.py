@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.file_changes import FileChanges
+from penstock.pipelines.spark_source.staged_rows import clear_staged, stage_rows, staged_rows
 from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.row_kinds import DELETE, ROWKIND
 from penstock.table.buckets.bucket_files import BucketFiles
@@ -32,13 +34,13 @@ from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.options.table_options import TableOptions
 from penstock.table.values.arrow_types import arrow_schema
 
-# No partition or bucket has such a name, so neither Penstock nor Java Paimon reads it as part of the table.
-STAGING_FOLDER = "_penstock_writes"
-
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
-    """The result of a task, for the commit: messages for files of the table, or the path of staged rows."""
+    """The result of a task, for the commit: messages for files of the table, or the path of staged rows.
+
+    A task that changes rows without a key has both: files of new rows, and the places of the old ones.
+    """
 
     messages: tuple[CommitMessage, ...] = ()
     path: str | None = None
@@ -63,6 +65,9 @@ class TableWrite:
         """
         store = self.place.store()
         rows = self._rows(store, batches)
+        if self._changes_files(store):
+            messages, path = self._file_changes(store).take(rows, job)
+            return TaskRows(tuple(messages), path)
         if not _commits_files_of_tasks(store):
             return TaskRows(path=stage_rows(store, job, rows))
         with self._writer(store) as writer:
@@ -77,6 +82,11 @@ class TableWrite:
     def commit(self, parts: Sequence[TaskRows], job: str, user: str | None, identifier: int | None) -> None:
         """Commit all parts or none. An identifier that the user has committed before changes nothing."""
         store = self.place.store()
+        if self._changes_files(store):
+            paths = [part.path for part in parts if part.path is not None]
+            self._file_changes(store).commit([one for part in parts for one in part.messages], paths, user)
+            clear_staged(store, job)
+            return
         with self._writer(store, user) as writer:
             if _commits_files_of_tasks(store):
                 writer.commit_messages([message for part in parts for message in part.messages], identifier)
@@ -86,6 +96,15 @@ class TableWrite:
                 writer.commit(identifier)
         # After the commit: if the driver dies before this line, the staged rows remain, and no reader sees them.
         clear_staged(store, job)
+
+    def _changes_files(self, store: TableStore) -> bool:
+        """Return whether a statement changes rows of a table without a key."""
+        return bool(self.place.row_changes) and not store.schema().primary_keys
+
+    def _file_changes(self, store: TableStore) -> FileChanges:
+        planned = self.place.planned_snapshot
+        base = None if planned is None else store.snapshots.get(planned)
+        return FileChanges(store, base, self.place.table_options)
 
     def _write_staged(self, store: TableStore, writer: TableWriter, batches: Iterable[pa.RecordBatch]) -> None:
         if not self.place.row_changes:
@@ -124,23 +143,19 @@ class TableWrite:
         # Spark's own mode takes precedence: a mode that is not set means static.
         dynamic = dynamic or TableOptions(self.place.options).given(DYNAMIC_PARTITION_OVERWRITE) is True
         partition = None if dynamic and text is None else _partition(text)
-        writer = OverwriteWriter.open_on(
+        return OverwriteWriter.open_on(
             store,
             partition,
             user,
             {**options, DYNAMIC_PARTITION_OVERWRITE.key: str(dynamic).lower()},
             after_commit(store),
         )
-        if self.place.row_changes:
-            planned = self.place.planned_snapshot
-            writer.replaces(None if planned is None else store.snapshots.find(planned))
-        return writer
 
     def _rows(self, store: TableStore, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(store.schema().fields)
         for given in batches:
-            # Changes of rows with a key have columns of their own. Without a key, a statement writes whole rows.
-            if self.place.row_changes and not self.overwrite:
+            # Changes of rows have columns of their own.
+            if self.place.row_changes:
                 yield given
                 continue
             batch = given.rename_columns(_as_the_table_spells(given.schema.names, schema.names))
@@ -201,38 +216,3 @@ def _refuse_other_times(batch: pa.RecordBatch, schema: pa.Schema) -> None:
                 f"column {field.name!r} does not fit: it is {field.type}, and the table needs {wanted}",
                 hint=f"cast it to {kind} in Spark",
             )
-
-
-def stage_rows(store: TableStore, job: str, batches: Iterable[pa.RecordBatch]) -> str | None:
-    """Write the batches to a file and return its path, or None if there are no batches.
-
-    One batch is in memory at a time.
-    """
-    path = f"{_staging_folder(store, job)}/{store.ambient.new_uuid()}.arrow"
-    turn = iter(batches)
-    first = next(turn, None)
-    if first is None:
-        return None
-    # Staged rows are written and read once, so cheap compression is enough.
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with store.storage.open_output(path) as file, pa.ipc.new_stream(file, first.schema, options=options) as stream:
-        stream.write_batch(first)
-        for batch in turn:
-            stream.write_batch(batch)
-    return path
-
-
-def staged_rows(store: TableStore, path: str) -> Iterator[pa.RecordBatch]:
-    with store.storage.open_input(path) as file, pa.ipc.open_stream(file) as stream:
-        yield from stream
-
-
-def clear_staged(store: TableStore, job: str) -> None:
-    """Delete everything that tasks of the job have staged, including files of failed attempts."""
-    store.storage.delete_tree(_staging_folder(store, job))
-    # Deletes an empty folder only: other jobs may have staged rows.
-    store.storage.delete(f"{store.paths.root}/{STAGING_FOLDER}")
-
-
-def _staging_folder(store: TableStore, job: str) -> str:
-    return f"{store.paths.root}/{STAGING_FOLDER}/{job}"

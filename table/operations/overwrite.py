@@ -8,7 +8,7 @@ from types import TracebackType
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.commit_checks import Covers, contents
+from penstock.table.commit.commit_checks import Covers
 from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.meta.entries import Bucket, CommitMessage
@@ -44,11 +44,6 @@ class OverwriteWriter(TableWriter):
         dynamic = schema.typed[DYNAMIC_PARTITION_OVERWRITE]
         self._dynamic = dynamic and self._spec is None and bool(schema.partition_keys)
         self._prepared = False
-        self._replaced: tuple[Snapshot | None] | None = None
-
-    def replaces(self, read: Snapshot | None) -> None:
-        """Commit only if what is overwritten is as it was in this snapshot, from which the new rows were computed."""
-        self._replaced = (read,)
 
     @classmethod
     def open_on(
@@ -132,8 +127,7 @@ class OverwriteWriter(TableWriter):
         if self._dynamic and not messages:
             return CommittedSnapshots()
         self._check_keys(covers)
-        seen = None if self._replaced is None else contents(self.store, self._replaced[0], covers)
-        return committer.overwrite(messages, covers, number, properties=properties, seen=seen)
+        return committer.overwrite(messages, covers, number, properties=properties)
 
     def _covers(self, messages: Sequence[CommitMessage]) -> Covers:
         if self._dynamic:

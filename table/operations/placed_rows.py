@@ -44,6 +44,7 @@ class LocatedRows:
     changed: ChangedFiles
     files: list[PlacedFile] = field(default_factory=list)
     _numbers: dict[str, int] = field(default_factory=dict)
+    _all: dict[str, PlacedFile] | None = None
 
     @property
     def layout(self) -> Layout:
@@ -77,6 +78,15 @@ class LocatedRows:
                 yield pa.RecordBatch.from_arrays(
                     [places[name] if name in places else batch.column(name) for name in names], names=list(names)
                 )
+
+    def numbers(self, names: Iterable[str]) -> list[int]:
+        """Return the numbers of files of the snapshot that were read in other processes."""
+        if self._all is None:
+            splits = plan_state(self.changed.store, self.layout, self.changed.base).splits
+            self._all = {
+                file.name: PlacedFile((split.partition, split.bucket), file) for split in splits for file in split.files
+            }
+        return [self._number(self._all[name]) for name in names]
 
     def _number(self, placed: PlacedFile) -> int:
         number = self._numbers.setdefault(placed.file.name, len(self.files))

@@ -37,6 +37,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -95,6 +96,8 @@ class PenstockTable extends PythonTable {
 class StoredTable extends PenstockTable implements
         TruncatableTable, SupportsPartitionManagement, SupportsRowLevelOperations, SupportsMetadataColumns, StagedTable {
     static final String OLD = "_old_";
+    static final StructField FILE = new StructField("_penstock_file", DataTypes.StringType, false, Metadata.empty());
+    static final StructField ROW = new StructField("_penstock_row", DataTypes.LongType, false, Metadata.empty());
 
     StoredTable(PenstockCatalog catalog, Identifier identifier, JsonNode described, StructType columns) {
         super(catalog, identifier, described, columns);
@@ -135,16 +138,37 @@ class StoredTable extends PenstockTable implements
         return true;
     }
 
-    // Each column once more, as it was before an UPDATE or MERGE, where the columns themselves have their new values.
+    /** Whether rows are known by their file and their position in it, since they have no key. */
+    boolean placed() { return keys().length == 0; }
+
+    StructField[] keyColumns() {
+        String[] keys = keys();
+        StructField[] made = new StructField[keys.length];
+        for (int i = 0; i < keys.length; i++) made[i] = columns.apply(keys[i]);
+        return made;
+    }
+
+    // Each column once more, as it was before an UPDATE or MERGE, where the columns themselves have their new values;
+    // without a key, the place of the row.
+    StructField[] oldRow() {
+        if (placed()) return new StructField[] {FILE, ROW};
+        StructField[] made = new StructField[columns.fields().length];
+        for (int i = 0; i < made.length; i++) {
+            StructField field = columns.fields()[i];
+            made[i] = new StructField(OLD + field.name(), field.dataType(), true, Metadata.empty());
+        }
+        return made;
+    }
+
     public MetadataColumn[] metadataColumns() {
-        MetadataColumn[] made = new MetadataColumn[columns.fields().length];
-        for (int i = 0; i < made.length; i++) made[i] = new OldColumn(columns.fields()[i]);
+        StructField[] fields = oldRow();
+        MetadataColumn[] made = new MetadataColumn[fields.length];
+        for (int i = 0; i < made.length; i++) made[i] = new OldColumn(fields[i]);
         return made;
     }
 
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
         catalog.request("check_row_changes").table(identifier).with("command", info.command().name()).answer();
-        if (keys().length == 0) return new RowReplacement(this, info.command());
         return new RowChangeOperation(this, info.command());
     }
 
@@ -256,9 +280,9 @@ class OldColumn implements MetadataColumn {
 
     OldColumn(StructField field) { this.field = field; }
 
-    public String name() { return StoredTable.OLD + field.name(); }
+    public String name() { return field.name(); }
 
     public DataType dataType() { return field.dataType(); }
 
-    public boolean isNullable() { return true; }
+    public boolean isNullable() { return field.nullable(); }
 }

@@ -63,6 +63,8 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
             String old = StoredTable.OLD + fields[i].name();
             if (needed.contains(old)) kept = kept.add(old, fields[i].dataType(), true);
         }
+        if (needed.contains(StoredTable.FILE.name())) kept = kept.add(StoredTable.FILE);
+        if (needed.contains(StoredTable.ROW.name())) kept = kept.add(StoredTable.ROW);
         columns = kept;
     }
 
@@ -72,21 +74,6 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
         if (taken.length > 0) new PythonScanBuilder(source, Request.SOURCE, columns, options).pushFilters(taken);
         return new CountedScan(source, columns, options, taken, rows);
     }
-}
-
-/** A read of all rows and columns. */
-class CountedScanBuilder implements ScanBuilder {
-    private final StructType columns;
-    private final CaseInsensitiveStringMap options;
-    private final JsonNode rows;
-
-    CountedScanBuilder(StructType columns, CaseInsensitiveStringMap options, JsonNode rows) {
-        this.columns = columns;
-        this.options = options;
-        this.rows = rows;
-    }
-
-    public Scan build() { return new CountedScan(Request.source(), columns, options, new Filter[0], rows); }
 }
 
 /** A read whose size is known, so that Spark broadcasts small tables. */

@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
@@ -27,8 +26,6 @@ import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.SupportsDelta;
-import org.apache.spark.sql.connector.write.Write;
-import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -36,7 +33,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** UPDATE, DELETE and MERGE: Spark finds the rows, and Python receives each change with the old and the new row. */
+/** UPDATE, DELETE and MERGE: Spark finds the rows, and Python receives each change with the old row, or its place, and the new row. */
 class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
     private final StoredTable table;
     private final RowLevelOperation.Command command;
@@ -52,19 +49,18 @@ class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return table.newScanBuilder(options); }
 
-    public NamedReference[] rowId() {
-        String[] keys = table.keys();
-        NamedReference[] made = new NamedReference[keys.length];
-        for (int i = 0; i < keys.length; i++) made[i] = Expressions.column(keys[i]);
-        return made;
-    }
+    /** The key, or the file of a row and its position in the file. */
+    public NamedReference[] rowId() { return columns(table.placed() ? table.oldRow() : table.keyColumns()); }
 
     public boolean representUpdateAsDeleteAndInsert() { return false; }
 
     public NamedReference[] requiredMetadataAttributes() {
-        StructField[] fields = table.columns.fields();
+        return table.placed() ? new NamedReference[0] : columns(table.oldRow());
+    }
+
+    private static NamedReference[] columns(StructField[] fields) {
         NamedReference[] made = new NamedReference[fields.length];
-        for (int i = 0; i < fields.length; i++) made[i] = Expressions.column(StoredTable.OLD + fields[i].name());
+        for (int i = 0; i < fields.length; i++) made[i] = Expressions.column(fields[i].name());
         return made;
     }
 
@@ -73,79 +69,19 @@ class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
     }
 }
 
-/** UPDATE, DELETE and MERGE on a table without a key: Spark reads all rows, and writes those that the table has then. */
-class RowReplacement implements RowLevelOperation, RowLevelOperationBuilder {
-    private final StoredTable table;
-    private final RowLevelOperation.Command command;
-
-    RowReplacement(StoredTable table, RowLevelOperation.Command command) {
-        this.table = table;
-        this.command = command;
-    }
-
-    public RowLevelOperation build() { return this; }
-
-    public RowLevelOperation.Command command() { return command; }
-
-    /** No filters: a row that is not read would be lost. */
-    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-        return new CountedScanBuilder(table.columns, table.with(options), Request.at(table.described, "rows"));
-    }
-
-    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new ReplacementWrite(table, info, command); }
-}
-
-class ReplacementWrite implements WriteBuilder, Write, BatchWrite {
-    private final StructType columns;
-    private final TableBatchWrite inner;
-
-    ReplacementWrite(StoredTable table, LogicalWriteInfo info, RowLevelOperation.Command command) {
-        this.columns = table.columns;
-        this.inner = new TableBatchWrite(
-            new WriteInfo(info, columns, table.with(info.options())).with("row-changes", command.name()), true);
-    }
-
-    public Write build() { return this; }
-
-    public BatchWrite toBatch() { return this; }
-
-    public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-        DataType[] types = new DataType[columns.fields().length];
-        for (int i = 0; i < types.length; i++) types[i] = columns.fields()[i].dataType();
-        return new PushedRowWriterFactory(inner.createBatchWriterFactory(physical), types);
-    }
-
-    public boolean useCommitCoordinator() { return inner.useCommitCoordinator(); }
-
-    public void commit(WriterCommitMessage[] messages) { inner.commit(messages); }
-
-    public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
-}
-
-class PushedRowWriterFactory implements DataWriterFactory {
-    private final DataWriterFactory inner;
-    private final DataType[] types;
-
-    PushedRowWriterFactory(DataWriterFactory inner, DataType[] types) {
-        this.inner = inner;
-        this.types = types;
-    }
-
-    public DataWriter createWriter(int partition, long task) {
-        return new PushedRowWriter(inner.createWriter(partition, task), types);
-    }
-}
-
-/** The write of a statement. Each row is its kind, the old row and the new row. */
+/** The write of a statement. Each row is its kind, the old row or its place, and the new row. */
 class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite {
-    private final StructType columns;
+    private final StructField[] old;
+    private final StructField[] fields;
+    private final boolean placed;
     private final TableBatchWrite inner;
 
     RowChangeWrite(StoredTable table, LogicalWriteInfo info, RowLevelOperation.Command command) {
-        this.columns = table.columns;
-        StructField[] fields = columns.fields();
+        this.old = table.oldRow();
+        this.fields = table.columns.fields();
+        this.placed = table.placed();
         StructType given = new StructType().add("_kind", DataTypes.ByteType, false);
-        for (int i = 0; i < fields.length; i++) given = given.add(StoredTable.OLD + fields[i].name(), fields[i].dataType(), true);
+        for (int i = 0; i < old.length; i++) given = given.add(old[i].name(), old[i].dataType(), true);
         for (int i = 0; i < fields.length; i++) given = given.add(fields[i].name(), fields[i].dataType(), true);
         this.inner = new TableBatchWrite(
             new WriteInfo(info, given, table.with(info.options())).with("row-changes", command.name()), false);
@@ -156,9 +92,13 @@ class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite {
     public DeltaBatchWrite toBatch() { return this; }
 
     public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-        DataType[] types = new DataType[columns.fields().length];
-        for (int i = 0; i < types.length; i++) types[i] = columns.fields()[i].dataType();
-        return new RowChangeWriterFactory(inner.createBatchWriterFactory(physical), types);
+        return new RowChangeWriterFactory(inner.createBatchWriterFactory(physical), types(old), types(fields), placed);
+    }
+
+    private static DataType[] types(StructField[] fields) {
+        DataType[] types = new DataType[fields.length];
+        for (int i = 0; i < types.length; i++) types[i] = fields[i].dataType();
+        return types;
     }
 
     public boolean useCommitCoordinator() { return inner.useCommitCoordinator(); }
@@ -170,49 +110,66 @@ class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite {
 
 class RowChangeWriterFactory implements DeltaWriterFactory {
     private final DataWriterFactory inner;
+    private final DataType[] old;
     private final DataType[] types;
+    private final boolean placed;
 
-    RowChangeWriterFactory(DataWriterFactory inner, DataType[] types) {
+    RowChangeWriterFactory(DataWriterFactory inner, DataType[] old, DataType[] types, boolean placed) {
         this.inner = inner;
+        this.old = old;
         this.types = types;
+        this.placed = placed;
     }
 
     public DeltaWriter createWriter(int partition, long task) {
-        return new RowChangeWriter(inner.createWriter(partition, task), types);
+        return new RowChangeWriter(inner.createWriter(partition, task), old, types, placed);
     }
 }
 
 /** Spark pushes rows, and Python's writer pulls them, in a thread of its own; a few chunks wait between the two. */
-class PushedRowWriter implements DataWriter {
+class RowChangeWriter implements DeltaWriter {
+    static final byte INSERT = 0, UPDATE = 2, DELETE = 3;
     static final int CHUNK = 256;
 
-    final DataType[] types;
+    private final DataType[] old;
+    private final DataType[] types;
+    private final boolean placed;
     private final DataWriter inner;
     private final WaitingRows waiting = new WaitingRows();
     private final Feeder feeder;
     private List chunk = new ArrayList();
 
-    PushedRowWriter(DataWriter inner, DataType[] types) {
+    RowChangeWriter(DataWriter inner, DataType[] old, DataType[] types, boolean placed) {
         this.inner = inner;
+        this.old = old;
         this.types = types;
+        this.placed = placed;
         this.feeder = new Feeder(inner, waiting, TaskContext.get());
         feeder.setDaemon(true);
         feeder.start();
     }
 
-    public void write(Object row) throws IOException {
-        Object[] values = new Object[types.length];
-        copy((InternalRow) row, values, 0);
-        add(values);
+    public void delete(Object metadata, Object id) throws IOException { change(DELETE, placed ? id : metadata, null); }
+
+    public void update(Object metadata, Object id, Object row) throws IOException {
+        change(UPDATE, placed ? id : metadata, row);
     }
 
-    void add(Object[] values) throws IOException {
+    public void insert(Object row) throws IOException { change(INSERT, null, row); }
+
+    public void write(Object row) throws IOException { insert(row); }
+
+    private void change(byte kind, Object before, Object row) throws IOException {
+        Object[] values = new Object[1 + old.length + types.length];
+        values[0] = Byte.valueOf(kind);
+        copy((InternalRow) before, old, values, 1);
+        copy((InternalRow) row, types, values, 1 + old.length);
         chunk.add(new GenericInternalRow(values));
         if (chunk.size() == CHUNK) hand();
     }
 
     // Spark gives the same object for each row.
-    void copy(InternalRow row, Object[] values, int from) {
+    private static void copy(InternalRow row, DataType[] types, Object[] values, int from) {
         if (row == null) return;
         for (int i = 0; i < types.length; i++) {
             if (!row.isNullAt(i)) values[from + i] = InternalRow.copyValue(row.get(i, types[i]));
@@ -242,30 +199,6 @@ class PushedRowWriter implements DataWriter {
         waiting.stop();
         feeder.interrupt();
         inner.close();
-    }
-}
-
-class RowChangeWriter extends PushedRowWriter implements DeltaWriter {
-    static final byte INSERT = 0, UPDATE = 2, DELETE = 3;
-
-    RowChangeWriter(DataWriter inner, DataType[] types) { super(inner, types); }
-
-    public void delete(Object metadata, Object id) throws IOException { change(DELETE, (InternalRow) metadata, null); }
-
-    public void update(Object metadata, Object id, Object row) throws IOException {
-        change(UPDATE, (InternalRow) metadata, (InternalRow) row);
-    }
-
-    public void insert(Object row) throws IOException { change(INSERT, null, (InternalRow) row); }
-
-    public void write(Object row) throws IOException { insert(row); }
-
-    private void change(byte kind, InternalRow old, InternalRow row) throws IOException {
-        Object[] values = new Object[1 + 2 * types.length];
-        values[0] = Byte.valueOf(kind);
-        copy(old, values, 1);
-        copy(row, values, 1 + types.length);
-        add(values);
     }
 }
 

@@ -29,6 +29,10 @@ MERGE INTO lake.shop.orders t USING (SELECT id, 'paid' status FROM range(500, 15
     WHEN NOT MATCHED THEN INSERT *;
 CALL lake.sys.create_tag('shop.orders', 'merged');
 DELETE FROM lake.shop.orders WHERE id < 100;
+CREATE TABLE lake.shop.log (id BIGINT, v STRING);
+INSERT INTO lake.shop.log SELECT id, 'new' FROM range(1000);
+MERGE INTO lake.shop.log t USING (SELECT id FROM lake.shop.orders WHERE id < 200) s ON t.id = s.id
+    WHEN MATCHED AND s.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'seen';
 """
 # Runs the statements of a session in a process of its own: a process has one Spark context.
 SESSION = """
@@ -61,12 +65,19 @@ def run_session(url: str, warehouse: Path, *settings: str) -> str:
 
 
 def check_orders(warehouse: Path) -> None:
-    """The table after the statements: 1000 rows, 250 deleted and 500 inserted by MERGE, 100 deleted."""
+    """The tables after the statements: 1000 rows, 250 deleted and 500 inserted by MERGE, 100 deleted.
+
+    Without a key, 50 are deleted and 50 updated.
+    """
     table = Catalog(str(warehouse)).table("shop.orders")
     rows = table.scan().to_arrow().to_pylist()
     expected = dict.fromkeys(range(100, 500), "new")
     expected |= dict.fromkeys([*range(501, 1000, 2), *range(1000, 1500)], "paid")
     assert {row["id"]: row["status"] for row in rows} == expected
+    seen = Catalog(str(warehouse)).table("shop.log").scan().to_arrow().to_pylist()
+    expected = dict.fromkeys([*range(100), *range(200, 1000)], "new") | dict.fromkeys(range(101, 200, 2), "seen")
+    assert len(seen) == 950
+    assert {row["id"]: row["v"] for row in seen} == expected
 
 
 def test_a_standalone_master_with_two_workers(tmp_path: Path) -> None:

@@ -152,28 +152,80 @@ def test_rows_without_a_key_are_changed(spark: SparkSession, catalog: Catalog, o
     assert rows(spark, "SELECT * FROM events") == expected
 
 
-def test_rows_that_were_added_while_all_rows_are_written_again_are_not_lost(
-    spark: SparkSession, catalog: Catalog
-) -> None:
-    spark.sql("CREATE TABLE busy (id INT, v STRING)")
-    spark.sql("INSERT INTO busy VALUES (1, 'a')")
+def files_of(spark: SparkSession, name: str) -> set[str]:
+    return {path.rpartition("/")[2] for (path,) in rows(spark, f"SELECT file_path FROM `{name}$files`")}
+
+
+def test_only_files_with_changed_rows_are_replaced(spark: SparkSession, catalog: Catalog, oracle: Oracle) -> None:
+    spark.sql("CREATE TABLE parted (id INT, v STRING)")
+    for number in range(3):
+        spark.sql(
+            f"INSERT INTO parted SELECT /*+ COALESCE(1) */ id, 'old' FROM range({number * 10}, {number * 10 + 10})"
+        )
+    before = files_of(spark, "parted")
+    assert len(before) == 3
+    spark.sql("UPDATE parted SET v = 'new' WHERE id % 10 = 3 AND id > 5 AND id < 20")
+    after = files_of(spark, "parted")
+    assert len(before & after) == 2
+    assert rows(spark, "SELECT id FROM parted WHERE v = 'new'") == [(13,)]
+    spark.sql(
+        "MERGE INTO parted t USING (SELECT explode(array(13, 14, 99)) AS id) s ON t.id = s.id "
+        "WHEN MATCHED AND t.id = 14 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'merged' "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'added')"
+    )
+    assert len(before & files_of(spark, "parted")) == 2
+    assert rows(spark, "SELECT * FROM parted WHERE v <> 'old'") == [(13, "merged"), (99, "added")]
+    assert rows(spark, "SELECT count(*) FROM parted") == [(30,)]
+    snapshot = catalog.table("shop.parted").latest_snapshot
+    spark.sql("UPDATE parted SET v = 'x' WHERE length(v) > 100")  # is not pushed down, and changes nothing
+    assert catalog.table("shop.parted").latest_snapshot == snapshot
+    table = catalog.table("shop.parted")
+    assert difference(oracle.read(Path(table.path)), table.scan().to_arrow()) is None
+
+
+def test_files_keep_their_rows_when_these_are_marked(spark: SparkSession, catalog: Catalog) -> None:
+    spark.sql("CREATE TABLE marked (id INT, v STRING) TBLPROPERTIES ('deletion-vectors.enabled' = 'true')")
+    spark.sql("INSERT INTO marked SELECT /*+ COALESCE(1) */ id, 'old' FROM range(10)")
+    before = files_of(spark, "marked")
+    spark.sql("UPDATE marked SET v = concat('new', id) WHERE id % 5 = 2")
+    spark.sql("DELETE FROM marked WHERE id IN (SELECT id + 1 FROM marked WHERE v LIKE 'new%')")
+    assert before < files_of(spark, "marked")
+    assert rows(spark, "SELECT count(*) FROM marked") == [(8,)]
+    assert rows(spark, "SELECT * FROM marked WHERE v <> 'old'") == [(2, "new2"), (7, "new7")]
+
+
+@pytest.fixture
+def other_job(spark: SparkSession, catalog: Catalog) -> None:
+    """A function `other_job(table, statement)` of SQL, by which another job commits while a statement reads."""
     warehouse = catalog.warehouse
 
-    def append_meanwhile(value):  # type: ignore[no-untyped-def]  # Spark would take hints for those of Arrow
-        import pyarrow as pa
+    def commit_meanwhile(name, sql):  # type: ignore[no-untyped-def]  # Spark would take hints for those of Arrow
+        import penstock
 
-        from penstock.table.catalog.catalog import Catalog
+        penstock.sql(sql, warehouse=warehouse)
+        return name
 
-        with Catalog(warehouse).table("shop.busy").writer() as writer:
-            writer.write(pa.table({"id": pa.array([2], pa.int32()), "v": ["other job"]}))
-            writer.commit()
-        return value
+    spark.udf.register("other_job", commit_meanwhile, "string")
 
-    spark.udf.register("append_meanwhile", append_meanwhile, "string")
-    with pytest.raises(PySparkException, match="another job changed a partition"):
-        spark.sql("UPDATE busy SET v = append_meanwhile('mine') WHERE id = 1").collect()
-    assert (1, "a") in rows(spark, "SELECT * FROM busy")
-    assert (2, "other job") in rows(spark, "SELECT * FROM busy")
+
+@pytest.mark.usefixtures("other_job")
+def test_rows_that_another_job_adds_while_files_are_replaced_stay(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE busy (id INT, v STRING)")
+    spark.sql("INSERT INTO busy VALUES (1, 'a')")
+    insert = "INSERT INTO shop.busy SELECT 2, concat(chr(111), chr(107))"
+    spark.sql(f"UPDATE busy SET v = other_job('mine', '{insert}') WHERE id = 1")
+    assert rows(spark, "SELECT * FROM busy") == [(1, "mine"), (2, "ok")]
+
+
+@pytest.mark.usefixtures("other_job")
+def test_a_file_that_another_job_replaces_meanwhile_is_a_conflict(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE contested (id INT, v STRING)")
+    spark.sql("INSERT INTO contested VALUES (1, 'a')")
+    with pytest.raises(PySparkException, match="another job rewrote files with rows that were to be changed"):
+        spark.sql(
+            "UPDATE contested SET v = other_job('mine', 'UPDATE shop.contested SET id = 7') WHERE id = 1"
+        ).collect()
+    assert rows(spark, "SELECT * FROM contested") == [(7, "a")]
 
 
 def test_engines_refuse_what_they_would_ignore(spark: SparkSession) -> None:

@@ -1,0 +1,47 @@
+"""Rows that tasks leave in files for the process that commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from penstock.table.meta.store import TableStore
+
+# No partition or bucket has such a name, so neither Penstock nor Java Paimon reads it as part of the table.
+STAGING_FOLDER = "_penstock_writes"
+
+
+def stage_rows(store: TableStore, job: str, batches: Iterable[pa.RecordBatch]) -> str | None:
+    """Write the batches to a file and return its path, or None if there are no batches.
+
+    One batch is in memory at a time.
+    """
+    path = f"{_staging_folder(store, job)}/{store.ambient.new_uuid()}.arrow"
+    turn = iter(batches)
+    first = next(turn, None)
+    if first is None:
+        return None
+    # Staged rows are written and read once, so cheap compression is enough.
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with store.storage.open_output(path) as file, pa.ipc.new_stream(file, first.schema, options=options) as stream:
+        stream.write_batch(first)
+        for batch in turn:
+            stream.write_batch(batch)
+    return path
+
+
+def staged_rows(store: TableStore, path: str) -> Iterator[pa.RecordBatch]:
+    with store.storage.open_input(path) as file, pa.ipc.open_stream(file) as stream:
+        yield from stream
+
+
+def clear_staged(store: TableStore, job: str) -> None:
+    """Delete everything that tasks of the job have staged, including files of failed attempts."""
+    store.storage.delete_tree(_staging_folder(store, job))
+    # Deletes an empty folder only: other jobs may have staged rows.
+    store.storage.delete(f"{store.paths.root}/{STAGING_FOLDER}")
+
+
+def _staging_folder(store: TableStore, job: str) -> str:
+    return f"{store.paths.root}/{STAGING_FOLDER}/{job}"

@@ -62,6 +62,7 @@ BENCHMARKS = (
     Benchmark("stages", "stages", "100000"),
     Benchmark("lookups", "lookups"),
     Benchmark("moving-keys", "moving_keys"),
+    Benchmark("history", "history", "100000"),
     Benchmark("write-memory", "write_memory"),
     Benchmark("sorting", "sorting", "1000000"),
     Benchmark("keyless-changes", "keyless_changes"),

@@ -112,8 +112,8 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
         if preparation.exact and (settings.reads_tables or settings.full_document == "lookup"):
             raise SourceError(
                 "a target table would show changes that are applied twice, as after reading the rows of a table",
-                hint="use the merge engine deduplicate and changelog-producer: none, or  startup: {mode: latest-offset}"
-                " with  full-document: required",
+                hint="use the merge engine deduplicate and changelog-producer: none, without  deletes: history,  or "
+                " startup: {mode: latest-offset}  with  full-document: required",
             )
         return MongoSource(settings)
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import ChangeBatch, SourceSchema
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.schema_evolution.row_versions import source_keys, with_versions
 from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import key_hashes
 from penstock.table.handle import Table
@@ -108,8 +109,8 @@ class ComparedColumns:
         own = {shape.rules.name(column.name) for source in sources for column in source.fields}
         apart = {one.name for one in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}
         columns = tuple(name for name in schema.names if name in own - apart - set(ignored))
-        keys = tuple(name for name in schema.primary_keys if name in own)
-        if len(keys) != len(schema.primary_keys):
+        keys = tuple(name for name in source_keys(schema) if name in own)
+        if len(keys) != len(source_keys(schema)):
             raise NotComparable(
                 "tables with a computed key cannot be compared", table=table.name, key=schema.primary_keys
             )
@@ -119,6 +120,8 @@ class ComparedColumns:
         return cls(layout, columns, keys, 4096 if whole else None, marks)
 
     def rows_of(self, change: ChangeBatch, shape: PipelineMapping) -> tuple[Rows, int, Counter[str]]:
+        if shape.keeps_versions(change.schema.database, change.schema.table):
+            change = with_versions(change, 0, "")
         # Without messages and with any instant: computed and metadata columns, which depend on them, are not
         # compared.
         fitted = shape.fit(_columns_of_table(change, self.layout, shape), self.layout.schema, None, 0)

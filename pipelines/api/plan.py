@@ -12,6 +12,7 @@ from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.schema_evolution.drift import drift_of
 from penstock.schema_evolution.policy import Drift
+from penstock.schema_evolution.row_versions import COLUMNS as VERSION_COLUMNS
 from penstock.schema_evolution.soft_deletes import DELETED, DELETED_AT
 from penstock.schema_evolution.types.source import TYPED
 from penstock.table.meta.store import TableMissing
@@ -172,6 +173,8 @@ def _reason(shape: PipelineMapping, source: SourceSchema, declared: SourceField)
         return "the format declares no types: STRING"
     if declared.name in {DELETED, DELETED_AT} and shape.marks_deletes(source.database, source.table):
         return "marks deleted rows"
+    if declared.name in VERSION_COLUMNS and shape.keeps_versions(source.database, source.table):
+        return "describes versions of rows"
     if declared.type.startswith(TYPED):
         return "computed by the projection, or a constant string of the route"
     if shape.rules.mapping.to_string:

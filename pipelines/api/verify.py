@@ -31,6 +31,7 @@ from penstock.pipelines.api.compared_columns import (
 )
 from penstock.pipelines.ledger.batch_identity import range_of
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.schema_evolution.row_versions import IS_CURRENT, keeps_versions
 from penstock.schema_evolution.soft_deletes import DELETED
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import PIPELINE, Snapshot
@@ -195,6 +196,8 @@ def _table_rows(compared: ComparedColumns, table: Table, snapshot: Snapshot | No
     if compared.marks_deletes and DELETED in then.names:
         # Rows that are marked as deleted are no longer in the source.
         live = pc.field(DELETED).is_null() | ~pc.field(DELETED)
+    if keeps_versions(now):
+        live = pc.field(IS_CURRENT)
     for batch in table.scan(columns=wanted, where=live, snapshot=snapshot.id).to_batches():
         if len(batch):
             arrays = [

@@ -33,7 +33,11 @@ SHAPE = (
     ),
     Flag("metadata-column-prefix", "prefix of the names of metadata columns", metavar="TEXT"),
     Flag("type-mapping", "options for the mapping of source types to table types", "list", "OPTION"),
-    Flag("deletes", "hard, or soft: deleted rows stay, and are marked as deleted (default: hard)", metavar="KIND"),
+    Flag(
+        "deletes",
+        "hard; soft: deleted rows stay, marked; history: every version of a row stays (default: hard)",
+        metavar="KIND",
+    ),
     Flag("sync-primary-keys-from-source-schema", "use the source's key if no key is set (default: true)", "bool"),
 )
 NAMING = (

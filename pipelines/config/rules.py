@@ -107,7 +107,7 @@ class TransformConfig(Strict):
         return given
 
 
-Deletes = Literal["hard", "soft"]
+Deletes = Literal["hard", "soft", "history"]
 ExpectAction = Literal["warn", "drop", "dead-letter", "fail"]
 
 

@@ -163,7 +163,8 @@ class SinkConfig(Strict):
     schema_sample: SchemaSample = SchemaSample()
     deletes: Deletes = Field(
         default="hard",
-        description="`soft`: deleted rows stay, with `_deleted` and `_deleted_at` set",
+        description="`soft`: deleted rows stay, with `_deleted` and `_deleted_at` set; `history`: every version of a"
+        " row stays",
     )
     no_primary_key: Literal["append", "skip", "fail"] | None = Field(
         default=None,

@@ -40,7 +40,8 @@ def _results(reader: BatchReader, rows: pa.Table, compacting: CompactionTiming) 
     parts = [KeyPlacement(reader.warehouse, reader.writers).placed(mine) for mine in _shuffled(reader, rows)]
     placed = pa.Table.from_batches([batch for part in parts for batch in part], SCHEMA)
     for mine in _shuffled(reader, placed):
-        for table, content in TaskWriter(reader.warehouse, reader.writers, compacting).results(mine):
+        writer = TaskWriter(reader.warehouse, reader.writers, compacting, unversioned=frozenset(reader.mapping.made))
+        for table, content in writer.results(mine):
             yield as_row(table, content)
 
 

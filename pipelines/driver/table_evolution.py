@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.ingest.source import Barrier
 from penstock.pipelines.driver.added_columns import fill_added_columns
-from penstock.pipelines.driver.deleted_rows import mark_rows
+from penstock.pipelines.driver.deleted_rows import end_versions, mark_rows
 from penstock.pipelines.errors import KeylessTable, not_created
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
@@ -141,6 +141,8 @@ def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reader: BatchR
         targets.put({table: _rename(store, [pair for pair in pairs if pair[0] != pair[1]], identity)})
     elif reader.mapping.marks_deletes(barrier.database, barrier.table):
         mark_rows(store, identity)
+    elif reader.mapping.keeps_versions(barrier.database, barrier.table):
+        end_versions(store, identity)
     else:
         _empty(store, identity)
 

@@ -50,7 +50,9 @@ class SparkTasks:
                 place_task(reader.warehouse, reader.writers, reader.mark), blobs.COLUMNS
             )
         timing = CompactionTiming(number, reader.compacts_in_background)
-        task = write_task(reader.warehouse, reader.writers, timing, reader.mark, self.pipeline)
+        task = write_task(
+            reader.warehouse, reader.writers, timing, reader.mark, self.pipeline, frozenset(reader.mapping.made)
+        )
         return BatchResult.of(_shuffled(reader, batch).mapInArrow(task, COLUMNS).toArrow())
 
     def reread(self, reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> BatchResult:

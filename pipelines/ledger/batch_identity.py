@@ -15,6 +15,7 @@ from penstock.errors import ConfigError
 from penstock.ingest.source import Offsets, canonical
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
 from penstock.pipelines.mapping.target_tables import THREADS
+from penstock.schema_evolution.row_versions import keeps_versions
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.lookup.matches import LOOKUP
 from penstock.table.merge.engines.registry import merge_engine
@@ -171,10 +172,11 @@ def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
 def shows_replay(table: TableSchema) -> bool:
     """Return whether a change that is applied twice is visible in the table or in its changelog.
 
-    With deduplicate the last row per key wins, so it is not, but a changelog contains the repetition.
+    With deduplicate the last row per key wins, so it is not, but a changelog contains the repetition, and a history the
+    versions between the first time and the second.
     """
     forgives = bool(table.primary_keys) and merge_engine(table.typed).forgives_replay
-    return not forgives or table.typed[CHANGELOG_PRODUCER].writes_changelog
+    return not forgives or keeps_versions(table) or table.typed[CHANGELOG_PRODUCER].writes_changelog
 
 
 @dataclass(frozen=True, slots=True)

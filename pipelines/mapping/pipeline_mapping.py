@@ -26,6 +26,7 @@ from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, drift_of
 from penstock.schema_evolution.expectations import CheckedRows, checked
 from penstock.schema_evolution.fit import Fit, FittedRows
+from penstock.schema_evolution.row_versions import check_history, source_keys
 from penstock.schema_evolution.soft_deletes import check_marks
 from penstock.schema_evolution.target_names import TargetNames
 from penstock.table.catalog.settings import CatalogSettings
@@ -116,10 +117,11 @@ class PipelineMapping:
         fetched: FetchedMessages | None,
         now_millis: int,
         lookups: LookupRun | None = None,
+        stream: str = "",
     ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
         if not self.table_rules:
             return change, ()
-        taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis, self.zone, lookups)
+        taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis, self.zone, lookups, stream)
         return taken, tuple(bad)
 
     def checked(self, change: ChangeBatch, fetched: FetchedMessages | None, now_millis: int) -> CheckedRows:
@@ -134,6 +136,9 @@ class PipelineMapping:
     def marks_deletes(self, database: str | None, table: str | None) -> bool:
         return self.table_rules.marks_deletes(database, table)
 
+    def keeps_versions(self, database: str | None, table: str | None) -> bool:
+        return self.table_rules.keeps_versions(database, table)
+
     def needs_before_images(self, source: SourceSchema, table: TableSchema) -> bool:
         """Return whether updates of a source table are applied correctly only with their old rows.
 
@@ -141,7 +146,7 @@ class PipelineMapping:
         """
         transform = self.table_rules.transform(source.database, source.table)
         filters = transform is not None and transform.filters
-        places = {*table.primary_keys, *table.partition_keys} if table.primary_keys else set[str]()
+        places = {*source_keys(table), *table.partition_keys} if table.primary_keys else set[str]()
         keys = {self.column(name) for name in source.primary_keys}
         return filters or not places <= keys or target_images.needs_before(table)
 
@@ -158,6 +163,8 @@ class PipelineMapping:
             return None
         if self.marks_deletes(source.database, source.table):
             _check_marks(f"{source.database}.{source.table}", table)
+        if self.keeps_versions(source.database, source.table):
+            _check_history(f"{source.database}.{source.table}", table)
         self._check_retracts_with_lookups(change, table)
         # Fitted before rows are dropped: a value that does not fit is reported in a delete as well.
         fitted = self._fit(table, fetched, now_millis).rows(change)
@@ -230,7 +237,7 @@ class PipelineMapping:
             return
         schema = self.warehouse.store(name).schema()
         keys = self.new_tables.keys
-        _check_keys("primary", keys.primary, schema.primary_keys)
+        _check_keys("primary", keys.primary, source_keys(schema))
         _check_keys("partition", keys.partition, schema.partition_keys)
         set_options(self.warehouse, name, dict(self.new_tables.options))
 
@@ -264,6 +271,11 @@ def _check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
 @lru_cache(maxsize=_SCHEMAS_KEPT)
 def _check_marks(source: str, table: TableSchema) -> None:
     check_marks(f"of {source}", table)
+
+
+@lru_cache(maxsize=_SCHEMAS_KEPT)
+def _check_history(source: str, table: TableSchema) -> None:
+    check_history(f"of {source}", table)
 
 
 # A task compares the same few pairs of schemas for each chunk, and schemas are frozen, so that they can be keys.

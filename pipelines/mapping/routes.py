@@ -11,6 +11,7 @@ from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
 from penstock.pipelines.mapping.lookups import LookupRun, LookupStep
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.schema_evolution.expectations import Expectation
+from penstock.schema_evolution.row_versions import with_versions
 from penstock.schema_evolution.soft_deletes import with_marks
 from penstock.schema_evolution.transforms import Transform, with_constants
 from penstock.schema_evolution.types.mapping import TypeMapping
@@ -129,8 +130,15 @@ class TableRules:
 
     def marks_deletes(self, database: str | None, table: str | None) -> bool:
         """Return whether deleted rows of a source table stay in the target table, marked as deleted."""
+        return self._deletes(database, table) == "soft"
+
+    def keeps_versions(self, database: str | None, table: str | None) -> bool:
+        """Return whether the target table of a source table has every version of its rows."""
+        return self._deletes(database, table) == "history"
+
+    def _deletes(self, database: str | None, table: str | None) -> spec.Deletes:
         route = self.route(database, table)
-        return (self.deletes if route is None or route.deletes is None else route.deletes) == "soft"
+        return self.deletes if route is None or route.deletes is None else route.deletes
 
     @property
     def dimensions(self) -> frozenset[str]:
@@ -148,10 +156,11 @@ class TableRules:
         now_millis: int,
         zone: str = "UTC",
         lookups: LookupRun | None = None,
+        stream: str = "",
     ) -> tuple[ChangeBatch, list[BadRecord]]:
         """Return the transformed batch, with the constant columns of its route, and rows whose expressions failed.
 
-        Without `lookups`, dimensions are looked up as they are now.
+        Without `lookups`, dimensions are looked up as they are now. `stream` names the stream of positions.
         """
         schema, bad = change.schema, list[BadRecord]()
         transform = self.transform(schema.database, schema.table)
@@ -165,6 +174,8 @@ class TableRules:
             change = with_constants(change, route.constants(schema.database, schema.table))
         if self.marks_deletes(schema.database, schema.table):
             change = with_marks(change, now_millis)
+        if self.keeps_versions(schema.database, schema.table):
+            change = with_versions(change, now_millis, stream)
         return change, bad
 
     def expected(self, database: str | None, table: str | None) -> tuple[Expectation, ...]:

@@ -51,6 +51,15 @@ class TableMapping(Protocol):
         """Return whether deleted rows of a source table stay in the target table, marked as deleted."""
         ...
 
+    def keeps_versions(self, database: str | None, table: str | None) -> bool:
+        """Return whether the target table of a source table has every version of its rows."""
+        ...
+
+    @property
+    def made(self) -> set[str]:
+        """The columns that no source has: computed and metadata columns."""
+        ...
+
     @property
     def dimensions(self) -> frozenset[str]:
         """The tables in which columns are looked up."""
@@ -62,10 +71,11 @@ class TableMapping(Protocol):
         fetched: FetchedMessages | None,
         now_millis: int,
         lookups: LookupRun | None = None,
+        stream: str = "",
     ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
         """Return the change after lookups, filters, projections and masks, and the messages for which these failed.
 
-        `lookups` names the snapshots of the dimensions, and counts.
+        `lookups` names the snapshots of the dimensions, and counts. `stream` names the stream of positions.
         """
         ...
 

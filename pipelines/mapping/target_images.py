@@ -21,6 +21,7 @@ from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import TableRules
 from penstock.row_kinds import INSERT, UPDATE_AFTER
 from penstock.schema_evolution.drift import ColumnRules
+from penstock.schema_evolution.types.source import TYPED
 from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.schema.table_schema import TableSchema
@@ -68,7 +69,9 @@ def _unsent(change: ChangeBatch, fetched: FetchedMessages, row_columns: RowColum
 
 
 def _absent(source: SourceSchema, row: Collection[str]) -> tuple[str, ...]:
-    return tuple(one.name for one in source.fields if one.name not in row)
+    # Columns that a transform or a route has added are in no message.
+    added = {one.name for one in source.fields if (one.type or "").startswith(TYPED)}
+    return tuple(one.name for one in source.fields if one.name not in row and one.name not in added)
 
 
 @dataclass(frozen=True, slots=True)

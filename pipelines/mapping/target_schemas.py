@@ -14,6 +14,7 @@ from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
+from penstock.schema_evolution.row_versions import as_history, check_history
 from penstock.schema_evolution.soft_deletes import DELETED, check_marks
 from penstock.schema_evolution.types.source import is_known
 from penstock.table.catalog.settings import CatalogSettings
@@ -56,7 +57,12 @@ class TargetSchemas:
         if DELETED in made.names and any(self.table_rules.marks_deletes(one.database, one.table) for one in sources):
             check_marks(table, made)
             return _nullable_beside_keys(made)
+        if self._keeps_versions(sources):
+            return as_history(table, made)
         return made
+
+    def _keeps_versions(self, sources: Sequence[SourceSchema]) -> bool:
+        return any(self.table_rules.keeps_versions(one.database, one.table) for one in sources)
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
         """Create the table or evolve its schema for the schemas seen in messages, and return the result."""
@@ -82,6 +88,8 @@ class TargetSchemas:
             return self.warehouse.created(
                 table, replace(planned, comment=planned.comment or sources[0].comment or None)
             )
+        if self._keeps_versions(sources):
+            check_history(table, current)
         store = self.warehouse.store(table)
         drifts = []
         for one in seen:

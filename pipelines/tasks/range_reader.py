@@ -19,6 +19,7 @@ from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
 from penstock.pipelines.tasks.reports import RangeReport
 from penstock.pipelines.tasks.task_input import TaskContext
 from penstock.pipelines.tasks.task_stats import timed
+from penstock.schema_evolution.row_versions import stream_of
 from penstock.table.buckets.layout import Layout
 
 _END_OF_BATCH = 1 << 62  # sorts after all ranges
@@ -74,7 +75,11 @@ class RangeReader:
 
     def _add_change(self, change: ChangeBatch, fetched: FetchedMessages | None) -> None:
         read, given = change, len(change)
-        change, unread = self._context.mapping.transformed(change, fetched, self._task.now_millis, self._lookups)
+        place, numbered = self._range.place, fetched is not None and fetched.ids is None
+        stream = stream_of(place, self._range.number, self._task.now_millis, numbered=numbered)
+        change, unread = self._context.mapping.transformed(
+            change, fetched, self._task.now_millis, self._lookups, stream
+        )
         # A change that was empty before the transforms is a definition of a table, and is used below.
         if given and not len(change) and not unread:
             self._report.filtered += given

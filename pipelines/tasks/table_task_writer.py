@@ -10,9 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.pipelines.mapping.target_tables import TableVersion, state_at
+from penstock.pipelines.tasks.history_rows import HistoryRows
 from penstock.pipelines.tasks.router import UNASSIGNED
 from penstock.pipelines.tasks.shuffle_rows import unpacked
 from penstock.pipelines.tasks.task_stats import TaskStats
+from penstock.row_kinds import RowKinds
+from penstock.schema_evolution.row_versions import keeps_versions
 from penstock.table.buckets.bucket_state import BucketState
 from penstock.table.buckets.layout import ALONE, BucketMode, Layout, Writer
 from penstock.table.buckets.route import key_hashes, slices
@@ -80,6 +83,7 @@ class TableTaskWriter:
         timing: CompactionTiming = INLINE,
         user: str = ALONE.user,
         stats: TaskStats | None = None,
+        unversioned: frozenset[str] = frozenset(),
     ) -> None:
         self.name = name
         self._stats = stats or TaskStats()
@@ -93,6 +97,10 @@ class TableTaskWriter:
         budget.resize(self._layout.schema.typed)
         self._buckets: dict[int, BucketWriter] = {}
         self._partition = b""
+        self._history: HistoryRows | None = None
+        self._history_bucket = UNASSIGNED
+        if keeps_versions(self._layout.schema):
+            self._history = HistoryRows(self._store, self._layout.schema, self._state, unversioned)
         self._assigner: Assigner | None = None
         if self._layout.mode is BucketMode.DYNAMIC:
             self._assigner = Assigner(self._store, self._layout, self._state, own, writers)
@@ -101,21 +109,42 @@ class TableTaskWriter:
         """Return whether rows of this bucket can join the open buckets."""
         # With dynamic buckets all buckets of a partition stay open, since a blob of new keys may fill several.
         same = partition == self._partition
+        if self._history:
+            return same and (self._assigner is not None or bucket == self._history_bucket)
         return not self._buckets or (same and (self._assigner is not None or bucket in self._buckets))
 
     def write(self, partition: bytes, bucket: int, data: pa.Buffer) -> None:
         batch, kinds = unpacked(data, self._arrow)
         self._partition = partition
+        if self._history is not None:
+            # What a change means depends on the changes before it, which may be in other blobs.
+            self._history_bucket = UNASSIGNED if self._assigner is not None else bucket
+            self._history.add(batch, kinds)
+            if self._history.is_full:
+                rows, kinds = self._history.versions()
+                self._history.remember(rows, kinds)
+                self._write(self._history_bucket, rows, kinds)
+        else:
+            self._write(bucket, batch, kinds)
+
+    def _write(self, bucket: int, batch: pa.RecordBatch, kinds: RowKinds) -> None:
+        # Changes that a history table has already leave no rows.
+        if not len(kinds):
+            return
         # Rows of known keys, and all rows of tables without dynamic buckets, come with their bucket.
         if bucket != UNASSIGNED or self._assigner is None:
             self._bucket(bucket).write(batch, kinds)
         else:
             hashes = key_hashes(self._layout, batch, self._layout.schema.trimmed_primary_keys)
-            buckets = self._assigner.assign_partition(partition, hashes)
-            for part in slices([partition], np.zeros(len(hashes), np.int64), buckets):
+            buckets = self._assigner.assign_partition(self._partition, hashes)
+            for part in slices([self._partition], np.zeros(len(hashes), np.int64), buckets):
                 self._bucket(part.bucket).write(batch.take(pa.array(part.rows)), kinds[part.rows])
 
     def finish(self) -> Sequence[CommitMessage]:
+        if self._history is not None:
+            if self._history:
+                self._write(self._history_bucket, *self._history.versions())
+            self._history.forget()
         full = self._timing.full(self._store, self._layout)
         messages = [writer.prepare(full=full) for writer in self._buckets.values()]
         for writer, message in zip(self._buckets.values(), messages, strict=True):

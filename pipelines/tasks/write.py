@@ -22,15 +22,23 @@ from penstock.table.write.memory_budget import WriteBudget
 
 
 def write_task(
-    warehouse: CatalogSettings, writers: int, timing: CompactionTiming, mark: ErrorMark, user: str = ALONE.user
+    warehouse: CatalogSettings,
+    writers: int,
+    timing: CompactionTiming,
+    mark: ErrorMark,
+    user: str = ALONE.user,
+    unversioned: frozenset[str] = frozenset(),
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for `mapInArrow`. Its input is sorted by table, partition, bucket, range, position."""
+    """Return the function for `mapInArrow`. Its input is sorted by table, partition, bucket, range, position.
+
+    In history tables, a row that differs only in the columns `unversioned` makes no version.
+    """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # One task uses one core: Spark runs as many tasks as there are cores.
         pa.set_cpu_count(1)
         with mark.carrying():
-            for table, content in TaskWriter(warehouse, writers, timing, user).results(batches):
+            for table, content in TaskWriter(warehouse, writers, timing, user, unversioned).results(batches):
                 yield as_row(table, content)
 
     return write
@@ -48,6 +56,7 @@ class TaskWriter:
     writers: int
     timing: CompactionTiming = INLINE
     user: str = ALONE.user
+    unversioned: frozenset[str] = frozenset()
     _table: TableTaskWriter | None = None
     _budget: WriteBudget = field(default_factory=WriteBudget)
     _failed: set[str] = field(default_factory=set)
@@ -95,7 +104,16 @@ class TaskWriter:
     def _opened(self, table: str, version: TableVersion, writer: int) -> TableTaskWriter:
         own = own_number(table, writer, self.writers)
         return TableTaskWriter(
-            self.warehouse, table, version, own, self.writers, self._budget, self.timing, self.user, self._stats
+            self.warehouse,
+            table,
+            version,
+            own,
+            self.writers,
+            self._budget,
+            self.timing,
+            self.user,
+            self._stats,
+            self.unversioned,
         )
 
     def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, TaskOutput]]:

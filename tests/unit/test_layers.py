@@ -162,7 +162,8 @@ FLOORS = {
         {"computed_columns", "drift", "masks"},
         {"fit", "update_images"},
         {"expression_columns"},
-        {"transforms", "soft_deletes"},
+        {"transforms", "soft_deletes", "row_versions"},
+        {"version_chain"},
         {"expectations"},
     ],
     "formats": [

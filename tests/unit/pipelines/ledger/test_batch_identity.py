@@ -12,6 +12,7 @@ from penstock.ingest.mysql.config import MySqlConfig
 from penstock.ingest.mysql.connector import CONNECTOR
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
 from penstock.pipelines.ledger.batch_identity import BatchIdentity, Lineage, shows_replay, was_committed_before
+from penstock.schema_evolution.row_versions import as_history
 from penstock.storage.state_folder import StateFolder
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import Committer
@@ -156,3 +157,10 @@ def test_the_last_of_several_checkpoints_is_used_despite_clocks_and_numbers(tmp_
         here.clock += 1000 - back
         last = here.commit("two", 0, *tables)
         assert here.resumed() == last.end, number
+
+
+def test_a_repeated_change_is_visible_in_a_history_table() -> None:
+    names = ("valid_from", "valid_to", "is_current", "_operation", "_position", "_end_position")
+    schema = create_schema([("id", "INT"), *((name, "STRING") for name in names)], ["id"], (), {"bucket": "1"}, now=0)
+    assert not shows_replay(schema)
+    assert shows_replay(as_history("ods.t", schema))

@@ -35,7 +35,9 @@ def register(
 
     session.dataSource.register(CatalogDataSource)
     register_sources(session)
-    session.conf.set(PUSH_DOWN, "true")
+    # Definitions of Spark's declarative pipelines may not set anything, and call this with settings of the pipeline.
+    if session.conf.get(PUSH_DOWN, None) != "true":
+        session.conf.set(PUSH_DOWN, "true")
     if catalog is None:
         if warehouse is not None or options:
             raise ConfigError("a warehouse needs the name of its catalog", hint='register(spark, catalog="lake", ...)')

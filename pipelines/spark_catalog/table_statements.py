@@ -48,9 +48,9 @@ def create_table(request: Request) -> None:
     _check_new(properties)
     options = table_options(properties)
     keys = tuple(request.given["keys"])
-    named = tuple(one.strip() for one in options.get(PRIMARY_KEY.key, "").split(",") if one.strip())
+    named = _names(options.get(PRIMARY_KEY.key, ""))
     if keys and named:
-        if set(keys) != set(named):
+        if set(keys) != named:
             raise ConfigError("PRIMARY KEY and the property primary-key differ", hint="remove one of the two")
         del options[PRIMARY_KEY.key]
     schema = StructType.fromJson(json.loads(request.given["schema"]))
@@ -62,6 +62,10 @@ def create_table(request: Request) -> None:
         options,
         properties.get("comment"),
     )
+
+
+def _names(text: str) -> set[str]:
+    return {one.strip() for one in text.split(",") if one.strip()}
 
 
 def _check_new(properties: Mapping[str, str]) -> None:
@@ -129,11 +133,31 @@ def rename_table(request: Request) -> None:
 
 def alter_table(request: Request) -> None:
     """Run ALTER TABLE, as one new version of the schema."""
-    request.table()  # refuses system tables
+    table = request.table()  # refuses system tables
     base, branch, _ = parse_name(request.name)
     name = base if branch is None else f"{base}$branch_{branch}"
     changes = [change for given in request.given["changes"] for change in _changes(given)]
-    request.catalog.alter_table(name, changes)
+    request.catalog.alter_table(name, _without_key(changes, table.primary_keys))
+
+
+def _without_key(changes: Sequence[SchemaChange], keys: Sequence[str]) -> list[SchemaChange]:
+    """Return the changes without those that declare the key of the table, if the table has it.
+
+    Spark's declarative pipelines declare a target with each run: its properties, and all its columns as nullable.
+    """
+    declared = [one.value for one in changes if isinstance(one, SetOption) and one.key == PRIMARY_KEY.key]
+    if not keys or [_names(text) for text in declared] != [set(keys)]:
+        return list(changes)
+    return [one for one in changes if not _declares_key(one, keys)]
+
+
+def _declares_key(change: SchemaChange, keys: Sequence[str]) -> bool:
+    match change:
+        case SetOption(key):
+            return key == PRIMARY_KEY.key
+        case UpdateColumnNullability(name, nullable):
+            return nullable and name in keys
+    return False
 
 
 def _changes(given: Mapping[str, Any]) -> Iterator[SchemaChange]:

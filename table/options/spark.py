@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported, with_note
-from penstock.table.options.kinds import COUNT, FLAG, POSITIVE
+from penstock.table.options.kinds import COUNT, FLAG, POSITIVE, TEXT
 
 _SPARK_READS = "Spark divides a read by source.split.target-size"
 _TRIGGER = "read.stream.maxRowsPerTrigger bounds a batch"
@@ -96,6 +96,14 @@ _SPARK = (
         "Checks Spark's settings.",
         "no such settings are required",
         harmless=("false",),
+    ),
+    acts(
+        "pipelines.<name>",
+        TEXT,
+        None,
+        "A note of Spark's declarative pipelines for themselves, such as the SCD type of an AUTO CDC flow. It is"
+        " stored, and has no effect on the table.",
+        later=True,
     ),
 )
 

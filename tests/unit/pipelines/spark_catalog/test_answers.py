@@ -141,3 +141,40 @@ def test_a_column_that_looks_like_an_old_value_is_refused(catalog: Catalog) -> N
     catalog.create_table("shop.t", [("id", "INT NOT NULL"), ("_old_id", "INT")], ["id"])
     error = asked(catalog, "check_row_changes", database="shop", table="t", command="MERGE")["error"]
     assert "rename the column" in error
+
+
+def altered(catalog: Catalog, *changes: dict[str, Any]) -> dict[str, Any]:
+    return dict(asked(catalog, "alter_table", database="shop", table="t", changes=changes))
+
+
+def test_notes_of_declarative_pipelines_are_stored(catalog: Catalog) -> None:
+    field = {"name": "id", "type": "integer", "nullable": True, "metadata": {}}
+    of(
+        catalog,
+        "create_table",
+        database="shop",
+        table="t",
+        schema=json.dumps({"type": "struct", "fields": [field]}),
+        properties={"pipelines.autocdc.scdType": "SCD1"},
+        keys=[],
+        partitions=[],
+    )
+    assert catalog.table("shop.t").options["pipelines.autocdc.scdType"] == "SCD1"
+
+
+def test_a_target_that_is_declared_again_keeps_its_key(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", COLUMNS, ["id"], options={"bucket": "1"})
+    nullable = {"kind": "UpdateColumnNullability", "name": ["id"], "nullable": True}
+    declared = [
+        {"kind": "SetProperty", "key": "primary-key", "value": "id"},
+        {"kind": "SetProperty", "key": "bucket", "value": "1"},
+        nullable,
+        {"kind": "AddColumn", "name": ["more"], "type": '"string"', "nullable": True, "comment": None},
+    ]
+    assert "error" not in altered(catalog, *declared)
+    table = catalog.table("shop.t")
+    assert (list(table.primary_keys), table.definition.fields[-1].name) == (["id"], "more")
+    assert not table.definition.fields[0].type.nullable
+    # Another key is another table, and DROP NOT NULL of a key column is refused as before.
+    assert "error" in altered(catalog, {"kind": "SetProperty", "key": "primary-key", "value": "v"}, nullable)
+    assert "cannot be made nullable" in altered(catalog, nullable)["error"]

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.table.merge.key_groups import SEQUENCE, group_rows, newest_rows
+from tests.unit.table.merge.tables import spec_of
+
+SPEC = spec_of({"k": "BIGINT NOT NULL", "v": "INT"})
+LEAST, MOST = -(2**63) + 1, 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0, 400), (-200, 200), (0, 100_000), (MOST - 300, MOST), (LEAST, MOST)],
+    ids=["dense", "negative", "sparse", "greatest", "all"],
+)
+@pytest.mark.parametrize("numbered", [False, True])
+def test_the_newest_rows_are_the_last_ones_of_the_groups(low: int, high: int, *, numbered: bool) -> None:
+    chance = np.random.default_rng(high % 1_000)
+    runs = [np.unique(chance.integers(low, high, 200, endpoint=True)) for _ in range(4)]
+    keys = np.concatenate(runs)
+    rows = pa.table({"k": keys, "v": np.arange(len(keys), dtype=np.int32)})
+    if numbered:
+        rows = rows.append_column(SEQUENCE, pa.array(chance.permutation(len(keys))))
+
+    groups = group_rows(SPEC, rows)
+    expected = np.zeros(len(keys), np.bool_)
+    expected[groups.order[groups.ends - 1]] = True
+
+    assert np.array_equal(newest_rows(SPEC, rows), expected)
+
+
+def test_no_rows_have_no_newest_one() -> None:
+    assert len(newest_rows(SPEC, pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], pa.int32())}))) == 0

@@ -34,6 +34,8 @@ _MOST_OPEN = 128
 # A temporary file this old is from a process that died: writing one takes far less time. Marks of requests are
 # forgotten after the same time.
 _ABANDONED_SECONDS = 3600
+# Lookup files with the merged rows of several data files end so. Their names do not contain those of the data files.
+MERGED = "-merged"
 
 
 class LookupStore:
@@ -105,9 +107,19 @@ class LookupStore:
                 path.unlink(missing_ok=True)
 
     def keep_only(self, mark: str, files: Container[str]) -> None:
-        """Delete the lookup files named `<file>-<mark>.<anything>` except those of the given data files."""
+        """Delete the lookup files named `<file>-<mark>.<anything>` except those of the given data files.
+
+        Merged rows that a lookup opened in the last hour stay: merging them again would cost a read of the bucket.
+        """
         names = {path.stem for path in self._folder.glob(f"*-{mark}.*")}
-        self.drop(name for name in names if name.rpartition(f"-{mark}.")[0] not in files)
+        gone = (name for name in names if name.rpartition(f"-{mark}.")[0] not in files)
+        self.drop(name for name in gone if not (name.endswith(MERGED) and self._is_recent(name)))
+
+    def _is_recent(self, name: str) -> bool:
+        try:
+            return self._paths(name)[0].stat().st_mtime > time.time() - _ABANDONED_SECONDS
+        except FileNotFoundError:
+            return False
 
     def _paths(self, name: str) -> tuple[Path, Path]:
         return self._folder / f"{name}.arrow", self._folder / f"{name}.keys"

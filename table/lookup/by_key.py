@@ -20,7 +20,7 @@ from penstock.table.buckets.bucket_state import BucketState
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.buckets.route import buckets_of, partitions_of
 from penstock.table.compaction.lookup import Lookup, Vectors
-from penstock.table.compaction.lookup_store import LookupStore, bucket_mark, columns_mark
+from penstock.table.compaction.lookup_store import MERGED, LookupStore, bucket_mark, columns_mark
 from penstock.table.files.columns import VALUE_KIND
 from penstock.table.files.file_reader import FileReader
 from penstock.table.lookup.sorted_part import SortedPart, content_mark
@@ -120,7 +120,7 @@ class PrimaryKeyIndex:
         if levels is None:
             split = Split(*place, state.files, raw=False)
             merging = SplitReader(self._store, self._layout, self._fields)
-            name = f"{content_mark(self._layout, split)}-{mark}-merged"
+            name = f"{content_mark(self._layout, split)}-{mark}{MERGED}"
             return SortedPart(name, split, merging, self._spec.keys, self._local)
         reader = FileReader(
             self._store.storage,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.table.compaction.lookup_store import lookup_folder
+from penstock.table.compaction.lookup_store import LookupStore, lookup_folder
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
+from penstock.table.values.types import parse_type
 from tests.unit.table.tables import ORDERS, new_table, rows
 
 LOOKUP = {"bucket": "2", "changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "50"}
@@ -53,6 +56,19 @@ def test_a_worker_forgets_files_that_another_compacted_away(tmp_path: Path, monk
     assert not kept() & live(table)
     write(table, *range(3_000))  # reaches both buckets
     assert not kept() & there
+
+
+def test_merged_rows_of_a_bucket_stay_for_an_hour_after_their_last_use(tmp_path: Path) -> None:
+    store, batch = LookupStore(tmp_path, 1 << 30), pa.RecordBatch.from_pydict({"id": [1, 2]})
+    names = ["live-mark.a", "live-mark.a-rows", "gone-mark.a-rows", "content-mark.a-merged", "old-mark.a-merged"]
+    for name in names:
+        store.put(name, [batch], ["id"], [parse_type("BIGINT")])
+    hours_ago = time.time() - 2 * 3600
+    os.utime(tmp_path / "old-mark.a-merged.arrow", (hours_ago, hours_ago))
+
+    store.keep_only("mark", {"live"})
+
+    assert {path.stem for path in tmp_path.glob("*.arrow")} == {names[0], names[1], names[3]}
 
 
 def test_a_dropped_table_leaves_no_lookup_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

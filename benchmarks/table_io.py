@@ -2,11 +2,15 @@
 
 Prints a Markdown table of CPU seconds and their ratios: write to 4 buckets, merge-on-read of 5 overlapping runs, full
 compaction, planning 10,000 files. Figures are of one thread; the machine's other load moves them, ratios hold better.
+
+`PEER=/path/to/python` names an environment with pypaimon-rust 0.4 (`pip install pypaimon-rust pyarrow`), which then
+does the same writing and reading, in turns. `python -m benchmarks.table_io scan TABLE COLUMNS` is our own part of it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -28,6 +32,7 @@ from tests.interop.pypaimon.client import prepare
 T = TypeVar("T")
 UNIT = "rows/CPU-s"
 PEER = Path(__file__).with_name("peer_pypaimon.py")
+RUST = Path(__file__).with_name("peer_rust_tables.py")
 
 
 def orders(ids: np.ndarray, seed: int) -> pa.Table:
@@ -69,6 +74,64 @@ def drained(batches: Iterator[pa.RecordBatch]) -> int:
 def peer(*arguments: str) -> dict[str, float]:
     done = subprocess.run([prepare(), "-W", "ignore", PEER, *arguments], check=True, capture_output=True, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def rust(*arguments: str) -> dict[str, float]:
+    """Return what pypaimon-rust needs for some work; nothing without its environment."""
+    python = os.environ.get("PEER")
+    if python is None:
+        return {}
+    done = subprocess.run([python, RUST, *arguments], check=True, capture_output=True, text=True)
+    return dict(json.loads(done.stdout))
+
+
+def scanned(path: str, columns: str) -> dict[str, float]:
+    """Read a table batch by batch, and return the CPU seconds and the resident memory in MB that this adds."""
+    table = penstock.open_table(path)
+    before = peak_memory()
+    cost, _ = timed(lambda: drained(table.scan(columns=columns.split(",")).to_batches()))
+    return {"cpu": cost, "megabytes": peak_memory() - before}
+
+
+def peak_memory() -> float:
+    """Return the most resident memory of this process so far in MB; `getrusage` would include that of its parent."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def own_scan(path: str, columns: str) -> dict[str, float]:
+    """Return the costs of a scan in a new process, where no other work has raised the peak of the memory."""
+    command = [sys.executable, "-m", "benchmarks.table_io", "scan", path, columns]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+
+
+def beside_rust(catalog: penstock.Catalog, folder: str, rows: pa.Table, runs: Table, read: int) -> None:
+    """Record writing and merge-on-read beside pypaimon-rust: the least costs of three turns each."""
+    if "PEER" not in os.environ:
+        return
+    ours, theirs = [], []
+    options = {"bucket": "4", "write-only": "true"}
+    for turn in range(3):
+        ours.append(timed(lambda turn=turn: written(catalog, f"bench.ours{turn}", rows), times=1)[0])
+        catalog.create_table(f"bench.rust{turn}", rows.schema, primary_keys=["id"], options=options)
+        theirs.append(rust("write", folder, f"bench.rust{turn}", f"{folder}/data.parquet")["cpu"])
+    record_rust(f"write {len(rows):,} rows, beside pypaimon-rust", len(rows), (min(ours), min(theirs)), 3.0)
+    columns = ",".join(runs.schema.names[:10])
+    turns = [(own_scan(runs.path, columns), rust("scan", folder, "bench.runs", columns)) for _ in range(3)]
+    speeds = min(turn[0]["cpu"] for turn in turns), min(turn[1]["cpu"] for turn in turns)
+    record_rust("merge-on-read, 10 columns, beside pypaimon-rust", read, speeds, 2.0)
+    memory = [min(turn[side]["megabytes"] for turn in turns) for side in (0, 1)]
+    print(
+        f"| memory of that read, MB | {memory[0]:.0f} | pypaimon-rust {memory[1]:.0f} | {memory[1] / memory[0]:.2f} |"
+    )
+    work = "memory that the merge-on-read adds, batch by batch"
+    record(Figure(work, memory[0], "MB", memory[1], "pypaimon-rust", 1.0, goal_of_ratio=True, less=True))
+
+
+def record_rust(work: str, rows: int, seconds: tuple[float, float], goal: float) -> None:
+    ours, theirs = (rows / one for one in seconds)
+    print(f"| {work} | {ours:,.0f} | pypaimon-rust {theirs:,.0f} | {ours / theirs:.2f} |")
+    record(Figure(work, ours, UNIT, theirs, "pypaimon-rust", goal, goal_of_ratio=True))
 
 
 def written(catalog: penstock.Catalog, name: str, rows: pa.Table) -> Table:
@@ -140,6 +203,7 @@ def main() -> None:
     )
     what = f"merge-on-read of {read:,} rows in 5 runs, 10 columns, {kept:,} kept"
     beside(what, (read / cost, read / plain, read / theirs), of_parquet=0.85)
+    beside_rust(catalog, folder, data, table, read)
     start = time.process_time()
     table.compact()
     cost = time.process_time() - start
@@ -178,4 +242,8 @@ def parquet_compacted(table: Table, columns: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["scan"]:
+        pa.set_cpu_count(1)
+        print(json.dumps(scanned(*sys.argv[2:])))
+    else:
+        main()

@@ -111,7 +111,7 @@ def _last_of_integers(keys: Keys) -> Flags | None:
     least, span = int(keys.min()), int(keys.max()) - int(keys.min()) + 1
     if span > _DENSE * len(keys):
         return None
-    places, numbers = keys - least, np.arange(len(keys), dtype=np.int32)
+    places, numbers = keys.astype(np.int64, copy=False) - least, np.arange(len(keys), dtype=np.int32)
     last = np.empty(span, np.int32)
     last[places] = numbers
     return np.asarray(last[places] == numbers)

@@ -15,6 +15,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spark import first_jvm
+from penstock.pipelines.spark.session_start import SessionStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,14 +37,26 @@ def run_command(
     as_json: bool = False,
 ) -> int:
     """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout."""
-    from penstock.pipelines.monitor.logs import log_to_stderr, stray_output_logged
+    check_checkpoint_store(spec, settings or {})
+    first = first_jvm.take()
+    name, cores = spec.pipeline.name, spec.pipeline.parallelism
+    start = None if first is None else SessionStart.ahead(first, name, master, cores, settings)
+    # Imported after the session began to open, because it takes long.
+    from penstock.pipelines.monitor.logs import log_lines_of, log_to_stderr, stray_output_logged
 
     def on_summary(done: dict[str, object]) -> None:
+        if start is not None:
+            _offer_faster_start()
         if as_json:
             print(json.dumps(done))
 
     log_to_stderr(spec.observe.log.level, spec.observe.log.format)
-    run_here(spec, master=master, settings=settings, on_summary=on_summary, output=stray_output_logged)
+    if first is not None:
+        log_lines_of(first.output)
+    run_here(spec, start=start, master=master, settings=settings, on_summary=on_summary, output=stray_output_logged)
+    # Otherwise the JVM ends by itself, after this process: its standard input is a pipe from here. Nobody waits for it.
+    if start is not None and settings:  # such as an event log, which must be closed
+        start.session().stop()
     return 0
 
 
@@ -50,6 +64,7 @@ def run_here(
     spec: PipelineSpec,
     *,
     session: SparkSession | None = None,
+    start: SessionStart | None = None,
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     on_summary: Callable[[dict[str, object]], None] = lambda done: None,
@@ -58,7 +73,7 @@ def run_here(
     """Run until caught up, asked to stop (SIGTERM, SIGINT or a signal: returns after the batch), or failed (raises).
 
     `on_summary` receives the summary, also if tables are parked, which raises. Ends the session it created, whose
-    stderr is the file that `output` returns.
+    stderr is the file that `output` returns; sessions of others, and one that began to open before, it leaves open.
     """
     from py4j.protocol import Py4JError
 
@@ -69,12 +84,13 @@ def run_here(
     from penstock.pipelines.spark.session import active_session
 
     job = ready(spec)  # reports errors in the description before a JVM is started
-    check_checkpoint_store(spec, settings or {})
+    if start is None:
+        check_checkpoint_store(spec, settings or {})
     folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
     check_writable(folder)
     # Before a JVM is started, which takes seconds.
     refuse_second_driver(folder)
-    found = session or active_session()
+    found = session or (None if start is None else _awaited(start, spec, master)) or active_session()
     with output() as stderr:
         opened = found or _started(spec, master, settings, stderr)
     running = JobRun(job, opened)
@@ -117,6 +133,14 @@ def _started(
     opened = open_session(
         spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings, stderr=stderr
     )
+    log.info("event=spark_started seconds=%.1f", time.monotonic() - before)
+    return opened
+
+
+def _awaited(start: SessionStart, spec: PipelineSpec, master: str | None) -> SparkSession:
+    log.info("event=starting_spark pipeline=%s master=%s", spec.pipeline.name, master or "local")
+    before = time.monotonic()
+    opened = start.session()
     log.info("event=spark_started seconds=%.1f", time.monotonic() - before)
     return opened
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from penstock.errors import ConfigError, PenstockError, did_you_mean
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS, refusal
 from penstock.pipelines.config.flags import all_actions, built_in_actions, sync_action
+from penstock.pipelines.spark import first_jvm
 
 _HOME = "penstock.pipelines.commands."
 PIPELINE_COMMANDS = {
@@ -51,6 +52,8 @@ DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
+    if arguments is None:
+        first_jvm.allow()
     try:
         return _run([word for word in words if word != "--debug"])
     except KeyboardInterrupt:
@@ -66,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known = error if isinstance(error, PenstockError) else unexpected(error)
         print(as_json(known) if "--json" in words else shown(known), file=sys.stderr)
         return NOT_OURS if isinstance(error, OSError) else known.exit_code
+    finally:
+        first_jvm.end()
 
 
 def _run(words: Sequence[str]) -> int:

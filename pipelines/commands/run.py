@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.ingest.sync_actions import words as words_of
-from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.target import yes
+from penstock.pipelines.spark import first_jvm
 
 if TYPE_CHECKING:
     from penstock.ingest.connector import StartPlace
@@ -45,6 +45,10 @@ FLAGS = (
 
 def command(name: str, words: list[str]) -> int:
     path, given = parse_with_file(name, FLAGS, words, "Run the pipeline that a YAML file describes.")
+    master, settings = given.get("master", [None])[-1], pairs(given.get("spark-conf", ()))
+    if Path(path).is_file():
+        first_jvm.start(master, settings)
+    from penstock.pipelines.api.run import run_command
     from penstock.pipelines.config import yaml_file
 
     spec = yaml_file.load(Path(path))
@@ -64,8 +68,7 @@ def command(name: str, words: list[str]) -> int:
     spec = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update=changes)})
     if "from" in given:
         spec = begun(spec, given["from"][-1])
-    settings = pairs(given.get("spark-conf", ()))
-    return run_command(spec, master=given.get("master", [None])[-1], settings=settings, as_json=yes(given, "json"))
+    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"))
 
 
 def tables_given(given: Given, spec: PipelineSpec) -> tuple[str, ...]:

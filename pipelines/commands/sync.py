@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import pairs
-from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.target import yes
 from penstock.pipelines.config.flags import SyncAction, sync_action
+from penstock.pipelines.spark import first_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,9 @@ def command(name: str, words: list[str]) -> int:
     action = _known(name)
     given = _parsed(action, words)
     _check_mode(given)
+    master, settings = given.get("master", [None])[-1], pairs(given.get("spark-conf", ()))
+    first_jvm.start(master, settings)
+    from penstock.pipelines.api.run import run_command
     from penstock.pipelines.config.sync_pipeline import action_pipeline
 
     spec = action_pipeline(action, given)
@@ -28,8 +31,7 @@ def command(name: str, words: list[str]) -> int:
         from penstock.pipelines.commands.run import started_at
 
         spec = started_at(spec, given["from"][-1])
-    master = given.get("master", [None])[-1]
-    return run_command(spec, master=master, settings=pairs(given.get("spark-conf", ())), as_json=yes(given, "json"))
+    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"))
 
 
 def spec_of_action(name: str, words: Sequence[str]) -> PipelineSpec:

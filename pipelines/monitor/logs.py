@@ -104,12 +104,17 @@ def stray_output_logged() -> Iterator[int]:
     This process keeps its own stderr, because its last words must not depend on the thread that logs.
     """
     out, into = os.pipe()
-    threading.Thread(target=_log_lines, args=(out,), name="penstock-stray-output", daemon=True).start()
+    log_lines_of(out)
     try:
         yield into
     finally:
         # The started processes have inherited the pipe. Its reader ends when the last of them has ended.
         os.close(into)
+
+
+def log_lines_of(out: int) -> None:
+    """Log the lines that other processes write into a pipe, until the last of them has ended."""
+    threading.Thread(target=_log_lines, args=(out,), name="penstock-stray-output", daemon=True).start()
 
 
 def _log_lines(out: int) -> None:

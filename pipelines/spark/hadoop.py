@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-import pyspark
+from penstock.pipelines.spark.java import pyspark_folder
 
 # They must match the Hadoop version of this Spark; Google's connector has its own versions.
 _CLIENTS = {
@@ -34,7 +33,7 @@ def checkpoint_needs(location: str, packages: str = "") -> NeededPackage | None:
     if scheme not in _CLIENTS:
         return None
     package, jar = _CLIENTS[scheme]
-    jars = Path(pyspark.__file__).parent / "jars"
+    jars = pyspark_folder() / "jars"
     # The user may have added the jar to Spark's folder, or name it in the settings of the run.
     if any(jars.glob(f"{jar}-*.jar")) or jar in packages:
         return None
@@ -44,5 +43,5 @@ def checkpoint_needs(location: str, packages: str = "") -> NeededPackage | None:
 
 def hadoop_version() -> str:
     """Return the version of the Hadoop client among Spark's jars: classes of another version are incompatible."""
-    jars = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    jars = (pyspark_folder() / "jars").glob("hadoop-client-api-*.jar")
     return next((jar.stem.removeprefix("hadoop-client-api-") for jar in jars), "3.4.2")

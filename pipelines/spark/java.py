@@ -23,8 +23,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pyspark
-
 from penstock.errors import ConfigError
 from penstock.storage.private_folder import private_folder
 
@@ -136,14 +134,27 @@ def cache_folder() -> Path:
 _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 
+def pyspark_folder() -> Path:
+    """Return the folder of the package, without importing it: that takes longer than starting a JVM's process."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError("the package pyspark is not installed", hint="pip install pyspark")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _pyspark_version() -> str:
+    found = re.search(r"""__version__.*["'](.+)["']""", (pyspark_folder() / "version.py").read_text())
+    return found[1] if found else ""
+
+
 def archive_path() -> Path:
     """Return the path of the archive for this Java and this Spark, whether or not it exists."""
     java = Path(os.environ["JAVA_HOME"]).resolve()
     release = java / "release"
-    spark = os.environ.get("SPARK_HOME", pyspark.__file__)
+    spark = os.environ.get("SPARK_HOME", str(pyspark_folder() / "__init__.py"))
     # All that makes an archive useless when it changes: the JVM, the jars, and the release file that changes with
     # an update in the same folder.
-    facts = f"{java}\n{spark}\n{pyspark.__version__}\n{release.read_text() if release.exists() else ''}"
+    facts = f"{java}\n{spark}\n{_pyspark_version()}\n{release.read_text() if release.exists() else ''}"
     return cache_folder() / "classes" / f"{hashlib.sha256(facts.encode()).hexdigest()[:16]}.jsa"
 
 
@@ -167,7 +178,7 @@ def use_lean_home() -> None:
     """Set SPARK_HOME for the next JVM, unless it is set already or workers would not find the package."""
     if "SPARK_HOME" in os.environ:
         return
-    package = Path(pyspark.__file__).parent
+    package = pyspark_folder()
     if (package / "jars").is_dir() and _is_found_by_workers(package.parent):
         os.environ["SPARK_HOME"] = str(_home_of(package))
 

@@ -6,14 +6,11 @@ Its settings are chosen by measurement for what Spark does here: planning, shuff
 from __future__ import annotations
 
 import os
-import py_compile
 import socket
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
-from py_compile import PycInvalidationMode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import penstock
 from penstock.errors import ConfigError
@@ -22,15 +19,16 @@ from penstock.pipelines.spark.java import java_home, use_flags, use_lean_home
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from py4j.java_gateway import JavaGateway
     from pyspark.sql import SparkSession
 
-PACKAGE_FOLDERS = ("storage", "ingest", "formats", "schema_evolution", "table", "pipelines")
 DAEMON = "penstock.pipelines.spark.worker_daemon"
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 LOG_FLAG = f"-Dlog4j2.configurationFile=file:{LOG_SETTINGS}"
 # As on a cluster. A local master without this number in its URL does not try a task again.
 TASK_ATTEMPTS = 4
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
+_REMOTE = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
 
 # A JVM that only moves blobs has no hot code: the second compiler and code generation cost more than they save.
 JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -60,8 +58,18 @@ _SETTINGS = {
 }
 
 
+class JvmAhead(Protocol):
+    """A JVM that was started before the session is opened."""
+
+    def gateway(self) -> JavaGateway | None:
+        """Return PySpark's connection when the JVM is ready, or None if the JVM has ended."""
+        ...
+
+
 def active_session() -> SparkSession | None:
     """Return the session of this process, or None. Raise ConfigError for a Spark Connect session."""
+    if "pyspark.sql" not in sys.modules and not _REMOTE & os.environ.keys():
+        return None  # nobody made one, and importing PySpark takes long
     from pyspark.sql import SparkSession
     from pyspark.sql.utils import is_remote
 
@@ -80,12 +88,14 @@ def open_session(
     cores: int | None = None,
     settings: Mapping[str, str] | None = None,
     stderr: int | None = None,
+    first: JvmAhead | None = None,
 ) -> SparkSession:
     """Return the running session if there is one (spark-submit, a notebook), or else a new one.
 
     `master` defaults to this machine with `cores` tasks at a time (all cores), each tried four times. `settings`
     override the defaults. For a master on other machines the package is sent as a zip; its dependencies must be
     installed there. `stderr` is the file descriptor for the stderr of Spark's processes if they are started here.
+    `first` is a JVM that was started ahead.
     """
     from pyspark.sql import SparkSession
 
@@ -99,26 +109,40 @@ def open_session(
     if is_local(master):
         use_lean_home()
     wanted = session_settings(master, settings or {})
-    if stderr is not None:
-        _launch({"spark.app.name": name, "spark.master": master, **wanted}, stderr)
+    if stderr is not None or first is not None:
+        _launch({"spark.app.name": name, "spark.master": master, **wanted}, stderr, first)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in wanted.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     _quiet(session)
     if not is_local(master):
+        from penstock.pipelines.spark.code_zip import zip_code
+
         session.sparkContext.addPyFile(str(zip_code(Path(tempfile.mkdtemp(prefix="penstock-")))))
     return session
 
 
-def _launch(settings: Mapping[str, str], stderr: int) -> None:
-    """Start the JVM as Spark would, with another stderr. Does nothing if this process already has a JVM."""
+def _launch(settings: Mapping[str, str], stderr: int | None, first: JvmAhead | None) -> None:
+    """Connect to the JVM that was started ahead, or start one as Spark would, with another stderr.
+
+    Does nothing if this process already has a JVM.
+    """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is None:
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-        SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stderr": stderr}))
+        gateway = None if first is None else first.gateway()
+        SparkContext._ensure_initialized(gateway=gateway or launch_gateway(conf, {"stderr": stderr}))
+
+
+def find_data_sources(session: SparkSession) -> None:
+    """Let Spark look for data sources among the installed packages, which it does before it registers the first one.
+
+    It starts a Python process for that, so it is worth doing while this process is busy otherwise.
+    """
+    session._jsparkSession.sessionState().dataSourceManager().dataSourceExists("penstock")
 
 
 def _quiet(session: SparkSession) -> None:
@@ -147,9 +171,15 @@ def _submitted_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
+def jvm_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return what a JVM must know when it starts; the other settings of a session can follow."""
+    flags = " ".join(filter(None, [JVM_FLAGS, use_flags(), LOG_FLAG]))
+    memory = "spark.driver.memory"
+    return {memory: _SETTINGS[memory], "spark.driver.extraJavaOptions": flags, **settings}
+
+
 def session_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]:
-    ours = dict(_SETTINGS)
-    ours["spark.driver.extraJavaOptions"] = " ".join(filter(None, [JVM_FLAGS, use_flags(), LOG_FLAG]))
+    ours = _SETTINGS | jvm_settings({})
     if is_local(master):
         # No other machine has to reach this driver, and a host name that does not resolve must not stop it.
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -206,31 +236,3 @@ def local_cores(master: str) -> int:
     if inside and not inside.isdigit():
         raise ConfigError("the local Spark master is not valid", master=master, hint="use for example local[2]")
     return int(inside or 1)
-
-
-def zip_code(folder: Path) -> Path:
-    """Write the package as one zip with the layout of an installation.
-
-    It includes bytecode, because Python does not cache bytecode for a zip. Workers with another Python version ignore
-    the bytecode.
-    """
-    target = folder / "penstock.zip"
-    root = Path(penstock.__path__[0])
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        _put(archive, Path(penstock.__file__), "penstock/__init__.py")
-        # Modules at the root of the tree, which an installation has below penstock/.
-        for name in ("errors.py", "extensions.py", "references.py", "row_kinds.py", "settings.py", "table_pattern.py"):
-            _put(archive, root / name, f"penstock/{name}")
-        for name in PACKAGE_FOLDERS:
-            for path in sorted((root / name).rglob("*.py")):
-                _put(archive, path, f"penstock/{path.relative_to(root)}")
-    return target
-
-
-def _put(archive: zipfile.ZipFile, path: Path, name: str) -> None:
-    archive.write(path, name)
-    with tempfile.NamedTemporaryFile(suffix=".pyc") as compiled:
-        py_compile.compile(
-            str(path), compiled.name, name, doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH
-        )
-        archive.write(compiled.name, f"{name}c")

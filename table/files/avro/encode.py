@@ -16,8 +16,15 @@ from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, 
 BLOCK_BYTES = 64_000  # the block size of Java's writer
 _DECIMAL_BYTES = 16
 _VARINT_BYTES = 10
-_NULL, _THERE = pa.scalar(b"\x00", pa.binary()), pa.scalar(b"\x02", pa.binary())  # the branch of a union
-_END = pa.scalar(b"\x00", pa.binary())
+
+
+def _byte(value: bytes) -> pa.BinaryScalar:
+    # From buffers, because `pa.scalar` of a Python value imports pandas, which each process would wait for.
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(value)])[0]
+
+
+_NULL, _THERE = _byte(b"\x00"), _byte(b"\x02")  # the branch of a union
+_END = _NULL
 
 
 def counted(type_: AtomicType) -> pa.DataType:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from penstock.pipelines.spark.session import package_home, prepare_environment, zip_code
+from penstock.pipelines.spark.code_zip import zip_code
+from penstock.pipelines.spark.session import package_home, prepare_environment
 from tests.pages import ROOT, blocks
 from tests.shop import Shop, insert
 

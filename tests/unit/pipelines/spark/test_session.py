@@ -9,8 +9,9 @@ from unittest.mock import patch
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spark.code_zip import zip_code
 from penstock.pipelines.spark.java import use_lean_home
-from penstock.pipelines.spark.session import LOG_SETTINGS, local_cores, prepare_environment, session_settings, zip_code
+from penstock.pipelines.spark.session import LOG_SETTINGS, local_cores, prepare_environment, session_settings
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2)])

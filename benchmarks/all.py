@@ -76,6 +76,8 @@ BENCHMARKS = (
         "kafka-tables", "kafka_job", "400000 --batch 100000 --write-only --bucket 1 --tables 200 --only ours", JAVA[:1]
     ),
     Benchmark("kafka-start", "kafka_job", "20000 --again --only ours", JAVA[:1]),
+    Benchmark("starts", "starts", "5", ("pyspark", "java")),
+    Benchmark("quiet", "quiet", "30", ("pyspark", "java")),
     Benchmark("freshness", "trickle", "1000 80", JAVA[:1]),
     Benchmark("background", "trickle", "1000 30 write-only background --turns 2", JAVA[:1]),
     Benchmark("mysql", "mysql", "1000000 500000", ("pymysql",)),

@@ -20,6 +20,8 @@ from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 
 LONGEST_WAIT = 60.0  # seconds in one call of Spark
+# Seconds between two looks at a source that has nothing new: twice as long each time.
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 
 
 class RangeStream(Protocol):
@@ -91,13 +93,16 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     A batch that follows a barrier must not wait for the interval, but a trigger of Spark always does. Therefore the
     query has a trigger of 0 seconds, and `latestOffset` sleeps until the batch is due. Stopping the query interrupts
     that call.
+
+    With an interval of 0 the call lasts until the source has something new. Spark would ask again every ten
+    milliseconds, at the cost of CPU. Without an interval (None) the trigger of the query decides, and no call waits.
     """
 
     def __init__(
         self,
         stream: RangeStream,
         errors: ErrorPassage,
-        interval: float = 0.0,
+        interval: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -129,12 +134,23 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return start
             # Counted from the start of planning, as Spark counts its trigger interval.
             self._planned_at = self._clock()
-            return self._stream.latest_offsets(start, allowed, self._until)
+            return self._newest(start, allowed)
+
+    def _newest(self, start: Offsets, allowed: Limit) -> Offsets:
+        """Return the newest offsets: without an interval as soon as there are any, or after `LONGEST_WAIT`."""
+        began, pause = self._clock(), SHORTEST_PAUSE
+        while True:
+            end = self._stream.latest_offsets(start, allowed, self._until)
+            waits = self._interval == 0 and self._until is None and not self._stream.at_barrier()
+            if end != start or not waits or self._clock() - began >= LONGEST_WAIT:
+                return end
+            self._sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _is_due(self) -> bool:
         """Sleep until the next batch is due, or for `LONGEST_WAIT`; return whether it is due then."""
         # A bounded run has nothing to wait for, and batches after a barrier are due at once.
-        if self._until is not None or self._planned_at is None or self._stream.at_barrier():
+        if not self._interval or self._until is not None or self._planned_at is None or self._stream.at_barrier():
             return True
         left = self._planned_at + self._interval - self._clock()
         if left > 0:

@@ -128,7 +128,8 @@ class PipelineConfig(Strict):
     def _by_sparks_triggers(cls, given: Any) -> Any:
         """Translate Spark's trigger names.
 
-        `once` and `available-now` end when caught up; `continuous` starts a batch as soon as the last one ended.
+        `once` and `available-now` end when caught up; `continuous` starts a batch as soon as the last one ended
+        and there are new records.
         """
         trigger = given.get("trigger") if isinstance(given, Mapping) else None
         if trigger == "continuous":

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
-from penstock.ingest.spark_stream import ChangesStreamReader
+from penstock.ingest.spark_stream import LONGEST_PAUSE, LONGEST_WAIT, ChangesStreamReader
 
 
 @dataclass
@@ -32,6 +33,8 @@ class Stream:
     barriers: frozenset[int] = frozenset()
     limit: Limit = NO_LIMIT
     planned: list[float] = field(default_factory=list)
+    quiet: int = 0  # so many looks find nothing
+    looks: int = 0
 
     def initial_offsets(self) -> Offsets:
         return {"n": 0}
@@ -40,6 +43,9 @@ class Stream:
         return {"n": 9}
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
+        self.looks += 1
+        if self.looks <= self.quiet:
+            return start
         self.planned.append(self.clock.now)
         self.clock.now += 1
         return {"n": start["n"] + 1}
@@ -89,3 +95,35 @@ def test_a_long_interval_is_waited_in_several_empty_calls() -> None:
     found = [reader.latestOffset(at, reader.getDefaultReadLimit()) for _ in range(3)]
     assert found == [at, at, {"n": 2}]
     assert clock.now == 1000 + 150 + 1
+
+
+def test_one_call_without_an_interval_lasts_until_the_source_has_new_records() -> None:
+    clock = Clock()
+    stream = Stream(clock, quiet=30)
+    reader = ChangesStreamReader(stream, ErrorMark(), 0, clock, clock.sleep)
+    at = reader.initialOffset()
+    assert reader.latestOffset(at, reader.getDefaultReadLimit()) == {"n": 1}
+    assert stream.looks == 31  # in one call of Spark
+    assert clock.now - 1000 < 30 * LONGEST_PAUSE + 1
+
+
+def test_a_quiet_source_costs_few_looks_and_each_call_ends() -> None:
+    clock = Clock()
+    stream = Stream(clock, quiet=10_000)
+    reader = ChangesStreamReader(stream, ErrorMark(), 0, clock, clock.sleep)
+    at = reader.initialOffset()
+    assert reader.latestOffset(at, reader.getDefaultReadLimit()) == at
+    assert LONGEST_WAIT <= clock.now - 1000 <= LONGEST_WAIT + LONGEST_PAUSE
+    assert stream.looks <= LONGEST_WAIT / LONGEST_PAUSE + 10
+
+
+@pytest.mark.parametrize(("interval", "bounded"), [(15, False), (None, False), (0, True)])
+def test_other_calls_look_once(interval: float | None, bounded: bool) -> None:
+    clock = Clock()
+    stream = Stream(clock, quiet=10_000)
+    reader = ChangesStreamReader(stream, ErrorMark(), interval, clock, clock.sleep)
+    if bounded:
+        reader.prepareForTriggerAvailableNow()
+    at = reader.initialOffset()
+    assert reader.latestOffset(at, reader.getDefaultReadLimit()) == at
+    assert (stream.looks, clock.now) == (1, 1000)

@@ -9,6 +9,7 @@ settings and the same installation is used again.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
@@ -127,6 +128,7 @@ def _started(home: str, settings: Mapping[str, str]) -> FirstJvm:
     command_file = _command_file(home, submit)
     known = _known_command(command_file)
     folder = Path(tempfile.mkdtemp(prefix="penstock-jvm-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     environment = {**os.environ, "SPARK_CONNECT_MODE": "0", _CONNECTION: str(folder / "connection")}
     output, into = os.pipe()
     try:

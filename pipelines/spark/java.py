@@ -143,6 +143,9 @@ def pyspark_folder() -> Path:
 
 
 def _pyspark_version() -> str:
+    loaded = sys.modules.get("pyspark")
+    if loaded is not None:  # perhaps from a zip, as with spark-submit
+        return str(loaded.__version__)
     found = re.search(r"""__version__.*["'](.+)["']""", (pyspark_folder() / "version.py").read_text())
     return found[1] if found else ""
 

@@ -21,6 +21,8 @@ import shutil
 import site
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import ConfigError
@@ -38,6 +40,23 @@ for word do
 done
 exec "{java}" "$@"
 """
+
+
+@contextmanager
+def jvm_start() -> Iterator[None]:
+    """Report a JVM that does not start as an error of the configuration. Java has printed the reason before."""
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        yield
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise ConfigError(
+            "the JVM of Spark did not start; the lines above are its own",
+            java=os.environ.get("JAVA_HOME"),
+            hint="check spark.driver.memory, spark.driver.extraJavaOptions and the memory of this machine",
+        ) from error
 
 
 def java_home() -> Path:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import penstock
 from penstock.errors import ConfigError
-from penstock.pipelines.spark.java import java_home, use_flags, use_lean_home
+from penstock.pipelines.spark.java import java_home, jvm_start, use_flags, use_lean_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,12 +109,13 @@ def open_session(
     if is_local(master):
         use_lean_home()
     wanted = session_settings(master, settings or {})
-    if stderr is not None or first is not None:
-        _launch({"spark.app.name": name, "spark.master": master, **wanted}, stderr, first)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with jvm_start():
+        if stderr is not None or first is not None:
+            _launch({"spark.app.name": name, "spark.master": master, **wanted}, stderr, first)
+        session = builder.getOrCreate()
     _quiet(session)
     if not is_local(master):
         from penstock.pipelines.spark.code_zip import zip_code

@@ -62,7 +62,7 @@ class Cluster:
         try:
             with urllib.request.urlopen(f"http://{HOST}:{self.web}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except OSError:
+        except (OSError, json.JSONDecodeError):  # a master that has just started may answer with an empty page
             return 0
 
     def stop(self) -> None:

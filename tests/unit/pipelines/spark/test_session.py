@@ -85,3 +85,18 @@ def test_spark_home_has_its_jars_but_no_second_copy_of_pyspark(tmp_path: Path) -
 def test_a_spark_home_of_the_user_is_kept_for_workers_with_another_python(tmp_path: Path) -> None:
     assert home_after(SPARK_HOME="/opt/spark") == "/opt/spark"
     assert home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON="/usr/bin/other") is None
+
+
+def test_a_jvm_that_does_not_start_is_an_error_of_the_configuration() -> None:
+    code = """
+from penstock.errors import ConfigError
+from penstock.pipelines.spark.session import open_session
+try:
+    open_session("shop", settings={"spark.driver.memory": "nonsense"})
+except ConfigError as error:
+    print(error.message, "|", error.hint)
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("the JVM of Spark did not start")
+    assert "spark.driver.memory" in done.stdout
+    assert "nonsense" in done.stderr

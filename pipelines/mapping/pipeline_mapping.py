@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.errors import ConfigError, DecodeError, SchemaConflict
-from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
+from penstock.errors import ConfigError, DecodeError
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping import target_images
 from penstock.pipelines.mapping.lookups import LookupRun
@@ -19,51 +18,18 @@ from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_images import TargetImages
+from penstock.pipelines.mapping.target_rows import as_append, as_upsert, can_store, check_history_of, check_marks_of
 from penstock.pipelines.mapping.target_schemas import TargetSchemas, nonsense_of
-from penstock.pipelines.mapping.target_tables import set_options
-from penstock.row_kinds import INSERT, is_retract
+from penstock.pipelines.mapping.target_tables import check_keys, set_options
+from penstock.row_kinds import is_retract
 from penstock.schema_evolution.computed_times import wall_clock
-from penstock.schema_evolution.drift import ColumnRules, drift_of
+from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.expectations import CheckedRows, checked
 from penstock.schema_evolution.fit import Fit, FittedRows
-from penstock.schema_evolution.row_versions import check_history, source_keys
-from penstock.schema_evolution.soft_deletes import check_marks
+from penstock.schema_evolution.row_versions import source_keys
 from penstock.schema_evolution.target_names import TargetNames
 from penstock.table.catalog.settings import CatalogSettings
-from penstock.table.merge.engines.registry import merge_spec
-from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
-from penstock.table.merge.spec import MergeSpec
 from penstock.table.schema.table_schema import TableSchema
-
-_SCHEMAS_KEPT = 4096
-
-
-def as_append(batch: RowBatch) -> RowBatch:
-    """Return the rows for a table without keys: only new rows. Deletes and the old images of updates are dropped."""
-    retracts = is_retract(batch.kinds)
-    kept = batch.filter(~retracts) if retracts.any() else batch
-    return replace(kept, kinds=np.full(len(kept), INSERT, np.int8))
-
-
-def as_upsert(batch: RowBatch, table: TableSchema) -> RowBatch:
-    """Return the rows for a table with keys, with the kinds that its options ask for."""
-    merge = _merge(table)
-    # The kinds may come from a column of the rows. Rows that the table ignores are removed before the others are
-    # checked.
-    batch = replace(batch, kinds=row_kinds(merge, pa.Table.from_batches([batch.rows]), batch.kinds))
-    kept = kept_rows(merge, batch.kinds)
-    if kept is not None:
-        batch = batch.filter(kept)
-    check_retracts(merge, batch.kinds)
-    return batch
-
-
-@lru_cache(maxsize=_SCHEMAS_KEPT)
-def _merge(table: TableSchema) -> MergeSpec:
-    return merge_spec(table)
-
-
-_KEYS_PER_SCHEMA = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +121,17 @@ class PipelineMapping:
     ) -> FittedRows | None:
         source = change.schema
         if (
-            not _holds(source, table, self.rules)
+            not can_store(source, table, self.rules)
             # A row without a key column cannot be stored, although the table has all columns of the source.
             or self._schemas.lacks_keys(table, source)
             or self._schemas.namesakes(source)
         ):
             return None
+        name = f"{source.database}.{source.table}"
         if self.marks_deletes(source.database, source.table):
-            _check_marks(f"{source.database}.{source.table}", table)
+            check_marks_of(name, table)
         if self.keeps_versions(source.database, source.table):
-            _check_history(f"{source.database}.{source.table}", table)
+            check_history_of(name, table)
         self._check_retracts_with_lookups(change, table)
         # Fitted before rows are dropped: a value that does not fit is reported in a delete as well.
         fitted = self._fit(table, fetched, now_millis).rows(change)
@@ -237,8 +204,8 @@ class PipelineMapping:
             return
         schema = self.warehouse.store(name).schema()
         keys = self.new_tables.keys
-        _check_keys("primary", keys.primary, source_keys(schema))
-        _check_keys("partition", keys.partition, schema.partition_keys)
+        check_keys("primary", keys.primary, source_keys(schema))
+        check_keys("partition", keys.partition, schema.partition_keys)
         set_options(self.warehouse, name, dict(self.new_tables.options))
 
     def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
@@ -253,39 +220,6 @@ class PipelineMapping:
         }
         clock, longest = wall_clock(now_millis, self.zone), self.warehouse.backend.longest_name
         return Fit(table, self.rules, extras, self.new_tables.computed, clock, longest, self.zone)
-
-
-def _check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
-    if given and set(given) != set(own):
-        raise ConfigError(
-            f"the table exists with other {kind} keys than the pipeline sets",
-            set_keys=", ".join(given),
-            table_keys=", ".join(own),
-            paimon_message=f"Specified {kind} keys [{', '.join(given)}] are not equal to the existed table {kind} keys"
-            f" [{', '.join(own)}]. You should remove the --{kind}-keys argument or re-create the table if the {kind}"
-            " keys are wrong.",
-            hint=f"remove --{kind}-keys, or create the table again if its {kind} keys are wrong",
-        )
-
-
-@lru_cache(maxsize=_SCHEMAS_KEPT)
-def _check_marks(source: str, table: TableSchema) -> None:
-    check_marks(f"of {source}", table)
-
-
-@lru_cache(maxsize=_SCHEMAS_KEPT)
-def _check_history(source: str, table: TableSchema) -> None:
-    check_history(f"of {source}", table)
-
-
-# A task compares the same few pairs of schemas for each chunk, and schemas are frozen, so that they can be keys.
-@lru_cache(maxsize=_KEYS_PER_SCHEMA)
-def _holds(source: SourceSchema, table: TableSchema, rules: ColumnRules) -> bool:
-    """Return whether the table can store all that the source declares. Cached per pair of schemas."""
-    try:
-        return drift_of(source, "", table, rules).is_none
-    except SchemaConflict:  # the driver reports the conflict, or leaves the table out
-        return False
 
 
 def _metadata_values(metadata: Metadata, fetched: FetchedMessages | None, change: ChangeBatch) -> pa.Array:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from penstock.errors import ConfigError
 from penstock.pipelines.mapping.new_tables import NO_KEY, NO_KEY_HINT
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import BucketMode
@@ -211,3 +212,17 @@ def set_options(
         else:
             changes.append(SetOption(option, value))
     return store.evolve(changes, check_usable) if changes else current
+
+
+def check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
+    """Raise ConfigError if the keys that a pipeline sets are not those of the table that exists."""
+    if given and set(given) != set(own):
+        raise ConfigError(
+            f"the table exists with other {kind} keys than the pipeline sets",
+            set_keys=", ".join(given),
+            table_keys=", ".join(own),
+            paimon_message=f"Specified {kind} keys [{', '.join(given)}] are not equal to the existed table {kind} keys"
+            f" [{', '.join(own)}]. You should remove the --{kind}-keys argument or re-create the table if the {kind}"
+            " keys are wrong.",
+            hint=f"remove --{kind}-keys, or create the table again if its {kind} keys are wrong",
+        )

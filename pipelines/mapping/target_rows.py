@@ -1,0 +1,69 @@
+"""Rows in the kinds that the options of their target table need, and the sources whose columns a table can store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SchemaConflict
+from penstock.formats.change import RowBatch, SourceSchema
+from penstock.row_kinds import INSERT, is_retract
+from penstock.schema_evolution.drift import ColumnRules, drift_of
+from penstock.schema_evolution.row_versions import check_history
+from penstock.schema_evolution.soft_deletes import check_marks
+from penstock.table.merge.engines.registry import merge_spec
+from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
+from penstock.table.merge.spec import MergeSpec
+from penstock.table.schema.table_schema import TableSchema
+
+_SCHEMAS_KEPT = 4096
+
+
+def as_append(batch: RowBatch) -> RowBatch:
+    """Return the rows for a table without keys: only new rows. Deletes and the old images of updates are dropped."""
+    retracts = is_retract(batch.kinds)
+    kept = batch.filter(~retracts) if retracts.any() else batch
+    return replace(kept, kinds=np.full(len(kept), INSERT, np.int8))
+
+
+def as_upsert(batch: RowBatch, table: TableSchema) -> RowBatch:
+    """Return the rows for a table with keys, with the kinds that its options ask for."""
+    merge = _merge(table)
+    # The kinds may come from a column of the rows. Rows that the table ignores are removed before the others are
+    # checked.
+    batch = replace(batch, kinds=row_kinds(merge, pa.Table.from_batches([batch.rows]), batch.kinds))
+    kept = kept_rows(merge, batch.kinds)
+    if kept is not None:
+        batch = batch.filter(kept)
+    check_retracts(merge, batch.kinds)
+    return batch
+
+
+@lru_cache(maxsize=_SCHEMAS_KEPT)
+def _merge(table: TableSchema) -> MergeSpec:
+    return merge_spec(table)
+
+
+@lru_cache(maxsize=_SCHEMAS_KEPT)
+def check_marks_of(source: str, table: TableSchema) -> None:
+    """Raise ConfigError if a table lacks the columns of soft deletes. Cached per table schema."""
+    check_marks(f"of {source}", table)
+
+
+@lru_cache(maxsize=_SCHEMAS_KEPT)
+def check_history_of(source: str, table: TableSchema) -> None:
+    """Raise ConfigError if a table lacks the columns of row versions. Cached per table schema."""
+    check_history(f"of {source}", table)
+
+
+# A task compares the same few pairs of schemas for each chunk, and schemas are frozen, so that they can be keys.
+@lru_cache(maxsize=_SCHEMAS_KEPT)
+def can_store(source: SourceSchema, table: TableSchema, rules: ColumnRules) -> bool:
+    """Return whether the table can store all that the source declares. Cached per pair of schemas."""
+    try:
+        return drift_of(source, "", table, rules).is_none
+    except SchemaConflict:  # the driver reports the conflict, or leaves the table out
+        return False

@@ -22,11 +22,11 @@ from penstock.ingest.connector import RECORDS
 from penstock.ingest.source import Offsets
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
-from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, Observer, SchemaChanged, SnapshotProgress
+from penstock.pipelines.monitor.batch_log import log_batch, log_copying
+from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, Observer
+from penstock.pipelines.monitor.schema_changes import SeenSchemas
 from penstock.pipelines.tasks.reports import BatchReport
-from penstock.schema_evolution.expectations import EXPECT, UPDATES_DROPPED
 from penstock.table.catalog.settings import CatalogSettings
-from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
 
@@ -69,12 +69,15 @@ class RunMonitor:
     lag_unit: str = RECORDS
     initial: Callable[[], Offsets] = dict  # the offsets where the first batch of a new checkpoint begins
     _facts: dict[str, Any] = field(default_factory=dict)
-    _schemas: dict[str, int] = field(default_factory=dict)
+    _schemas: SeenSchemas = field(init=False)
     _end: Offsets | None = None
     _looked: float = 0.0
     _over: threading.Event = field(default_factory=threading.Event)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        self._schemas = SeenSchemas(self.warehouse)
 
     def __enter__(self) -> RunMonitor:
         self._facts = {
@@ -118,42 +121,16 @@ class RunMonitor:
     def on_batch(self, identity: BatchIdentity, report: BatchReport) -> None:
         facts = BatchFacts.of(identity, report, _now())
         with self._lock:
-            changed = self._changed_schemas(facts)
+            changed = self._schemas.changes(facts)
             facts = replace(facts, schemas=changed)
             self._end = facts.end
             self._count(facts)
             self._write()
-        per_second = facts.total_rows / facts.seconds
-        log.info(
-            "event=batch number=%d records=%d rows=%d tables=%d messages=%d bytes=%d seconds=%.2f"
-            " records_per_second=%.0f bad=%d",
-            facts.number,
-            facts.total_rows,
-            sum(facts.stats.merged.values()),
-            len(facts.rows),
-            facts.messages,
-            facts.bytes,
-            facts.seconds,
-            per_second,
-            sum(facts.bad.values()),
-        )
-        _log_expectations(facts)
-        self._log_copying(self.copying.now)
+        log_batch(facts)
+        log_copying(self.copying.now)
         # Outside of the lock: an observer may wait for the network, and `facts` must answer meanwhile.
         for observer in self.observers:
             self._quietly(lambda observer=observer: observer.batch(facts))
-
-    def _log_copying(self, now: SnapshotProgress) -> None:
-        if now.tables:
-            log.info(
-                "event=copying share=%.2f rows=%d expected=%d rows_per_second=%.0f seconds_left=%s tables_done=%d",
-                now.share,
-                now.rows,
-                now.expected,
-                now.rows_per_second,
-                "unknown" if now.seconds_left is None else round(now.seconds_left),
-                now.done,
-            )
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -237,19 +214,6 @@ class RunMonitor:
             self._facts["tables"].setdefault(change.table, {"rows": 0, "state": "streaming"})["note"] = note
             self._remember("schema", f"{change.table}: schema {change.schema}")
 
-    def _changed_schemas(self, facts: BatchFacts) -> list[SchemaChanged]:
-        found = []
-        for table in facts.rows:
-            schemas = self.warehouse.store(table).schemas
-            schema = self.warehouse.store(table).schema().id
-            # The first schema that is seen of a table is the one to compare with: it is no change.
-            known = self._schemas.get(table, schema)
-            if known != schema:
-                kinds = kinds_of_change(schemas.get(known), schemas.get(schema))
-                found.append(SchemaChanged(table, schema, facts.millis, kinds))
-            self._schemas[table] = schema
-        return found
-
     def _remember(self, kind: str, text: str) -> None:
         recent = self._facts["recent"]
         recent.append({"millis": _now(), "kind": kind, "text": text})
@@ -271,30 +235,5 @@ class RunMonitor:
         return None
 
 
-def kinds_of_change(old: TableSchema, new: TableSchema) -> list[str]:
-    """Return the changes by the names that policies have for them. Columns are compared by id."""
-    before, after = ({one.id: one for one in schema.fields} for schema in (old, new))
-    both = [(before[number], after[number]) for number in before.keys() & after.keys()]
-    return [
-        *["add.column" for _ in after.keys() - before.keys()],
-        *["drop.column" for _ in before.keys() - after.keys()],
-        *["rename.column" for one, other in both if one.name != other.name],
-        *["alter.column.type" for one, other in both if one.type != other.type],
-    ] or ["other"]
-
-
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _log_expectations(facts: BatchFacts) -> None:
-    found = {what: count for what, count in sorted(facts.passed_over.items()) if what.startswith(EXPECT)}
-    if found:
-        log.warning(
-            "event=expectations_not_met number=%d rows=%d updates_dropped=%d rules=%s",
-            facts.number,
-            sum(found.values()),
-            # The tables keep these rows as they were before the update.
-            facts.passed_over.get(UPDATES_DROPPED, 0),
-            ", ".join(f"{what.removeprefix(EXPECT)} {count}" for what, count in found.items()),
-        )

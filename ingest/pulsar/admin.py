@@ -13,8 +13,8 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.pulsar.config import ADMIN_URL
-from penstock.ingest.pulsar.properties import CERTIFICATE, CHECKS_HOST, INSECURE, KEY, TRUSTED, credentials, token
+from penstock.ingest.pulsar.option_names import ADMIN_URL, CERTIFICATE, CHECKS_HOST, INSECURE, KEY, TRUSTED
+from penstock.ingest.pulsar.properties import credentials, token
 from penstock.ingest.pulsar.topics import Place, namespace_of, partition_name, place_of
 from penstock.references import resolve
 

@@ -13,7 +13,7 @@ import pulsar
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.messages.client_log import Seldom
-from penstock.ingest.pulsar.config import SERVICE_URL
+from penstock.ingest.pulsar.option_names import SERVICE_URL
 from penstock.ingest.pulsar.position import Position
 from penstock.ingest.pulsar.properties import client_arguments, queue_size
 from penstock.ingest.pulsar.topics import Place, partition_name

@@ -8,11 +8,8 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from penstock.ingest.messages.config import MessagesConfig
+from penstock.ingest.pulsar.option_names import SERVICE_URL, SUBSCRIPTION, spelled
 from penstock.settings import Strict, Text
-
-SERVICE_URL = "pulsar.client.serviceUrl"
-ADMIN_URL = "pulsar.admin.adminUrl"
-SUBSCRIPTION = "pulsar.consumer.subscriptionName"
 
 
 class PulsarStartup(Strict):
@@ -53,6 +50,11 @@ class PulsarConfig(MessagesConfig):
         description="options of the client and its subscription by their names in Flink's connector"
     )
     startup: PulsarStartup = PulsarStartup()
+
+    @field_validator("properties")
+    @classmethod
+    def _in_their_case(cls, given: dict[str, str]) -> dict[str, str]:
+        return {spelled(name): value for name, value in given.items()}
 
     @model_validator(mode="after")
     def _is_complete(self) -> PulsarConfig:

@@ -20,7 +20,8 @@ from penstock.ingest.connector import (
     StartPlace,
 )
 from penstock.ingest.messages.connector import MessageConnector
-from penstock.ingest.pulsar.config import SERVICE_URL, PulsarConfig, PulsarStartup
+from penstock.ingest.pulsar.config import PulsarConfig, PulsarStartup
+from penstock.ingest.pulsar.option_names import SERVICE_URL, SUBSCRIPTION
 
 if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource
@@ -147,7 +148,6 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
 def _first_messages(service: str, topic: str) -> list[bytes]:
     """Return the first messages of a topic. Creates no subscription."""
     _check_installed()
-    from penstock.ingest.pulsar.config import SUBSCRIPTION
     from penstock.ingest.pulsar.settings import PulsarSettings
     from penstock.ingest.pulsar.source import PulsarSource
     from penstock.ingest.source import patience

@@ -11,22 +11,28 @@ from typing import Any
 import pulsar
 
 from penstock.errors import ConfigError
-from penstock.ingest.pulsar.config import ADMIN_URL, SERVICE_URL, SUBSCRIPTION
+from penstock.ingest.pulsar.option_names import (
+    ACTED_ON,
+    AUTH_CLASS,
+    AUTH_MAP,
+    AUTH_PARAMS,
+    CERTIFICATE,
+    CHECKS_HOST,
+    CONNECTION_TIMEOUT,
+    INSECURE,
+    IO_THREADS,
+    KEY,
+    LISTENER,
+    LISTENER_THREADS,
+    LOOKUPS,
+    OPERATION_TIMEOUT,
+    QUEUE,
+    STORES,
+    TRUSTED,
+)
 from penstock.references import resolve
 
 log = logging.getLogger(__name__)
-
-CLIENT, CONSUMER = "pulsar.client.", "pulsar.consumer."
-AUTH_CLASS, AUTH_PARAMS, AUTH_MAP = (
-    f"{CLIENT}{name}" for name in ("authPluginClassName", "authParams", "authParamMap")
-)
-TRUSTED, CERTIFICATE, KEY = (
-    f"{CLIENT}{name}" for name in ("tlsTrustCertsFilePath", "tlsCertificateFilePath", "tlsKeyFilePath")
-)
-INSECURE, CHECKS_HOST = f"{CLIENT}tlsAllowInsecureConnection", f"{CLIENT}tlsHostnameVerificationEnable"
-QUEUE = f"{CONSUMER}receiverQueueSize"
-# Trust and key stores of Java, which this client cannot read.
-_STORES = {f"{CLIENT}{name}" for name in ("useKeyStoreTls", "tlsTrustStorePath", "tlsKeyStorePath")}
 
 
 def _flag(text: str) -> bool:
@@ -40,31 +46,29 @@ def _seconds(text: str) -> int:
 
 
 _ARGUMENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    f"{CLIENT}operationTimeoutMs": ("operation_timeout_seconds", _seconds),
-    f"{CLIENT}connectionTimeoutMs": ("connection_timeout_ms", int),
-    f"{CLIENT}numIoThreads": ("io_threads", int),
-    f"{CLIENT}numListenerThreads": ("message_listener_threads", int),
-    f"{CLIENT}concurrentLookupRequest": ("concurrent_lookup_requests", int),
-    f"{CLIENT}listenerName": ("listener_name", str),
+    OPERATION_TIMEOUT: ("operation_timeout_seconds", _seconds),
+    CONNECTION_TIMEOUT: ("connection_timeout_ms", int),
+    IO_THREADS: ("io_threads", int),
+    LISTENER_THREADS: ("message_listener_threads", int),
+    LOOKUPS: ("concurrent_lookup_requests", int),
+    LISTENER: ("listener_name", str),
     TRUSTED: ("tls_trust_certs_file_path", str),
     CERTIFICATE: ("tls_certificate_file_path", str),
     KEY: ("tls_private_key_file_path", str),
     INSECURE: ("tls_allow_insecure_connection", _flag),
     CHECKS_HOST: ("tls_validate_hostname", _flag),
 }
-# The same for each pipeline, whatever is given: the checkpoint decides what is read.
-_ACTED_ON = {SERVICE_URL, ADMIN_URL, SUBSCRIPTION, QUEUE, AUTH_CLASS, AUTH_PARAMS, AUTH_MAP, *_ARGUMENTS}
 
 
 def without_effect(properties: Mapping[str, str]) -> list[str]:
     """Return the options that are not acted on."""
-    return sorted(properties.keys() - _ACTED_ON)
+    return sorted(properties.keys() - ACTED_ON)
 
 
 def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the arguments of the client beside its URL, with references to secrets resolved."""
     given = {name.strip(): resolve(value) for name, value in properties.items()}
-    for name in sorted(_STORES & given.keys()):
+    for name in sorted(STORES & given.keys()):
         if given[name].lower() != "false":
             raise ConfigError(
                 f"{name} is not supported: the client reads PEM files only",

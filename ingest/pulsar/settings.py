@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.ingest.decoded_source import Extra
-from penstock.ingest.pulsar.config import ADMIN_URL, SERVICE_URL, SUBSCRIPTION
+from penstock.ingest.pulsar.option_names import ADMIN_URL, SERVICE_URL, SUBSCRIPTION
 
 StartupMode = Literal["earliest", "latest", "message-id", "publish-time"]
 

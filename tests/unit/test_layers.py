@@ -112,6 +112,7 @@ FLOORS = {
         {"connector"},
     ],
     "ingest/pulsar": [
+        {"option_names"},
         {"actions", "config", "ids", "position", "topics"},
         {"errors", "properties", "settings"},
         {"admin", "client"},

@@ -15,6 +15,12 @@ def test_topics_may_be_one_text() -> None:
     assert PulsarConfig.model_validate(SECTION).topic == ("a", "b")
 
 
+def test_names_in_lower_case_are_those_of_the_client() -> None:
+    lower = {name.lower(): value for name, value in PROPERTIES.items()} | {"pulsar.client.other": "x"}
+    config = PulsarConfig.model_validate(SECTION | {"properties": lower})
+    assert config.properties == PROPERTIES | {"pulsar.client.other": "x"}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

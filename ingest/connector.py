@@ -234,6 +234,10 @@ class Connector(ABC, Generic[C]):
         """Return the format in which dead letters of this source are stored."""
         return "row-json"
 
+    def has_old_rows(self, config: C) -> bool:
+        """Return whether the source can return the old row of each update."""
+        return True
+
     def left_out(self, config: C, request: SourceRequest) -> Mapping[TableName, str]:
         """Return the selected tables that this kind of source cannot capture, and why."""
         return {}

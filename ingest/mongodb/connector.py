@@ -117,6 +117,10 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
             )
         return MongoSource(settings)
 
+    def has_old_rows(self, config: MongoConfig) -> bool:
+        """Return whether the server is asked for the documents before and after each change."""
+        return config.full_document == "required"
+
     def estimates(self, config: MongoConfig, request: SourceRequest) -> Mapping[TableName, int]:
         """Return the server's counts."""
         from penstock.ingest.mongodb.server.collections import row_count

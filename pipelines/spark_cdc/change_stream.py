@@ -85,7 +85,9 @@ class TableChangeStream:
 
     def read(self, task: ChangeTask) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # one task uses one core
-        options = DecodeOptions(zone=self.columns.read.request.zone)
+        read = self.columns.read
+        has_old_rows = read.connector.has_old_rows(read.config)
+        options = DecodeOptions("all" if has_old_rows else "key-changes", zone=read.request.zone)
         for range_ in task.ranges:
             found = _RangeRows(self.columns, range_, task.batch)
             for chunk in self.source.chunks(range_, options):

@@ -12,9 +12,14 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.pipelines.spark.session import open_session
 from tests.integration.kafka.conftest import Broker
+from tests.integration.mongodb.conftest import server_address
+from tests.integration.mongodb.sync import MongoPlayground
 from tests.integration.mysql.playground import Playground
 from tests.integration.postgres.sync import PgPlayground
+from tests.integration.pulsar.conftest import broker as pulsar_broker
 from tests.servers.launch import running
+
+__all__ = ["pulsar_broker", "server_address"]
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +34,13 @@ def spark() -> Iterator[SparkSession]:
 def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
     with running("mysql", tmp_path_factory.mktemp("mysql")) as port:
         yield Playground("mysql", port)
+
+
+@pytest.fixture
+def mongodb(server_address: str) -> Iterator[MongoPlayground]:
+    with MongoPlayground.at(server_address) as found:
+        found.start_over()
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""format("mysql-cdc"), format("postgres-cdc") and format("kafka-cdc") against real servers."""
+"""format("mysql-cdc"), format("postgres-cdc"), format("mongodb-cdc") and those of brokers, against servers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,21 @@ from penstock.pipelines.spark_cdc.query_columns import QueryColumns, declared_sc
 from penstock.pipelines.spark_cdc.read_options import CdcRead
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.test_formats_alike import INSERTS
+from tests.integration.mongodb.sync import MongoPlayground
 from tests.integration.mysql.playground import Playground
 from tests.integration.postgres.sync import PgPlayground
+from tests.integration.pulsar.conftest import Broker as PulsarBroker
 from tests.pages import pages, run_page
 
-pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.postgres, pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.mysql,
+    pytest.mark.postgres,
+    pytest.mark.kafka,
+    pytest.mark.mongodb,
+    pytest.mark.pulsar,
+    pytest.mark.slow,
+]
 
 
 def loaded(spark: SparkSession, kind: str, options: Mapping[str, object]) -> DataFrame:
@@ -139,6 +149,57 @@ def test_postgres_from_the_snapshot_into_the_log(spark: SparkSession, postgres: 
     postgres.run("INSERT INTO orders VALUES (4, 'new', NULL)")
     run(loaded(spark, "postgres-cdc", options), checkpoint)
     assert postgres.run(confirmed) > before, "the server may forget what Spark has"
+
+
+def test_mongodb_from_the_snapshot_into_the_log(spark: SparkSession, mongodb: MongoPlayground, tmp_path: Path) -> None:
+    orders = mongodb.db.orders
+    orders.insert_many([{"_id": number, "status": "new", "at": {"city": "Rome"}} for number in range(3)])
+    options = {"hosts": mongodb.hosts, "table": "play.orders"}
+    checkpoint = tmp_path / "checkpoint"
+    first = run(loaded(spark, "mongodb-cdc", options), checkpoint)
+    assert sorted(shown(first, "_id", "at")) == [("+I", str(number), '{"city":"Rome"}') for number in range(3)]
+    mongodb.db.others.insert_one({"_id": 99})
+    orders.update_one({"_id": 1}, {"$set": {"status": "paid"}})
+    orders.delete_one({"_id": 2})
+    seen: list[list[Row]] = []
+
+    def dies(rows: list[Row]) -> None:
+        seen.append(rows)
+        raise RuntimeError("the process ends before the batch counts")
+
+    with pytest.raises(PySparkException, match="before the batch counts"):
+        run(loaded(spark, "mongodb-cdc", options), checkpoint, dies)
+    after = run(loaded(spark, "mongodb-cdc", options), checkpoint)
+    # The repeated batch is the same in each value.
+    assert after[: len(seen[0])] == seen[0]
+    assert shown(after, "_id", "status") == [("+U", "1", "paid"), ("-D", "2", None)]
+    assert {row["_cdc_table"] for row in after} == {"orders"}
+    assert run(loaded(spark, "mongodb-cdc", options), checkpoint) == []
+
+
+def test_pulsar_with_a_range_for_each_partition(
+    spark: SparkSession, pulsar_broker: PulsarBroker, tmp_path: Path
+) -> None:
+    topic = pulsar_broker.topic(partitions=2)
+    made = INSERTS["canal-json"]
+    pulsar_broker.send(f"{topic}-partition-0", made(0), made(1))
+    pulsar_broker.send(f"{topic}-partition-1", made(2))
+    options = {
+        "properties.pulsar.client.serviceUrl": pulsar_broker.url,
+        "properties.pulsar.admin.adminUrl": pulsar_broker.admin_url,
+        "properties.pulsar.consumer.subscriptionName": "stream",
+        "topic": topic,
+        "value.format": "canal-json",
+        "state": tmp_path / "state",
+    }
+    checkpoint = tmp_path / "checkpoint"
+    first = run(loaded(spark, "pulsar-cdc", options), checkpoint)
+    assert sorted((row["rowkind"], int(row["id"])) for row in first) == [("+I", number) for number in range(3)]
+    places = {(row["_cdc_place"], row["_cdc_sequence"]["range"]) for row in first}
+    assert len(places) == 2, "one range, and so one task, for each partition"
+    pulsar_broker.send(f"{topic}-partition-1", made(3))
+    after = run(loaded(spark, "pulsar-cdc", options), checkpoint)
+    assert [int(row["id"]) for row in after] == [3]
 
 
 @pytest.mark.parametrize("value_format", INSERTS)

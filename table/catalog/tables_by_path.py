@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.errors import ConfigError
-from penstock.table.catalog.base import CatalogBackend, split_name
+from penstock.table.catalog.base import CatalogBackend, RepairedTable, split_name
 from penstock.table.catalog.path_tables import open_store
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
@@ -90,3 +90,6 @@ class TablesByPath(CatalogBackend):
                 f"{name} is in another folder, and cannot be renamed", hint="DROP TABLE, and CREATE it with its path"
             )
         self._catalog.rename_table(name, new_name)
+
+    def repair(self, name: str | None) -> list[RepairedTable]:
+        return self._catalog.repair(name)

@@ -205,7 +205,7 @@ def test_some_orders_of_two_jobs_keep_the_table_correct(scene: str, table: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize(("scene", "table"), cases())
 def test_random_orders_of_two_jobs_keep_the_table_correct(scene: str, table: str, night: bool) -> None:
-    play_at_random(Stage.of(TABLES[table], SCENES[scene]), f"{scene}, {table}", seeds=100 if night else 4)
+    play_at_random(Stage.of(TABLES[table], SCENES[scene]), f"{scene}, {table}", seeds=100 if night else 2)
 
 
 @pytest.mark.slow
@@ -220,7 +220,7 @@ def test_no_order_of_two_jobs_breaks_the_table(scene: str, table: str, night: bo
 @pytest.mark.parametrize("table", LARGE)
 @pytest.mark.parametrize("scene", ON_MANY)
 def test_minor_and_full_compactions_are_interleaved(scene: str, table: str, night: bool) -> None:
-    play_at_random(Stage.of(LARGE[table], ON_MANY[scene]), f"{scene}, {table}", seeds=100 if night else 10)
+    play_at_random(Stage.of(LARGE[table], ON_MANY[scene]), f"{scene}, {table}", seeds=100 if night else 5)
 
 
 def test_a_full_compaction_that_missed_new_vectors_is_not_committed() -> None:

@@ -116,6 +116,10 @@ class Disk:
     # Requests in transit: after how many operations each arrives, and its effect.
     under_way: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        for path in (*self.files, *self.folders):
+            self._enter(path)
+
     def pass_operation(self) -> None:
         waiting, self.under_way = self.under_way, []
         for left, effect in waiting:

@@ -185,6 +185,9 @@ EXAMPLES = {
     "mark-partition-done": f"penstock mark-partition-done {_TABLE} --partition dt=2026-01-31",
     "remove-unexisting-files": f"penstock remove-unexisting-files {_TABLE} --dry-run",
     "remove-unexisting-manifests": f"penstock remove-unexisting-manifests {_TABLE} --dry-run",
+    "repair": "penstock repair --warehouse /data/warehouse --catalog-conf metastore=hive --catalog-conf uri=thrift://hms:9083"
+    " --identifier shop.orders",
+    "publish-iceberg": f"penstock publish-iceberg {_TABLE}",
     "expire-snapshots": f"penstock expire-snapshots {_TABLE} --retain-max 10",
     "create-tag": f"penstock create-tag {_TABLE} --tag-name monday --snapshot 12",
     "rollback-to": f"penstock rollback-to {_TABLE} --version 12",

@@ -25,6 +25,7 @@ PARTS = {
     "many_files",
     "peer_pypaimon",
     "peer_rust",
+    "peer_rust_tables",
     "processes",
     "results_page",
 }

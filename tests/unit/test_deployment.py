@@ -119,7 +119,7 @@ def test_workers_of_the_compose_file_use_a_writable_folder() -> None:
 
 def test_hosted_ci_and_hooks_call_existing_targets() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
-    assert set(workflow["jobs"]) == {"check", "integration", "nightly"}
+    assert set(workflow["jobs"]) == {"check", "dependencies", "integration", "nightly"}
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
     called = {words[1] for step in steps if (words := str(step.get("run", "")).split())}
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

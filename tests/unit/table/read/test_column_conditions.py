@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.table.files.conditions import ColumnCondition
-from penstock.table.files.parquet import reader
+from penstock.table.files.parquet import reader, row_ranges
 from penstock.table.handle import Table
 from penstock.table.read.column_conditions import column_conditions, required_values
 from penstock.table.values.arrow_types import arrow_schema
@@ -67,7 +67,7 @@ def test_filtered_scans_return_what_a_filter_of_all_rows_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int, file_format: str
 ) -> None:
     monkeypatch.setattr("penstock.table.files.file_writer.GROUP_ROWS", 1_024)
-    monkeypatch.setattr(reader, "_FEW_ROWS", 16)
+    monkeypatch.setattr(row_ranges, "_FEW_ROWS", 16)
     table = filled(tmp_path, 4_000, turns, file_format)
     chance = random.Random(turns)
     leaves: list[Callable[[], pc.Expression]] = [

@@ -60,7 +60,7 @@ class Performance:
         self._last_write: tuple[Step, int] | None = None
         self._replay_is_known_until = 0  # expiry keeps the last snapshot of a commit user for a week
         self._actors = 0
-        # Manifests have unique names and never change. Each actor opens the table anew, and reads its own.
+        # Manifests have unique names and never change. Actors do not share this cache: each opens the table itself.
         self._read_by_checks = EntryCache[ManifestEntry]()
         create_ours(story, SimStore(self.disk), PATH, ambient(self.disk, f"{story.seed} creator"))
 

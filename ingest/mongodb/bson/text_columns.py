@@ -21,7 +21,7 @@ def joined(*parts: pa.Array | str) -> pa.Array:
 
 
 def in_places(pieces: Sequence[pa.Array], places: Sequence[Int64s], count: int) -> pa.Array:
-    """Return `count` values of which pieces are given, each with the places of its values; null for the others."""
+    """Return `count` values made of pieces. `places` are the positions of the values of each piece; others are null."""
     if len(pieces) == 1 and len(places[0]) == count:
         # The only piece is in order, because places ascend.
         return pieces[0]

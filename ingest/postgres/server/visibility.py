@@ -68,7 +68,7 @@ def wait_for_transactions(connection: PgConnection, before: int) -> None:
 
 
 def exact_position(connection: PgConnection) -> int:
-    """Return a position as of which tables that are published by now can be read.
+    """Return a position of the log at which all tables published now can be read.
 
     The log has all changes of these tables after the position, and all earlier ones are visible.
     """

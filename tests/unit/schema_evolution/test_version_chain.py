@@ -83,7 +83,7 @@ def test_a_change_that_was_applied_is_left_out_unless_its_stream_began_again() -
     current = [row("a", 3, 9, 5)]
     assert written(current, [(UPDATE_AFTER, row("a", 1, 8, 4)), (UPDATE_AFTER, row("a", 2, 9, 5))]) == []
     assert written(current, [(DELETE, row("a", 3, 9, 4))]) == []
-    # Of another stream, and of a stream that counts anew.
+    # Positions of another stream, and of a stream that counts from zero again.
     assert len(written(current, [(UPDATE_AFTER, row("a", 1, 8, 4, stream="q"))])) == 2
     assert len(written(current, [(UPDATE_AFTER, row("a", 1, 10, 1))])) == 2
 

@@ -30,7 +30,7 @@ FILTERS = [
 
 
 def overlapping(folder: Path, options: dict[str, str]) -> Table:
-    """Return a table of one bucket with five overlapping runs, some of which contain deletes."""
+    """Return a table of one bucket with five overlapping runs. Some runs contain deletes."""
     catalog = penstock.Catalog(str(folder))
     catalog.create_database("d")
     given = {"bucket": "1", "write-only": "true", **options}

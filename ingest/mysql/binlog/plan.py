@@ -239,7 +239,7 @@ class RangePlanner:
             return None
         last = int(rows[-1])
         self.cut.close_at(int(segment.pos[last]))
-        self.cut.begin(int(segment.pos[last]), self.transactions.maps_before(segment, last), row_events=1)
+        self.cut.begin(int(segment.pos[last]), self.transactions.maps_at_last_row, row_events=1)
         passed = self.transactions.row_events - 1
         # If the plan began inside this transaction, it must pass more row events than were skipped, or it would
         # make no progress.

@@ -103,6 +103,9 @@ class Transactions:
         self.count = 0
         self.row_events = 0
         self.maps: dict[bytes, bytes] = {}
+        # The maps in force at the last row event. A table map after it may have replaced one that it needs, whose own
+        # event was in an earlier segment.
+        self.maps_at_last_row: dict[bytes, bytes] = {}
 
     def follow(self, segment: Segment, begin: int, end: int) -> None:
         starts = np.flatnonzero(STARTS[segment.kind[begin:end]]) + begin
@@ -115,17 +118,12 @@ class Transactions:
             self._open, self.open_at = transaction_name(segment, last), int(segment.pos[last])
             self.row_events, self.maps = 0, {}
             begin = last
-        self.row_events += int(ROWS[segment.kind[begin:end]].sum())
-        self.maps |= _newest_maps(segment, begin, end)
-
-    def maps_before(self, segment: Segment, event: int) -> dict[bytes, bytes]:
-        """Return the table maps in force at an event of the open transaction."""
-        begin = np.flatnonzero(STARTS[segment.kind[:event]])
-        # `self.maps` has been advanced to the end of the segment. Maps that come after the event are replaced by
-        # the ones before.
-        later = _newest_maps(segment, event, len(segment))
-        earlier = _newest_maps(segment, int(begin[-1]) if len(begin) else 0, event)
-        return {known: body for known, body in self.maps.items() if known not in later} | earlier
+        rows = np.flatnonzero(ROWS[segment.kind[begin:end]]) + begin
+        if len(rows):
+            self.row_events += len(rows)
+            self.maps_at_last_row = self.maps | _newest_maps(segment, begin, int(rows[-1]))
+            self.maps, begin = self.maps_at_last_row, int(rows[-1])
+        self.maps = self.maps | _newest_maps(segment, begin, end)
 
     def _close(self) -> None:
         if self._open is not None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +16,8 @@ from hypothesis import strategies as st
 from penstock.ingest.mysql.binlog.log_files import file_segments
 from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, RangePlanner
-from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
+from penstock.ingest.mysql.binlog.range_cutter import STARTS, BinlogRange
+from penstock.ingest.mysql.binlog.segment import XID, Segment
 from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.ddl.statements import RenameTablesStatement, TruncateTableStatement
 from penstock.ingest.mysql.position import LogPosition
@@ -89,6 +93,36 @@ def test_a_range_within_a_transaction_has_table_maps_and_skips_read_rows(log: st
     inside = [found for found in plans if found.end.skip_events]
     assert inside
     assert any(part.maps for found in plans for part in found.ranges)
+
+
+@pytest.mark.parametrize("log", ["mysql-plain", "mariadb-plain", "mariadb-11.8-plain"])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_ranges_have_their_table_maps_at_any_end_of_a_block(log: str, count: int) -> None:
+    """A block may end between a table map and its rows, or after the map of the next statement of the same table."""
+    start, mariadb = LogPosition(f"{log}.000001", 4), log.startswith("mariadb")
+    transaction = one_transaction(log)
+    expected = changes(batches(log, BinlogOptions()))
+    for first in range(1, count + 1):
+        segments = in_blocks(transaction, first, count)
+        ranges = RangePlanner(start, PlanLimits(1 << 30, 1), SchemaHistory(mariadb=mariadb)).plan(segments).ranges
+        assert len(ranges) > 10
+        assert changes([batch for part in ranges for batch in read(log, part, BinlogOptions())]) == expected
+
+
+def one_transaction(log: str) -> Segment:
+    """All statements of a log in one transaction: its own transactions are too small to be cut in many places."""
+    (whole,) = file_segments(LOGS / f"{log}.000001")
+    between = STARTS[whole.kind] | (whole.kind == XID)
+    between[np.flatnonzero(between)[0]] = False
+    return whole.chosen(~between)
+
+
+def in_blocks(segment: Segment, first: int, count: int) -> Iterator[Segment]:
+    """The events of a segment as blocks of `count` events, the first of them with `first` events."""
+    for end in range(first, len(segment) + count, count):
+        keep = np.arange(max(end - count, 0), min(end, len(segment)))
+        after = int(segment.pos[end]) if end < len(segment) else segment.after
+        yield replace(segment.chosen(keep), after=after)
 
 
 @pytest.mark.parametrize("log", LOG_NAMES)

@@ -10,13 +10,14 @@ from typing import cast
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError, nearest
+from penstock.errors import ConfigError, TableCorrupt, nearest
 from penstock.storage.environment import Environment
 from penstock.table.catalog.base import CatalogBackend, RepairedTable, parse_name, split_name
 from penstock.table.catalog.batch_view import BatchView, batch_view
 from penstock.table.catalog.registry import open_backend
 from penstock.table.catalog.tables_by_path import TablesByPath
 from penstock.table.handle import Table
+from penstock.table.iceberg.hive_entry import HiveEntry, remove_entry
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
@@ -208,7 +209,9 @@ class Catalog:
             if ignore_if_missing:
                 return
             raise TableMissing(f"there is no table {name!r}", warehouse=self.warehouse)
+        entry = self._iceberg_entry(name)
         self.backend.drop_table(name)
+        remove_entry(entry)
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name. With folders, not atomic in object stores, where every file is copied."""
@@ -219,7 +222,18 @@ class Catalog:
         if self.table_exists(new_name):
             raise ConfigError(f"table {new_name!r} exists already", warehouse=self.warehouse)
         self._check_database(database)
+        entry = self._iceberg_entry(name)
         self.backend.rename_table(name, new_name)
+        remove_entry(entry)
+        if entry is not None:
+            publish_if_enabled(self.store(new_name))
+
+    def _iceberg_entry(self, name: str) -> HiveEntry | None:
+        try:
+            store = self.store(name)
+            return HiveEntry.of(store, store.schema())
+        except TableCorrupt:
+            return None  # damaged tables can be dropped, too
 
     def repair(self, names: str | None = None) -> list[RepairedTable]:
         """Enter the tables of the warehouse in the metastore, and correct the entries that differ, with partitions.

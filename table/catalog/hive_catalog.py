@@ -16,11 +16,11 @@ from penstock.storage.environment import Environment
 from penstock.storage.open import open_storage, probe
 from penstock.table.catalog.base import CatalogBackend, RepairedTable, split_name
 from penstock.table.catalog.file_catalog import FileCatalog
-from penstock.table.catalog.hive_client import HiveMetastore, NameExists, NameMissing
 from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable
-from penstock.table.catalog.hive_objects import is_external, is_paimon, new_database, new_table
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.metastore.hive_client import HiveMetastore, NameExists, NameMissing
+from penstock.table.metastore.hive_objects import is_external, is_paimon, new_database, new_table
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from penstock.errors import CommitConflict, ConfigError, StoreError
 from penstock.storage.environment import Environment
 from penstock.table.catalog.base import RepairedTable, split_name
-from penstock.table.catalog.hive_client import HiveMetastore
-from penstock.table.catalog.hive_objects import new_table, partition_columns, shows_tags, update
 from penstock.table.catalog.hive_partitions import HivePartitions
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import FileCommits, TableStore
+from penstock.table.metastore.hive_client import HiveMetastore
+from penstock.table.metastore.hive_objects import new_table, partition_columns, shows_tags, update
 from penstock.table.options.definition import METASTORE_PARTITIONED_TABLE, METASTORE_TAG_TO_PARTITION
 from penstock.table.schema.changes import Check, SchemaChange
 from penstock.table.schema.table_schema import TableSchema

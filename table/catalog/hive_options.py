@@ -9,8 +9,8 @@ from penstock.storage.catalog_options import split_options
 from penstock.storage.environment import Environment
 from penstock.storage.open import is_object_store
 from penstock.table.catalog.hive_catalog import HiveCatalog
-from penstock.table.catalog.hive_client import HiveMetastore
 from penstock.table.catalog.hive_commits import HiveLocks
+from penstock.table.metastore.hive_client import HiveMetastore
 from penstock.table.options.kinds import parse_boolean, parse_duration
 
 _ACTING = {

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import split_name
-from penstock.table.catalog.hive_client import HiveMetastore
-from penstock.table.catalog.hive_objects import new_partition, partition_columns, shows_tags
 from penstock.table.meta.entries import FileKind, ManifestEntry
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import TagFiles
+from penstock.table.metastore.hive_client import HiveMetastore
+from penstock.table.metastore.hive_objects import new_partition, partition_columns, shows_tags
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.partition_text import escaped
 

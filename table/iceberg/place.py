@@ -69,7 +69,7 @@ class IcebergPlace:
 
     def newest_version(self) -> int | None:
         """Return the newest version: the one of the hint or after it, or by a listing if the hint is wrong."""
-        newest = self._hinted()
+        newest = self.hinted_version()
         if newest is None or not self._exists(newest):
             newest = max(self.versions(), default=None)
         while newest is not None and self._exists(newest + 1):
@@ -84,7 +84,8 @@ class IcebergPlace:
     def _exists(self, version: int) -> bool:
         return self.storage.exists(self.path_of_version(version))
 
-    def _hinted(self) -> int | None:
+    def hinted_version(self) -> int | None:
+        """Return the version that readers without a catalog find."""
         try:
             text = self.storage.read(f"{self.folder}/{HINT}").strip()
         except FileNotFoundError:
@@ -93,7 +94,7 @@ class IcebergPlace:
 
     def write_hint(self, version: int, *, back: bool = False) -> None:
         """Store the newest version for readers. Unless `back`, a later version that another writer stored is kept."""
-        hinted = self._hinted()
+        hinted = self.hinted_version()
         if hinted == version or (not back and hinted is not None and hinted > version and self._exists(hinted)):
             return
         self.storage.write(f"{self.folder}/{HINT}", str(version).encode())

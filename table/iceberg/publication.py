@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import ConfigError, PenstockError, TableCorrupt
 from penstock.table.iceberg.data_files import DataFiles
 from penstock.table.iceberg.expired_files import ExpiredFiles
+from penstock.table.iceberg.hive_entry import HiveEntry
 from penstock.table.iceberg.manifest_changes import ManifestChanges
 from penstock.table.iceberg.manifest_files import ManifestFiles
 from penstock.table.iceberg.manifests import Manifest
@@ -92,18 +93,27 @@ class _Publication:
         files = ManifestFiles(self.place, self.schema, self.store.ambient.new_uuid)
         made = self._made(files, base)
         if base is not None and found == self.latest.id and made == base:
-            self.place.write_hint(self.latest.id)
+            self._show(back=False)
             return True
         data = made.encode(self.store.ambient.now_millis())
         if found is not None and found >= self.latest.id:
             self.place.replace_version(self.latest.id, data)
         elif not self.place.create_version(self.latest.id, data):
             ExpiredFiles(self.place, files).delete_names(files.written)
-            self.place.write_hint(self.latest.id)  # its writer may have died before
+            self._show(back=False)  # its writer may have died before
             return False
-        self.place.write_hint(self.latest.id, back=True)
+        # Before files are deleted that the former version needs: readers of a metastore still see that version if the
+        # metastore does not answer.
+        self._show(back=True)
         ExpiredFiles(self.place, files).delete(old, made, found, usable=base is not None)
         return True
+
+    def _show(self, *, back: bool) -> None:
+        """Let readers find the new version, by the hint and, if the options require it, by a metastore."""
+        self.place.write_hint(self.latest.id, back=back)
+        entry = HiveEntry.of(self.store, self.schema)
+        if entry is not None:
+            entry.follow(self.place, self.schema)
 
     def _read(self, version: int) -> IcebergMetadata | None:
         data, path = self.place.read_version(version), self.place.path_of_version(version)

@@ -10,7 +10,7 @@ from penstock.table.files.encoding import encoding_of
 from penstock.table.iceberg.avro_files import avro_codec
 from penstock.table.options.changelogs import DELETION_VECTORS_BITMAP64, DELETION_VECTORS_ENABLED
 from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
-from penstock.table.options.iceberg import ICEBERG_FORMAT_VERSION, ICEBERG_STORAGE
+from penstock.table.options.iceberg import ICEBERG_FORMAT_VERSION, ICEBERG_STORAGE, ICEBERG_URI
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, RowType, type_json
 
@@ -56,10 +56,15 @@ def check_iceberg(schema: TableSchema) -> None:
     storage = options[ICEBERG_STORAGE]
     if storage == "disabled":
         return
-    if storage in {"hive-catalog", "rest-catalog"}:
+    if storage == "rest-catalog":
         raise ConfigError(
             f"metadata.iceberg.storage = {storage} is not supported",
             hint="set hadoop-catalog or table-location, and register the newest metadata.json in that catalog",
+        )
+    if storage == "hive-catalog" and options[ICEBERG_URI] is None:
+        raise ConfigError(
+            "metadata.iceberg.storage = hive-catalog needs metadata.iceberg.uri",
+            hint="set the address of the metastore, for example thrift://host:9083; hive-site.xml is not read",
         )
     if options[DELETION_VECTORS_ENABLED] and not (
         options[DELETION_VECTORS_BITMAP64] and options[ICEBERG_FORMAT_VERSION] == 3

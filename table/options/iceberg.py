@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.table.options.declaration import Scope, TableOption, acts, refused
+from penstock.table.options.declaration import Scope, TableOption, acts, refused, reported
 from penstock.table.options.kinds import COUNT, FLAG, POSITIVE, TEXT, WHOLE, Kind, one_of
 
 _NO_SERVICE = (
-    "leave it out: metadata is written as files only, by table-location or hadoop-catalog; register its newest"
-    " metadata.json in the other catalog yourself"
+    "leave it out: metadata is written as files, and registered in a Hive metastore by hive-catalog; register its"
+    " newest metadata.json in other catalogs yourself"
 )
 
 ICEBERG_STORAGE = acts(
@@ -15,7 +15,8 @@ ICEBERG_STORAGE = acts(
     one_of("disabled", "table-location", "hadoop-catalog", "hive-catalog", "rest-catalog"),
     "disabled",
     "Writes Iceberg metadata after each snapshot, into the folder of the table (`table-location`) or into"
-    " `WAREHOUSE/iceberg` (`hadoop-catalog`). `hive-catalog` and `rest-catalog` are refused.",
+    " `WAREHOUSE/iceberg` (`hadoop-catalog`). `hive-catalog` also registers it in a Hive metastore. `rest-catalog` is"
+    " refused.",
     scope=Scope.ICEBERG,
 )
 ICEBERG_STORAGE_LOCATION = acts(
@@ -75,6 +76,27 @@ ICEBERG_MANIFEST_LEGACY_VERSION = acts(
     "Names the fields of manifest lists as Iceberg 1.4 did, for readers such as AWS Athena.",
     scope=Scope.ICEBERG,
 )
+ICEBERG_URI = acts(
+    "metadata.iceberg.uri",
+    TEXT,
+    None,
+    "The address of the Hive metastore of `hive-catalog`, such as `thrift://host:9083`.",
+    scope=Scope.ICEBERG,
+)
+ICEBERG_DATABASE = acts(
+    "metadata.iceberg.database",
+    TEXT,
+    None,
+    "Names the database in the metastore of `hive-catalog`. By default, the table's own database.",
+    scope=Scope.ICEBERG,
+)
+ICEBERG_TABLE = acts(
+    "metadata.iceberg.table",
+    TEXT,
+    None,
+    "Names the table in the metastore of `hive-catalog`. By default, the table's own name.",
+    scope=Scope.ICEBERG,
+)
 
 
 def _of_service(name: str, kind: Kind[object], default: str | None, meaning: str) -> TableOption[object]:
@@ -91,13 +113,20 @@ OPTIONS: tuple[TableOption[object], ...] = (
     ICEBERG_PREVIOUS_VERSIONS_MAX,
     ICEBERG_MANIFEST_COMPRESSION,
     ICEBERG_MANIFEST_LEGACY_VERSION,
-    _of_service("uri", TEXT, None, "The URI of the Hive metastore."),
+    ICEBERG_URI,
+    ICEBERG_DATABASE,
+    ICEBERG_TABLE,
     _of_service("hive-conf-dir", TEXT, None, "The folder with Hive's configuration."),
     _of_service("hadoop-conf-dir", TEXT, None, "The folder with Hadoop's configuration."),
     _of_service("hive-client-class", TEXT, None, "The class of the metastore's client."),
-    _of_service("database", TEXT, None, "Names the database in the metastore."),
-    _of_service("table", TEXT, None, "Names the table in the metastore."),
     _of_service("glue.skip-archive", FLAG, "false", "Keeps no old versions in AWS Glue."),
-    _of_service("hive-skip-update-stats", FLAG, "false", "Keeps no statistics in Hive."),
+    reported(
+        "metadata.iceberg.hive-skip-update-stats",
+        FLAG,
+        "false",
+        "Keeps no statistics in Hive.",
+        "no statistics are computed in Hive, whatever its value",
+        scope=Scope.ICEBERG,
+    ),
     _of_service("rest.<name>", TEXT, None, "An option of a REST catalog."),
 )

@@ -14,9 +14,9 @@ import pytest
 import penstock
 from penstock.storage.environment import Environment
 from penstock.table.catalog.hive_catalog import HiveCatalog
-from penstock.table.catalog.hive_client import HiveMetastore
 from penstock.table.catalog.hive_commits import HiveLocks
 from penstock.table.handle import Table
+from penstock.table.metastore.hive_client import HiveMetastore
 from tests.integration.hive.conftest import metastore
 from tests.interop.oracle.client import JavaRefused, Oracle
 from tests.invariants import check_invariants

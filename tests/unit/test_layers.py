@@ -60,6 +60,7 @@ FLOORS = {
         {"read"},
         {"lookup"},
         {"write", "dynamic_buckets"},
+        {"metastore"},
         {"iceberg"},
         {"commit"},
         {"operations"},

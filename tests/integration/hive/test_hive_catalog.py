@@ -19,11 +19,11 @@ from penstock.pipelines.commands.main import main
 from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
 from penstock.table.catalog.hive_catalog import HiveCatalog
-from penstock.table.catalog.hive_client import HiveMetastore
 from penstock.table.catalog.hive_commits import HiveLocks
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
+from penstock.table.metastore.hive_client import HiveMetastore
 from tests.here import run
 from tests.invariants import check_invariants
 from tests.locked_catalog import OverwritingStorage

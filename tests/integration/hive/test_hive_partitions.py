@@ -13,8 +13,8 @@ import pytest
 import penstock
 from penstock.errors import ConfigError, StoreError
 from penstock.table.catalog import hive_partitions
-from penstock.table.catalog.hive_client import HiveMetastore
 from penstock.table.handle import Table
+from penstock.table.metastore.hive_client import HiveMetastore
 from tests.invariants import check_invariants
 
 pytestmark = [pytest.mark.hive, pytest.mark.slow]

@@ -66,9 +66,9 @@ def test_other_types_are_refused_with_their_column(type_: str) -> None:
 @pytest.mark.parametrize(
     ("options", "keys", "message"),
     [
-        ({"metadata.iceberg.storage": "hive-catalog"}, (), "set hadoop-catalog or table-location"),
+        ({"metadata.iceberg.storage": "hive-catalog"}, (), "needs metadata.iceberg.uri"),
         ({"metadata.iceberg.storage": "rest-catalog"}, (), "set hadoop-catalog or table-location"),
-        ({"metadata.iceberg.uri": "thrift://h:9083"}, (), "is not supported"),
+        ({"metadata.iceberg.hive-conf-dir": "/etc/hive"}, (), "is not supported"),
         ({"metadata.iceberg.rest.uri": "http://h"}, (), "is not supported"),
         ({"metadata.iceberg.format-version": "4"}, (), "set it to 3 or less"),
         ({"file.format": "orc"}, (), "needs Parquet files"),

@@ -51,7 +51,7 @@ def new_table(database: str, table: str, location: str, schema: TableSchema) -> 
     keys = partition_columns(schema)
     storage = ttypes.StorageDescriptor(
         # Partition columns are ordinary columns for the metastore unless it has the partitions themselves.
-        cols=[column for column in _columns(schema) if column.name not in keys],
+        cols=[column for column in columns(schema) if column.name not in keys],
         location=location,
         inputFormat=INPUT_FORMAT,
         outputFormat=_OUTPUT_FORMAT,
@@ -119,12 +119,13 @@ def update(described: Any, schema: TableSchema, former: Iterable[str]) -> bool:
     kept = {key: text for key, text in (described.parameters or {}).items() if key not in own}
     before = (described.sd.cols, dict(described.parameters or {}))
     keys = {key.name for key in described.partitionKeys or ()}
-    described.sd.cols = [column for column in _columns(schema) if column.name not in keys]
+    described.sd.cols = [column for column in columns(schema) if column.name not in keys]
     described.parameters = kept | _parameters(schema)
     return bool(before != (described.sd.cols, described.parameters))
 
 
-def _columns(schema: TableSchema) -> list[Any]:
+def columns(schema: TableSchema) -> list[Any]:
+    """Return the columns of a table in Hive's types."""
     return [_column(field) for field in schema.fields]
 
 

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from penstock.table.catalog.hive_objects import hive_type, is_external, is_paimon, new_partition, new_table, update
+from penstock.table.metastore.hive_objects import hive_type, is_external, is_paimon, new_partition, new_table, update
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.values.types import parse_type
 

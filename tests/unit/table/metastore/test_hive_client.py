@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.table.catalog.hive_client import HiveMetastore
+from penstock.table.metastore.hive_client import HiveMetastore
 
 ROOT = Path(__file__).resolve().parents[4]
 

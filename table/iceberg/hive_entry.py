@@ -1,0 +1,180 @@
+"""The entry of a table in a Hive metastore by which Iceberg's readers find the table's metadata."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from getpass import getuser
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.table.iceberg.place import IcebergPlace, same_place
+from penstock.table.meta.store import TableStore
+from penstock.table.options.iceberg import ICEBERG_DATABASE, ICEBERG_STORAGE, ICEBERG_TABLE, ICEBERG_URI
+from penstock.table.schema.table_schema import TableSchema
+
+if TYPE_CHECKING:
+    # The client of metastores is optional.
+    from penstock.table.metastore.hive_client import HiveMetastore
+
+log = logging.getLogger(__name__)
+
+_FILES = "org.apache.hadoop.mapred.File{}Format"
+_SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+_LOCATION, _PREVIOUS = "metadata_location", "previous_metadata_location"
+
+
+@dataclass(frozen=True, slots=True)
+class HiveEntry:
+    """The external table `database.table` of a metastore, which Iceberg's Hive catalogs read as an Iceberg table."""
+
+    metastore: HiveMetastore
+    database: str
+    table: str
+
+    @classmethod
+    def of(cls, store: TableStore, schema: TableSchema) -> HiveEntry | None:
+        """Return the entry that the options require; None unless the metadata is registered in a metastore."""
+        options = schema.typed
+        uri, database, table = options[ICEBERG_URI], options[ICEBERG_DATABASE], options[ICEBERG_TABLE]
+        if options[ICEBERG_STORAGE] != "hive-catalog" or uri is None:  # without a uri, `check_iceberg` refuses it
+            return None
+        if database is None or table is None:
+            in_database, _, name = store.name.rpartition(".")
+            if not in_database or "/" in store.name:
+                raise ConfigError(
+                    "a table that is not in a database of a warehouse has no name for the metastore",
+                    table=store.name,
+                    hint="set metadata.iceberg.database and metadata.iceberg.table",
+                )
+            database, table = database or in_database, table or name
+        from penstock.table.metastore.hive_client import HiveMetastore
+
+        return cls(HiveMetastore.of(uri), database.lower(), table.lower())
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    def follow(self, place: IcebergPlace, schema: TableSchema) -> None:
+        """Let the entry name the newest version of the metadata, and create it if it does not exist."""
+        version = place.hinted_version()
+        if version is None:
+            return
+        location = place.uri(place.path_of_version(version))
+        found = self._found()
+        if found is None:
+            self._create(place, schema, location)
+            return
+        self._check(found, place)
+        from penstock.table.metastore.hive_objects import columns
+
+        before = found.parameters[_LOCATION]
+        if (before, found.sd.cols) == (location, columns(schema)):
+            return
+        if before != location:
+            found.parameters |= {_PREVIOUS: before, _LOCATION: location}
+        found.sd.cols = columns(schema)
+        self.metastore.alter(self.database, self.table, found)
+
+    def remove(self) -> None:
+        """Drop the entry and keep all files. Tables of other kinds are kept."""
+        found = self._found()
+        if found is not None and _is_iceberg(found):
+            with self.metastore.session() as client:
+                client.drop_table(self.database, self.table, deleteData=False)
+
+    def _found(self) -> Any:
+        from penstock.table.metastore.hive_client import NameMissing
+
+        try:
+            return self.metastore.table(self.database, self.table)
+        except NameMissing:
+            return None
+
+    def _check(self, found: Any, place: IcebergPlace) -> None:
+        """Raise ConfigError unless the entry belongs to this metadata."""
+        if not _is_iceberg(found):
+            raise ConfigError(
+                "the metastore has another table, which is not an Iceberg table, under the name of the Iceberg table",
+                table=str(self),
+                metastore=str(self.metastore),
+                hint="set metadata.iceberg.database or metadata.iceberg.table to another name",
+            )
+        folder = found.parameters[_LOCATION].rpartition("/")[0]
+        if not same_place(folder, place.uri(place.folder)):
+            raise ConfigError(
+                "the Iceberg table of this name in the metastore has its metadata in another folder",
+                table=str(self),
+                metastore=str(self.metastore),
+                folder=folder,
+                hint="set metadata.iceberg.table to another name, or drop that table in Hive if it is not needed",
+            )
+
+    def _create(self, place: IcebergPlace, schema: TableSchema, location: str) -> None:
+        from penstock.table.metastore.hive_client import NameExists
+        from penstock.table.metastore.hive_objects import new_database
+
+        home = place.uri(place.folder.rpartition("/")[0])
+        try:
+            with self.metastore.session() as client:
+                client.create_database(new_database(self.database, home.rpartition("/")[0], {}))
+        except NameExists:
+            pass
+        try:
+            self.metastore.create(self._described(home, schema, location))
+        except NameExists:
+            # Another writer has created it since. The versions that both name are equally new, or the next commit
+            # corrects the entry.
+            log.info("event=iceberg_entry_exists table=%s metastore=%s", self, self.metastore)
+
+    def _described(self, home: str, schema: TableSchema, location: str) -> Any:
+        from pymetastore.hive_metastore import ttypes
+
+        from penstock.table.metastore.hive_objects import columns
+
+        now = int(time.time())  # for people: nothing depends on it
+        storage = ttypes.StorageDescriptor(
+            cols=columns(schema),
+            location=home,
+            inputFormat=_FILES.format("Input"),
+            outputFormat=_FILES.format("Output"),
+            compressed=False,
+            numBuckets=0,
+            serdeInfo=ttypes.SerDeInfo(serializationLib=_SERDE, parameters={}),
+            bucketCols=[],
+            sortCols=[],
+            parameters={},
+        )
+        return ttypes.Table(
+            tableName=self.table,
+            dbName=self.database,
+            owner=getuser(),
+            createTime=now,
+            lastAccessTime=now,
+            retention=2147483647,
+            sd=storage,
+            partitionKeys=[],
+            parameters={"EXTERNAL": "TRUE", "table_type": "ICEBERG", _LOCATION: location},
+            tableType="EXTERNAL_TABLE",
+        )
+
+
+def _is_iceberg(found: Any) -> bool:
+    parameters = found.parameters or {}
+    return parameters.get("table_type", "").upper() == "ICEBERG" and _LOCATION in parameters
+
+
+def remove_entry(entry: HiveEntry | None) -> None:
+    """Drop the entry of a table that was dropped or renamed. A failure is logged, because the table has changed."""
+    if entry is None:
+        return
+    try:
+        entry.remove()
+    except PenstockError as error:
+        log.warning(
+            "event=iceberg_entry_kept table=%s metastore=%s reason=%s (drop the table in Hive)",
+            entry,
+            entry.metastore,
+            error,
+        )

@@ -54,6 +54,11 @@ class LookupConfig(Strict):
     join: Literal["left", "inner"] = Field(
         default="left", description="whether a row without a row in the dimension is kept, with nulls"
     )
+    partitions: str | None = Field(
+        default=None,
+        description="the partitions to look up: `max_pt()`, `max_two_pt()`, or `dt=2024-05-06;dt=2024-05-07`"
+        " (default: all)",
+    )
     retry: LookupRetryConfig | None = None
 
     @field_validator("table")

@@ -26,6 +26,7 @@ from penstock.schema_evolution.update_images import filtered_by
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.errors import SnapshotMissing
 from penstock.table.lookup.matches import LookupRetry, Matches
+from penstock.table.lookup.partitions import LookupPartitions
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.values.buffers import Ints
 from penstock.table.values.types import with_nullability
@@ -57,7 +58,8 @@ class LookupRun:
 class LookupStep:
     """One dimension. `on` are pairs of a column of the row and one of the dimension, `columns` of new name and column.
 
-    With `inner`, a row whose key is missing is left out; otherwise its new columns are null.
+    `partitions` are those of the dimension that are looked up. With `inner`, a row whose key is missing is left out;
+    otherwise its new columns are null.
     """
 
     catalog: CatalogSettings
@@ -66,13 +68,16 @@ class LookupStep:
     columns: tuple[tuple[str, str], ...]
     inner: bool = False
     retry: LookupRetry | None = None
+    partitions: LookupPartitions | None = None
 
     @classmethod
     def of(cls, given: LookupConfig, catalog: CatalogSettings) -> LookupStep:
         """Build from the section of a pipeline file."""
         columns = tuple(_renamed(text) for text in given.columns)
         retry = None if given.retry is None else LookupRetry(given.retry.fixed_delay, given.retry.max_attempts)
-        return cls(catalog, given.table, tuple(given.on.items()), columns, given.join == "inner", retry)
+        inner = given.join == "inner"
+        partitions = None if given.partitions is None else LookupPartitions.parse(given.partitions)
+        return cls(catalog, given.table, tuple(given.on.items()), columns, inner, retry, partitions)
 
     def joined(self, change: ChangeBatch, mapping: TypeMapping, zone: str, run: LookupRun) -> ChangeBatch:
         """Return the changes with the columns of the dimension."""
@@ -116,6 +121,8 @@ class LookupStep:
                 f"a lookup uses {missing[0]!r}, which is not a column of {self.table}",
                 hint=f"the columns are {', '.join(schema.names)}",
             )
+        if self.partitions is not None:
+            self.partitions.check(schema, self.table)
         by_name = {one.name: one for one in schema.fields}
         types = [(new, with_nullability(by_name[name].type, nullable=True)) for new, name in self.columns]
         return [SourceField(new, typed(type_)) for new, type_ in types]
@@ -148,14 +155,14 @@ class LookupStep:
 
     def _dimension(self, run: LookupRun) -> Dimension:
         """Return the dimension at the snapshot of the run. One that has expired is replaced by the newest."""
-        key = (self.catalog, self.table, self.on, self.columns)
+        key = (self.catalog, self.table, self.on, self.columns, self.partitions)
         dimension = _open.pop(key, None)
         if dimension is None:
             # It imports the reader of tables, which takes half a second, and most pipelines look nothing up.
             from penstock.table.lookup.dimension import Dimension
 
             by, columns = [name for _, name in self.on], [name for _, name in self.columns]
-            dimension = Dimension.open(self._store(), by=by, columns=columns)
+            dimension = Dimension.open(self._store(), by=by, columns=columns, partitions=self.partitions)
         _open[key] = dimension  # the last one is the most recently used
         while len(_open) > _MOST_OPEN:
             del _open[next(iter(_open))]

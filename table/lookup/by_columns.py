@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.table.buckets.layout import Layout
 from penstock.table.compaction.lookup_store import LookupStore, bucket_mark, columns_mark
+from penstock.table.lookup.partitions import LookupPartitions
 from penstock.table.lookup.sorted_part import SortedPart, content_mark
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import Bucket
@@ -35,8 +36,16 @@ MOST_FILES, MOST_BYTES = 64, 256 << 20
 class ColumnIndex:
     """A `DimensionIndex` by any columns; a key may have several rows."""
 
-    def __init__(self, store: TableStore, columns: tuple[str, ...], by: tuple[str, ...], local: LookupStore) -> None:
-        self._store, self._columns, self._local = store, columns, local
+    def __init__(
+        self,
+        store: TableStore,
+        columns: tuple[str, ...],
+        by: tuple[str, ...],
+        local: LookupStore,
+        partitions: LookupPartitions | None = None,
+    ) -> None:
+        """Look up the rows of these partitions; None: of all."""
+        self._store, self._columns, self._local, self._partitions = store, columns, local, partitions
         self.key_columns = by
         self._parts: list[SortedPart] = []
 
@@ -48,7 +57,10 @@ class ColumnIndex:
         reader = SplitReader(self._store, layout, fields)
         mark = columns_mark(replace(schema, fields=fields))
         self._parts = []
-        for split in _parts(layout, plan_state(self._store, layout, snapshot).splits):
+        splits: Sequence[Split] = plan_state(self._store, layout, snapshot).splits
+        if self._partitions is not None:
+            splits = self._partitions.of(layout, splits)
+        for split in _parts(layout, splits):
             place = bucket_mark(self._store, (split.partition, split.bucket))
             name = f"{content_mark(layout, split)}-{place}.{mark}-by-{_columns(self.key_columns)}"
             self._parts.append(SortedPart(name, split, reader, self.key_columns, self._local))

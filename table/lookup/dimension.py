@@ -18,6 +18,7 @@ from penstock.table.compaction.lookup_store import LookupStore, lookup_folder
 from penstock.table.lookup.by_columns import ColumnIndex
 from penstock.table.lookup.by_key import PrimaryKeyIndex
 from penstock.table.lookup.matches import DimensionIndex, Matches
+from penstock.table.lookup.partitions import LookupPartitions
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.meta.store import TableStore
 from penstock.table.options.indexes import LOOKUP_CACHE_MAX_DISK_SIZE
@@ -42,8 +43,15 @@ class Dimension:
     first. Both are kept in local files, which all processes of a machine share.
     """
 
-    def __init__(self, store: TableStore, columns: tuple[str, ...], by: tuple[str, ...], index: DimensionIndex) -> None:
-        self._store, self.columns, self.by, self._index = store, columns, by, index
+    def __init__(
+        self,
+        store: TableStore,
+        columns: tuple[str, ...],
+        by: tuple[str, ...],
+        index: DimensionIndex,
+        partitions: LookupPartitions | None = None,
+    ) -> None:
+        self._store, self.columns, self.by, self._index, self._partitions = store, columns, by, index, partitions
         self.snapshot: int | None = None
 
     @classmethod
@@ -55,20 +63,24 @@ class Dimension:
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         folder: Path | None = None,
+        partitions: LookupPartitions | None = None,
     ) -> Dimension:
         """Open the table at `snapshot`, or at its newest one.
 
-        `columns` are those to return (None: all). Local files are kept in `folder`, up to the table's option
-        `lookup.cache-max-disk-size`. ConfigError for columns that the table lacks or that cannot be compared.
+        `columns` are those to return, and `partitions` those that have the rows (None: all). Local files are kept in
+        `folder`, up to the table's option `lookup.cache-max-disk-size`. ConfigError for columns that the table lacks or
+        that cannot be compared, and for partitions that it cannot have.
         """
         schema = store.schema()
         wanted = tuple(schema.names if columns is None else columns)
         key = tuple(by)
         _check(schema, wanted, key, store.name)
         local = LookupStore(folder or lookup_folder(), schema.typed[LOOKUP_CACHE_MAX_DISK_SIZE])
-        by_key = bool(schema.primary_keys) and set(key) == set(schema.primary_keys)
-        index = PrimaryKeyIndex(store, wanted, local) if by_key else ColumnIndex(store, wanted, key, local)
-        dimension = cls(store, wanted, key, index)
+        by_key = bool(schema.primary_keys) and set(key) == set(schema.primary_keys) and partitions is None
+        if partitions is not None:
+            partitions.check(schema, store.name)
+        index = PrimaryKeyIndex(store, wanted, local) if by_key else ColumnIndex(store, wanted, key, local, partitions)
+        dimension = cls(store, wanted, key, index, partitions)
         dimension.move_to(store.snapshots.latest_id() if snapshot is None else snapshot)
         return dimension
 
@@ -85,7 +97,9 @@ class Dimension:
     @property
     def is_unique(self) -> bool:
         """Return whether a key has at most one row."""
-        return bool(self._schema.primary_keys) and set(self._schema.primary_keys) <= set(self.by)
+        one = self._partitions is not None and self._partitions.is_one(self._schema)
+        keys = set(self._schema.primary_keys) - (set(self._schema.partition_keys) if one else set())
+        return bool(self._schema.primary_keys) and keys <= set(self.by)
 
     def refresh(self) -> bool:
         """Move to the newest snapshot of the table. Return whether it is another one."""

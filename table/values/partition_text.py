@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
+from penstock.table.values.cast_rules import CastFailed
 from penstock.table.values.internal import from_internal
 from penstock.table.values.text_parser import parse_text
 from penstock.table.values.texts import float_text, to_text
@@ -210,7 +211,10 @@ def partition_values(
         raise ConfigError(
             f"{unknown[0]!r} is not a partition column", hint=f"partition columns are {', '.join(types) or 'none'}"
         )
-    return {name: _named_value(value, types[name], default_name) for name, value in spec.items()}
+    try:
+        return {name: _named_value(value, types[name], default_name) for name, value in spec.items()}
+    except CastFailed as error:
+        raise ConfigError(f"a partition cannot have this value: {error.message}", partition=repr(dict(spec))) from error
 
 
 def _named_value(value: object, type_: DataType, default_name: str) -> object:

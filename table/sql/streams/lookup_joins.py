@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
+from penstock.errors import ConfigError
+from penstock.table.lookup.partitions import LookupPartitions
 from penstock.table.sql.grammar.cursor import TextPlace
 from penstock.table.sql.grammar.tokens import quoted
 from penstock.table.sql.streams.query_tree import NO_PLACE, Node, expressions, offset_of, stars
@@ -16,6 +18,7 @@ JOINS = (
     f"for two streams, write both into one 'partial-update' table, with UNION ALL, {BATCH}"
 )
 _FORM = "JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON o.k = d.k"
+_PARTITIONS = "scan.partitions"
 _TIME = "FOR SYSTEM_TIME AS OF PROCTIME(), or FROM (SELECT *, PROCTIME() AS proc_time FROM t) AS o"
 
 
@@ -24,7 +27,7 @@ class LookupJoin:
     """A dimension, which DuckDB reads under the name `view`.
 
     `keys` is the query of the keys to look up, in the order of the columns `by`, and of whether a new row has the key:
-    old rows and deletes need no match. `columns` are those to return.
+    old rows and deletes need no match. `columns` are those to return, and `partitions` those that are looked up.
     """
 
     source: StreamSource
@@ -33,6 +36,7 @@ class LookupJoin:
     by: tuple[str, ...]
     columns: tuple[str, ...]
     place: TextPlace
+    partitions: LookupPartitions | None = None
 
 
 @dataclass(slots=True)
@@ -99,7 +103,8 @@ def lookup_join(query: StreamText, select: Node, join: Node, row: JoinedRow) -> 
     row.dimensions[alias.lower()] = source.columns
     columns = tuple(name for name in source.columns if name in pairs or _is_named(name, alias, select))
     place = query.place(offset_of(table))
-    return LookupJoin(source, str(table["table_name"]), keys, tuple(pairs), columns, place)
+    partitions = _partitions(query, table, source)
+    return LookupJoin(source, str(table["table_name"]), keys, tuple(pairs), columns, place, partitions)
 
 
 def and_of(conditions: Sequence[Node]) -> Node | None:
@@ -117,9 +122,22 @@ def _check_form(query: StreamText, join: Node, source: StreamSource) -> None:
         raise query.error(join["right"], "the columns of a dimension cannot be renamed in FROM", _FORM)
     if source.system is not None:
         raise query.error(join["right"], f"rows of {source.name}${source.system} cannot be looked up", _FORM)
-    if source.options:
-        why = f"the option {next(iter(source.options))!r} has no effect on a lookup in {source.name}"
+    others = [name for name in source.options if name != _PARTITIONS]
+    if others:
+        why = f"the option {others[0]!r} has no effect on a lookup in {source.name}"
         raise query.error(join["right"], why, "leave it out; options of the table are set by ALTER TABLE t SET (...)")
+
+
+def _partitions(query: StreamText, table: Node, source: StreamSource) -> LookupPartitions | None:
+    text = source.options.get(_PARTITIONS)
+    if text is None:
+        return None
+    try:
+        partitions = LookupPartitions.parse(text)
+        partitions.check(source.table.definition, source.name)
+    except ConfigError as reason:
+        raise query.error(table, reason.message, reason.hint or "") from reason
+    return partitions
 
 
 def _check_moment(query: StreamText, table: Node, source: StreamSource, row: JoinedRow) -> None:

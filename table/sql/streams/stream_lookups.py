@@ -30,9 +30,7 @@ class StreamLookups:
 
     def __init__(self, session: Session, joins: Sequence[LookupJoin]) -> None:
         self._session = session
-        self.opened = [
-            (join, Dimension.open(join.source.table.store, by=join.by, columns=join.columns)) for join in joins
-        ]
+        self.opened = [(join, _opened(join)) for join in joins]
         self._batch: int | None = None
         self._used: dict[str, tuple[int, int]] = {}
         self._attempts: Counter[str] = Counter()
@@ -114,3 +112,7 @@ class StreamLookups:
 
     def _register(self, join: LookupJoin, found: Sequence[Matches]) -> None:
         self._session.register(join.view, pa.concat_tables([one.rows for one in found]))
+
+
+def _opened(join: LookupJoin) -> Dimension:
+    return Dimension.open(join.source.table.store, by=join.by, columns=join.columns, partitions=join.partitions)

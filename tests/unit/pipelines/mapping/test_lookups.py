@@ -218,9 +218,27 @@ def test_an_aggregate_of_looked_up_columns_refuses_retracts(lake: Lake) -> None:
         lake.run(transform=transform, **{"table-options": options})
 
 
+def test_the_newest_day_of_a_dimension_is_looked_up(lake: Lake) -> None:
+    lake.create("ods.orders", ORDERS, ())
+    columns = [("day", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("city", "STRING")]
+    lake.catalog.create_table(
+        "dim.days", columns, primary_keys=["day", "id"], partition_keys=["day"], options={"bucket": "1"}
+    )
+    step = {"table": "dim.days", "on": {"user_id": "id"}, "columns": ["city"], "partitions": "max_pt()"}
+    lake.write("dim.days", [{"day": "2024-05-06", "id": 1, "city": "old"}, {"day": "2024-05-06", "id": 2, "city": "b"}])
+    lake.write("ods.orders", [{"id": 1, "user_id": 1, "amount": 1}])
+    lake.run(step)
+    lake.write("dim.days", [{"day": "2024-05-07", "id": 1, "city": "new"}])
+    lake.write("ods.orders", [{"id": 2, "user_id": 1, "amount": 1}, {"id": 3, "user_id": 2, "amount": 1}])
+    lake.run(step)
+    assert [(row["id"], row["city"]) for row in lake.rows("dwd.orders")] == [(1, "old"), (2, "new"), (3, None)]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"partitions": "newest"}, "does not name partitions of a dimension"),
+        ({"partitions": "max_pt()"}, "the table has none"),
         ({"table": "users"}, "not the name of a table"),
         ({"table": "dim.missing"}, "the table of a lookup does not exist"),
         ({"on": {"usr_id": "id"}}, "'usr_id', which is not a column of ods.orders"),

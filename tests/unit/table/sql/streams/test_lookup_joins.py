@@ -53,9 +53,14 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         (f"SELECT s.id FROM s JOIN dim {NOW} AS x (a, b) ON x.a = s.id", (1, 25), "cannot be renamed"),
         (f"SELECT s.id FROM s JOIN dim$files {NOW} AS x ON x.k = s.id", (1, 25), "cannot be looked up"),
         (
+            f"SELECT s.id FROM s JOIN dim /*+ OPTIONS('scan.mode' = 'latest') */ {NOW} AS x ON x.k = s.id",
+            (1, 25),
+            "'scan.mode' has no effect on a lookup in d.dim",
+        ),
+        (
             f"SELECT s.id FROM s JOIN dim /*+ OPTIONS('scan.partitions' = 'max_pt()') */ {NOW} AS x ON x.k = s.id",
             (1, 25),
-            "'scan.partitions' has no effect on a lookup in d.dim",
+            "partitions of a lookup are chosen, and the table has none",
         ),
         (f"SELECT s.id FROM s {JOIN.replace('PROCTIME()', 's.made')}", (1, 25), "asks for the rows of another time"),
         (f"SELECT s.id FROM s {JOIN.replace('PROCTIME()', 's.mode')}", (1, 25), "s.mode is not known"),

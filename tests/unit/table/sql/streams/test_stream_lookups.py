@@ -52,6 +52,18 @@ def test_columns_of_several_dimensions_are_looked_up_one_from_the_other(lake: La
     assert kinds(inner, "id", "label") == [("+I", 10, "north")]
 
 
+def test_the_newest_partition_of_a_dimension_is_looked_up(lake: Lake) -> None:
+    lake.batch(
+        "CREATE TABLE days (dt STRING, k INT, name STRING, PRIMARY KEY (dt, k) NOT ENFORCED) PARTITIONED BY (dt) "
+        "WITH ('bucket' = '1'); "
+        "INSERT INTO days VALUES ('2024-05-06', 1, 'old'), ('2024-05-06', 2, 'b'), ('2024-05-07', 1, 'new'); "
+        "INSERT INTO s VALUES (10, 1, 0), (11, 2, 0)"
+    )
+    query = f"SELECT s.id, name FROM s LEFT JOIN days /*+ OPTIONS('scan.partitions' = '%s') */ {NOW} AS d ON d.k = s.g"
+    assert kinds(lake.stream(query % "max_pt()"), "id", "name") == [("+I", 10, "new"), ("+I", 11, None)]
+    assert kinds(lake.stream(query % "dt=2024-05-06"), "id", "name") == [("+I", 10, "old"), ("+I", 11, "b")]
+
+
 @pytest.mark.parametrize(
     "stream",
     [

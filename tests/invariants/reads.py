@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import cache
 
 import pyarrow as pa
 
@@ -18,20 +19,25 @@ KIND_COLUMN = "rowkind"
 FOLDABLE = {"input", "lookup", "full-compaction"}
 
 
+Scan = Callable[[int], pa.Table]
+
+
 def broken(table: Table, model: Mapping[int, Relation]) -> Iterator[str]:
-    yield from rows_are_those_of_the_model(table, model)
-    yield from changelog_folds_to_the_table(table)
+    # Both rules need the rows of most snapshots.
+    scan: Scan = cache(lambda snapshot_id: table.scan(snapshot=snapshot_id).to_arrow())
+    yield from rows_are_those_of_the_model(table, model, scan)
+    yield from changelog_folds_to_the_table(table, scan)
 
 
-def rows_are_those_of_the_model(table: Table, model: Mapping[int, Relation]) -> Iterator[str]:
+def rows_are_those_of_the_model(table: Table, model: Mapping[int, Relation], scan: Scan) -> Iterator[str]:
     """I3: the rows of a snapshot are the model's."""
     live = {snapshot.id for snapshot in table.snapshots}
     for snapshot_id, rows in model.items():
-        if snapshot_id in live and (wrong := difference(rows, table.scan(snapshot=snapshot_id).to_arrow())) is not None:
+        if snapshot_id in live and (wrong := difference(rows, scan(snapshot_id))) is not None:
             yield f"I3 snapshot {snapshot_id}: {wrong}".replace("Java", "model")
 
 
-def changelog_folds_to_the_table(table: Table) -> Iterator[str]:
+def changelog_folds_to_the_table(table: Table, scan: Scan) -> Iterator[str]:
     """I4: the folded changelog equals the table."""
     producer = table.options.get("changelog-producer", "none")
     if producer not in FOLDABLE or not table.primary_keys or not foldable(table, producer):
@@ -48,7 +54,7 @@ def changelog_folds_to_the_table(table: Table) -> Iterator[str]:
             yield from fold(state, table, changes, snapshot, strict=producer != "input")
         if not is_settled(table, snapshot, producer):
             continue
-        rows = {key: row for _, key, row in keyed(table, table.scan(snapshot=snapshot.id).to_arrow())}
+        rows = {key: row for _, key, row in keyed(table, scan(snapshot.id))}
         if state is not None and state != rows:
             wrong = [key for key in state.keys() | rows.keys() if state.get(key) != rows.get(key)]
             yield f"I4 snapshot {snapshot.id}: folded {state.get(wrong[0])}, read {rows.get(wrong[0])}, key {wrong[0]}"

@@ -51,7 +51,7 @@ class Play:
             self._tell(step, number)
             self._learn(step)
         self.disk.settle()
-        self.check()
+        # Orphans are removed first: what is wrong in the table remains so, and a removed file that it needs is missed.
         remove_orphans(self._sound_store(None), older_than=self.disk.clock() + LONG_AFTER)
         self.check()
         return self

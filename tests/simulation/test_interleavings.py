@@ -197,13 +197,10 @@ CORE = [
 ]
 
 
-@pytest.mark.parametrize(("scene", "table"), [(scene, table) for scene, table in cases() if table in QUICK])
-def test_some_orders_of_two_jobs_keep_the_table_correct(scene: str, table: str) -> None:
-    play_at_random(Stage.of(TABLES[table], SCENES[scene]), f"{scene}, {table}", seeds=2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("scene", "table"), cases())
+@pytest.mark.parametrize(
+    ("scene", "table"),
+    [pytest.param(*case, marks=[] if case[1] in QUICK else [pytest.mark.slow]) for case in cases()],
+)
 def test_random_orders_of_two_jobs_keep_the_table_correct(scene: str, table: str, night: bool) -> None:
     play_at_random(Stage.of(TABLES[table], SCENES[scene]), f"{scene}, {table}", seeds=100 if night else 2)
 

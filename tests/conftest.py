@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import os
 import shutil
 import signal
 import time
@@ -34,6 +35,34 @@ TOOLS = {
     "browser": ("chromium",),
     "docker": ("docker",),
 }
+# The files that take longest on two cores, from a minute on, longest first, and then the folders by the cost of their
+# files. A run that starts them last ends with one worker that has nothing left to do.
+LONGEST = (
+    "tests/chaos/test_kills.py",
+    "tests/integration/install/test_yarn.py",
+    "tests/integration/spark_catalog/test_other_sessions.py",
+    "tests/simulation/test_interleavings.py",
+    "tests/stories/test_stories.py",
+    "tests/interop/test_java_reads_ours.py",
+    "tests/simulation/test_faults.py",
+    "tests/chaos/test_mysql_kills.py",
+    "tests/integration/kafka/test_docs.py",
+    "tests/chaos",
+    "tests/integration/install",
+    "tests/integration/spark",
+    "tests/integration/mongodb",
+    "tests/integration/kafka",
+    "tests/integration/postgres",
+    "tests/integration",
+    "tests/statements",
+    "tests/interop",
+    "tests/acceptance",
+    "tests/simulation",
+)
+# Most JVMs of tests live for seconds: the second compiler costs more than it saves, as in `JVM_FLAGS` of the product.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# JVMs that spark-submit, spark-sql and plain sessions start, and the masters and workers of standalone clusters.
+JVM_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
 # Tests that began and did not end yet, and when.
 _running: dict[str, float] = {}
 
@@ -48,6 +77,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     profile = next((name for name in ("night", "check") if config.getoption(f"--{name}")), "change")
     settings.load_profile(profile)
+    for variable in JVM_VARIABLES:
+        os.environ.setdefault(variable, SHORT_LIVED)
+    # By default xdist starts the files with most tests first, and the longest have one test.
+    config.option.loadscopereorder = False
     if not hasattr(config, "workerinput"):
         # A run that is ended from outside still says what failed so far, and what it was at.
         signal.signal(signal.SIGTERM, _ended)
@@ -99,6 +132,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture in marks.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(marks[fixture])
+    # Stable, so that the tests of a file keep their order, and equal in all workers.
+    items.sort(key=lambda item: rank(item.nodeid))
+
+
+def rank(test: str) -> int:
+    """Return the place of a test's file or folder among the longest."""
+    return next(
+        (place for place, name in enumerate(LONGEST) if test.startswith((f"{name}::", f"{name}/"))), len(LONGEST)
+    )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from penstock.pipelines.spark.session import prepare_environment
+from penstock.pipelines.spark.session import JVM_FLAGS, prepare_environment
 from tests.chaos.driver import kill_session
 from tests.servers.launch import free_port
 
@@ -23,6 +23,7 @@ SETTINGS = (
     f"spark.driver.host={HOST}",
     f"spark.driver.bindAddress={HOST}",
     "spark.executor.memory=512m",
+    f"spark.executor.extraJavaOptions={JVM_FLAGS}",
     "spark.sql.shuffle.partitions=2",
     "spark.task.maxFailures=8",
     "spark.python.daemon.module=penstock.pipelines.spark.worker_daemon",  # its imports, made once a worker

@@ -27,7 +27,7 @@ start() {
 </configuration>
 XML
     [ -d "$dir/metastore_db" ] || prepare_locks "$dir" "$classes"
-    setsid java -Xmx512m -Dderby.system.home="$dir" -Dderby.stream.error.file="$dir/derby.log" $OPENS \
+    setsid java -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dderby.system.home="$dir" -Dderby.stream.error.file="$dir/derby.log" $OPENS \
         -cp "$classes" org.apache.hadoop.hive.metastore.HiveMetaStore -p "$port" </dev/null >"$dir/hive.log" 2>&1 &
     local pid=$!; echo $pid >"$dir/hive.pid"
     for _ in $(seq 1200); do
@@ -45,7 +45,7 @@ prepare_locks() {
 public class Locks { public static void main(String[] a) throws Exception {
   org.apache.hadoop.hive.metastore.txn.TxnDbUtil.prepDb(new org.apache.hadoop.hive.conf.HiveConf()); } }
 JAVA
-    java $OPENS -Dderby.system.home="$1" -Dderby.stream.error.file="$1/derby.log" -cp "$2" "$1/Locks.java" >"$1/locks.log" 2>&1 ||
+    java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 $OPENS -Dderby.system.home="$1" -Dderby.stream.error.file="$1/derby.log" -cp "$2" "$1/Locks.java" >"$1/locks.log" 2>&1 ||
         { tail -20 "$1/locks.log" >&2; return 1; }
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from penstock.errors import ConfigError
@@ -20,6 +20,7 @@ from penstock.storage.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
+    from penstock.formats.demand import DemandPolicy
     from penstock.ingest.decoded_source import ChangeSource, Extra
     from penstock.ingest.source import ComparableSource
     from penstock.ingest.source_draft import DraftOptions, SourceDraft
@@ -100,8 +101,9 @@ class SourceRequest:
     pipeline needs. `rereads`: tables are to be emptied and read again now; `rereads_when_lost`: also when the position
     is gone. `single_table`: all rows go to one table; `merges_shards`: so do tables of the same name in several
     databases; `defines_key`: the description, not the source, decides the key of that one table. The next three say
-    how values are represented: all as text, times as text, and zero dates as an error. `sink_warehouse` and
-    `sink_options` open the catalog of the target tables, for a source of tables that does not name its own.
+    how values are represented: all as text, times as text, and zero dates as an error. `demand` decides which part
+    of a table has to be read: a source may read more. `sink_warehouse` and `sink_options` open the catalog of the
+    target tables, for a source of tables that does not name its own.
     """
 
     state: StateFolder
@@ -119,6 +121,7 @@ class SourceRequest:
     all_as_text: bool = False
     times_as_text: bool = False
     zero_dates_fail: bool = False
+    demand: DemandPolicy | None = None
     sink_warehouse: str = ""
     sink_options: tuple[tuple[str, str], ...] = ()
 
@@ -135,11 +138,15 @@ class SourceFinding:
 
 @dataclass(frozen=True, slots=True)
 class SourceCheck:
-    """The result of checking a source. `place` describes it in a few words; `tables` are those it would capture."""
+    """The result of checking a source. `place` describes it in a few words; `tables` are those it would capture.
+
+    `selections` describe what is selected of tables from which not all is read.
+    """
 
     place: str
     findings: Sequence[SourceFinding] = ()
     tables: Sequence[SourceSchema] = ()
+    selections: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,9 @@ from penstock.table.values.types import Field
 
 # Names by which expressions refer to a row's origin: those of Flink CDC, and those of its `metadata.list`. A column of
 # the source with one of the `metadata.list` names takes precedence.
-_ORIGINS = ("__schema_name__", "__table_name__", "__namespace_name__", "__data_event_type__")
+_NAMED = ("__schema_name__", "__table_name__", "__namespace_name__", "__data_event_type__")
 _LISTED = ("op_ts", "table_name", "database_name")
+ORIGINS = (*_NAMED, *_LISTED)
 
 
 class ExpressionColumns:
@@ -97,10 +98,10 @@ class ExpressionColumns:
 
     def _made(self, name: str) -> pa.Array:
         change = self._change
-        if name in _ORIGINS or (name in _LISTED and name not in self._places):
+        if name in _NAMED or (name in _LISTED and name not in self._places):
             return self._origin(name)
         if name not in self._places:
-            known = ", ".join((*self._places, *_ORIGINS, *_LISTED))
+            known = ", ".join((*self._places, *ORIGINS))
             table = f"{change.schema.database}.{change.schema.table}"
             raise ConfigError(
                 f"an expression uses {name!r}, which is not a column of {table}", hint=f"the columns are {known}"

@@ -12,17 +12,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.change import BadRecord, ChangeBatch, SourceField
+from penstock.formats.change import BadRecord, ChangeBatch, SourceField, SourceSchema
+from penstock.formats.demand import Demand
 from penstock.row_kinds import RowKinds
-from penstock.schema_evolution.expression_columns import ExpressionColumns
-from penstock.schema_evolution.expressions.nodes import Item, Node
+from penstock.schema_evolution.expression_columns import ORIGINS, ExpressionColumns
+from penstock.schema_evolution.expressions.nodes import Call, ColumnReference, Item, Node, children, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.fit import whole_messages
 from penstock.schema_evolution.masks import Mask
+from penstock.schema_evolution.source_conditions import SourceConditions
 from penstock.schema_evolution.types.mapping import TypeMapping
-from penstock.schema_evolution.types.source import TYPED
+from penstock.schema_evolution.types.source import TYPED, paimon_type
 from penstock.schema_evolution.update_images import Flags, follow_filter, split_key_changes
 from penstock.table_pattern import TablePattern
+
+_CLOCKS = frozenset({"now", "current_timestamp", "localtimestamp", "localtime", "current_time", "current_date"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,40 @@ class Transform:
         """Return whether the transform leaves out rows."""
         return self.filter is not None or self.drops_misses
 
+    @property
+    def moving_columns(self) -> frozenset[str]:
+        """Return the columns of the projection that depend on the time or the kind of a change."""
+        return frozenset(item.name for item in self.projection if item.value is not None and _depends(item.value))
+
+    @property
+    def filter_moves(self) -> bool:
+        """Return whether the filter depends on lookups, or on the time or the kind of a change."""
+        return self.filters and (self.looks_up or (self.filter is not None and _depends(self.filter)))
+
+    def demand(
+        self,
+        schema: SourceSchema,
+        mapping: TypeMapping,
+        besides: frozenset[str] = frozenset(),
+        added: frozenset[str] = frozenset(),
+    ) -> Demand:
+        """Return the part of a source table that the transform needs.
+
+        `besides` are columns that others need, `added` are columns that others add to the rows before.
+        """
+        types = {one.name: paimon_type(schema.dialect, one, mapping) for one in schema.fields}
+        condition = None if self.filter is None else SourceConditions(types, self.projection).implied(self.filter)
+        items = self.projection or (Item("*"),)
+        made = {item.name for item in items}
+        used = {*besides, *schema.primary_keys}
+        used.update(name for item in items if item.value is not None for name in columns_of(item.value))
+        filtering = set(columns_of(self.filter)) if self.filter is not None else set()
+        lists = all(item.value is not None for item in items)
+        # `*` leaves out the columns that another item computes under the same name.
+        columns = {*used, *filtering, *(() if lists else types.keys() - made)} & types.keys()
+        unknown = (used | filtering - made) - types.keys() - added - {*ORIGINS}
+        return Demand(None if len(columns) == len(types) else frozenset(columns), condition, lists, frozenset(unknown))
+
     def applied(
         self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str = "UTC"
     ) -> tuple[ChangeBatch, list[BadRecord]]:
@@ -91,6 +129,18 @@ class Transform:
         if whole is not None:
             kept &= whole
         return _taken(change, columns, kinds, kept, self.primary_keys), list(bad)
+
+
+def _depends(node: Node) -> bool:
+    """Return whether an expression depends on the time or the kind of a change."""
+    match node:
+        case ColumnReference(name):
+            return name in {"op_ts", "__data_event_type__"}
+        case Call("unix_timestamp", ()):
+            return True
+        case Call(name, _) if name in _CLOCKS:
+            return True
+    return any(map(_depends, children(node)))
 
 
 def with_constants(change: ChangeBatch, constants: tuple[tuple[str, str], ...]) -> ChangeBatch:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from penstock.formats.demand import DemandPolicy
 from penstock.ingest.connector import TableName, TableSelection
 from penstock.storage.state_folder import StateFolder
 from penstock.table_pattern import TablePattern
@@ -151,7 +152,8 @@ class DatabaseSettings(Generic[A_co]):
 
     `rereads` is a request that the offsets do not contain yet: empty the tables in `reset`, or all, and read them
     again. With `rereads_when_lost` this is done too if the log is gone. With `keyless_stops`, a table without a key is
-    an error. With `fills_added_columns`, tables are read again for new columns that have values in older rows.
+    an error. With `fills_added_columns`, tables are read again for new columns that have values in older rows. `demand`
+    decides which part of a table is read.
     """
 
     server: A_co
@@ -163,6 +165,7 @@ class DatabaseSettings(Generic[A_co]):
     reset: tuple[TableName, ...] = ()
     rereads_when_lost: bool = False
     fills_added_columns: bool = False
+    demand: DemandPolicy | None = None
     log_bytes: int = _LOG_BYTES
     snapshot_rows: int = _SNAPSHOT_ROWS
 

@@ -43,7 +43,7 @@ def findings(connection: Connection, settings: FollowSettings) -> list[ServerFin
     tables = [table.name for table in captured_facts(connection, settings)]
     first, last = settings.server_ids
     reads = settings.reads_tables
-    wanted = CheckedPlan(tables=tables, server_ids=range(first, last + 1), snapshot=reads)
+    wanted = CheckedPlan(tables=tables, server_ids=range(first, last + 1), snapshot=reads, demand=settings.demand)
     return [*check_source(connection, wanted), *_versioned(connection, settings)]
 
 
@@ -97,8 +97,8 @@ def captured(connection: Connection, settings: FollowSettings, *, must: bool = T
             tables=settings.tables.names or settings.tables.tables,
             without_key=", ".join(left) or None,
             seen=_seen(connection),
-            hint="names are regular expressions that match the whole; tables that the user may not SELECT are not seen;"
-            " one without key needs --primary-keys or --include-keyless append",
+            hint="names are regular expressions that match the whole; tables that the user may not SELECT are not seen,"
+            " nor are such columns; one without key needs --primary-keys or --include-keyless append",
         )
     found = definitions(connection, names)
     return [found[name] for name in names if name in found]

@@ -85,6 +85,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
         from penstock.ingest.mysql.captured_tables import captured, findings
         from penstock.ingest.mysql.definition import schema_of
         from penstock.ingest.mysql.server.connection import connected
+        from penstock.ingest.mysql.snapshot.read import selections
 
         settings = self.settings(config, request)
         place = f"{config.hostname}:{config.port}"
@@ -93,7 +94,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
             problems = findings(connection, settings)
             found = [problem.for_source() for problem in problems]
             try:
-                tables = [schema_of(one) for one in captured(connection, settings, must=must)]
+                definitions = captured(connection, settings, must=must)
             except ConfigError as error:
                 # Tables that the user may not read are invisible. If grants are missing, their findings explain why
                 # no table was found.
@@ -102,7 +103,8 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
                 message, fix = f"{error.message}: none, wanted one at least", error.hint or ""
                 lacking = SourceFinding("error", message, fix, SourceError.exit_code)
                 return SourceCheck(place, [protection, *found, lacking])
-        return SourceCheck(place, [protection, *found], tables)
+        tables = [schema_of(one) for one in definitions]
+        return SourceCheck(place, [protection, *found], tables, selections(definitions, settings.demand, settings.zone))
 
     def tables(self, config: MySqlConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
         from penstock.ingest.database.findings import log_warnings, require_ready

@@ -115,7 +115,8 @@ class MySqlRangeReader:
         if DEFINED in start:
             yield from (_empty(DefinitionVersion.from_json(one)) for one in start[DEFINED])
         elif CHUNK in start:
-            chunk, options = chunk_from(start[CHUNK]), SnapshotOptions(settings.rules)
+            chunk = chunk_from(start[CHUNK])
+            options = SnapshotOptions(settings.rules, demand=settings.demand, zone=settings.zone)
             if "as_of" in start:
                 at = LogPosition.from_json(start["as_of"])
                 yield from read_as_of(settings.server, chunk, at, options, self._log_options(), server_id, oddities)

@@ -162,6 +162,7 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         accept_gap=request.accept_gap,
         rereads_when_lost=request.rereads_when_lost,
         fills_added_columns=snapshot.fill_added_columns,
+        demand=request.demand,
     )
 
 

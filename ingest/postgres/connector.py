@@ -81,15 +81,20 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         from penstock.ingest.postgres.server.catalog import relations
         from penstock.ingest.postgres.server.checks import check_server
         from penstock.ingest.postgres.server.connection import connected
+        from penstock.ingest.postgres.snapshot.chunks import columns_selected, selections
 
         settings = self.settings(config, request)
         protection = SourceFinding("ok", f"ssl mode {config.ssl.mode}: {_PROTECTION[config.ssl.mode]}")
         with connected(replace(settings.server, patience=0.0)) as connection:
             tables = tables_to_capture(connection, settings, must=must)
-            found = check_server(connection, settings.slot, settings.publication, tables)
             described = relations(connection, [one.oid for one in tables])
+            found = check_server(
+                connection, settings.slot, settings.publication, tables, columns_selected(described, settings.demand)
+            )
         schemas = [described[one.oid].source_schema for one in tables if one.oid in described]
-        return SourceCheck(settings.server.where, [protection, *(finding.for_source() for finding in found)], schemas)
+        findings = [protection, *(finding.for_source() for finding in found)]
+        parts = selections([described[one.oid] for one in tables if one.oid in described], settings.demand)
+        return SourceCheck(settings.server.where, findings, schemas, parts)
 
     def tables(self, config: PostgresConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
         from penstock.ingest.database.findings import log_warnings, require_ready
@@ -97,14 +102,17 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         from penstock.ingest.postgres.server.catalog import relations
         from penstock.ingest.postgres.server.checks import check_server
         from penstock.ingest.postgres.server.connection import connected
+        from penstock.ingest.postgres.snapshot.chunks import columns_selected
 
         settings = self.settings(config, request)
         with connected(replace(settings.server, patience=0.0)) as connection:
             tables = tables_to_capture(connection, settings, must=must)
-            findings = check_server(connection, settings.slot, settings.publication, tables)
+            described = relations(connection, [one.oid for one in tables])
+            findings = check_server(
+                connection, settings.slot, settings.publication, tables, columns_selected(described, settings.demand)
+            )
             log_warnings(findings)
             require_ready(findings)
-            described = relations(connection, [one.oid for one in tables])
         return [described[one.oid].source_schema for one in tables if one.oid in described]
 
     def prepare(self, config: PostgresConfig, request: SourceRequest, preparation: Preparation) -> PgSource:

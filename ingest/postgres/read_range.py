@@ -89,8 +89,8 @@ class PgRangeReading:
     def _chunk(self, chunk: KeyChunk, oddities: Counter[str]) -> Iterator[ChangeBatch]:
         settings = self.settings
         if AS_OF not in self.start:
-            return read_chunk(settings.server, chunk, oddities)
-        slot_log = SlotLog(settings.server, settings.slot, settings.publication.name, _REMEDY)
+            return read_chunk(settings.server, chunk, oddities, settings.demand)
+        slot_log = SlotLog(settings.server, settings.slot, settings.publication.name, _REMEDY, settings.demand)
         return chunk_as_of(slot_log, chunk, parse_lsn(self.start[AS_OF]), oddities)
 
     def _log(self, oddities: Counter[str]) -> Iterator[DecodedChunk]:
@@ -133,7 +133,7 @@ class PgRangeReading:
                 for one in truncations if not settings.follows_truncate else ():
                     oddities[TRUNCATE] += 1
                     log.warning("event=truncate_not_followed table=%s.%s note=%s", one.database, one.table, _KEPT)
-                batches = [completed(catalog, one, oddities) for one in found]
+                batches = [completed(catalog, one, oddities, settings.demand) for one in found]
                 batches = [_after(one, max(done, self._first_row(one))) for one in batches]
                 decoded = DecodeResult([one for one in batches if len(one)], truncations=truncations)
                 size = sum(map(len, messages))

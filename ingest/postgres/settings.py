@@ -64,6 +64,7 @@ def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
         rereads=secrets.token_hex(4) if request.rereads else "",
         rereads_when_lost=request.rereads_when_lost,
         fills_added_columns=config.snapshot.fill_added_columns,
+        demand=request.demand,
     )
 
 

@@ -183,7 +183,7 @@ class PgComparison:
         if whole is None:
             return
         oddities: Counter[str] = Counter()
-        slot_log = SlotLog(settings.server, self._slot, settings.publication.name, _REMEDY)
+        slot_log = SlotLog(settings.server, self._slot, settings.publication.name, _REMEDY, settings.demand)
         last: ChangeBatch | None = None
         for batch in table_as_of(slot_log, whole, PgProgress.from_json(point.offsets).log, oddities):
             if last is not None:

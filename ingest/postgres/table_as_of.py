@@ -25,7 +25,7 @@ from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
 from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.relation import FULL
-from penstock.ingest.postgres.server.catalog import Types, logged_relation, qualified, relations
+from penstock.ingest.postgres.server.catalog import Types, logged_relation, qualified, quoted, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import lsn_text, reachable_end
 from penstock.ingest.postgres.server.slot import copied_slot, require_slot
@@ -34,13 +34,15 @@ from penstock.ingest.source import PastUnknown
 from penstock.row_kinds import INSERT
 
 if TYPE_CHECKING:
+    from penstock.formats.demand import DemandPolicy
     from penstock.ingest.database.buffers import Bools, Int64s
     from penstock.ingest.postgres.relation import LoggedRelation, Relation
     from penstock.ingest.postgres.server.address import PgAddress
     from penstock.ingest.postgres.server.connection import PgConnection
     from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 
-_NO_SUCH_TABLE = "42P01"
+_NO_SUCH_TABLE, _DENIED = "42P01", "42501"
+_TRIES = 3
 _XIDS, _HALF = 1 << 32, 1 << 31
 
 
@@ -68,13 +70,15 @@ class VisibleTransactions:
 class SlotLog:
     """The log of a pipeline's slot, read through copies of the slot: the slot itself does not move.
 
-    `remedy` is what to do if the log lacks old rows, beside REPLICA IDENTITY FULL.
+    `remedy` is what to do if the log lacks old rows, beside REPLICA IDENTITY FULL. `demand` decides which part of a
+    table is read.
     """
 
     server: PgAddress
     slot: str
     publication: str
     remedy: str
+    demand: DemandPolicy | None = None
 
 
 def chunk_as_of(log: SlotLog, chunk: KeyChunk, at: int, oddities: Counter[str]) -> Iterator[ChangeBatch]:
@@ -86,7 +90,7 @@ def chunk_as_of(log: SlotLog, chunk: KeyChunk, at: int, oddities: Counter[str]) 
         if snapshot is None:
             return
         connection, relation, visible = snapshot
-        rows = list(chunk_batches(connection, chunk, relation, oddities))
+        rows = list(chunk_batches(connection, chunk, relation, oddities, log.demand))
         since = changes_since(log, relation, at, visible)
         yield from keys_before(rows, since, lambda keys: in_chunk(connection, chunk, keys))
 
@@ -101,7 +105,7 @@ def table_as_of(log: SlotLog, table: KeyChunk, at: int, oddities: Counter[str]) 
             return
         connection, relation, visible = snapshot
         since = changes_since(log, relation, at, visible)
-        for batch in chunk_batches(connection, table, relation, oddities):
+        for batch in chunk_batches(connection, table, relation, oddities, log.demand):
             yield batch if not since else batch.filter(~_touched(batch, since))
         # All rows that were changed since then, as they were.
         yield from keys_before([], since, lambda keys: np.ones(len(keys), np.bool_))
@@ -111,19 +115,45 @@ def table_as_of(log: SlotLog, table: KeyChunk, at: int, oddities: Counter[str]) 
 def _snapshot_of(log: SlotLog, chunk: KeyChunk) -> Iterator[tuple[PgConnection, Relation, VisibleTransactions] | None]:
     """Open a transaction whose statements all see the table at one moment; None if the table is gone."""
     with connected(log.server) as connection:
-        try:
-            connection.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            # The lock of a SELECT, taken before the snapshot: to an older snapshot, a table that ALTER TABLE
-            # rewrote appears to be empty.
-            connection.rows(f"LOCK TABLE {qualified(chunk.name)} IN ACCESS SHARE MODE")
-        except SourceError as error:
-            if error.facts.get("sqlstate") != _NO_SUCH_TABLE:
-                raise
+        if not _locked(connection, chunk):
             yield None
             return
         visible = VisibleTransactions.of(str(connection.value("SELECT pg_current_snapshot()")))
         relation = relations(connection, [chunk.oid]).get(chunk.oid)
         yield None if relation is None else (connection, relation, visible)
+
+
+def _locked(connection: PgConnection, chunk: KeyChunk) -> bool:
+    """Begin a transaction with the lock of a SELECT on the table; False if the table is gone.
+
+    The lock is taken before the snapshot: to an older snapshot, a table that ALTER TABLE rewrote appears to be empty.
+    """
+    begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    try:
+        connection.rows(begin)
+        connection.rows(f"LOCK TABLE {qualified(chunk.name)} IN ACCESS SHARE MODE")
+    except SourceError as error:
+        if error.facts.get("sqlstate") == _NO_SUCH_TABLE:
+            return False
+        if error.facts.get("sqlstate") != _DENIED:
+            raise
+    else:
+        return True
+    # LOCK TABLE needs a right on the whole table, and the user may read only some columns. A SELECT of the key takes
+    # the lock too, after its snapshot; the files of the table show whether it was rewritten in between.
+    key = ", ".join(map(quoted, chunk.key))
+    for _ in range(_TRIES):
+        connection.rows("ROLLBACK")
+        before = connection.value(f"SELECT pg_relation_filenode({chunk.oid})")
+        connection.rows(begin)
+        connection.rows(f"SELECT {key} FROM {qualified(chunk.name)} LIMIT 0")
+        if connection.value(f"SELECT pg_relation_filenode({chunk.oid})") == before:
+            return True
+    raise SourceError(
+        "the table was rewritten every time when its rows were to be read",
+        table=".".join(chunk.name),
+        retryable=True,
+    )
 
 
 def _touched(batch: ChangeBatch, changes: list[ChangeBatch]) -> Bools:

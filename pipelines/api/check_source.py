@@ -66,6 +66,9 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     shown = ", ".join(map(".".join, names[:5]))
     yield Finding("source", "ok", f"{checked.place}: {len(names)} tables to capture: {shown}")
     yield from _of_source(checked)
+    for name, lines in checked.selections.items():
+        for line in lines:
+            yield Finding("source", "ok", f"the snapshot of {'.'.join(name)} {line}")
     if names:
         yield from _tables_planned(spec, checked.tables, filled.sources)
     reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).progress().offsets

@@ -106,7 +106,12 @@ class ComparedColumns:
                 merge_engine=engine.name if schema.primary_keys else None,
                 primary_key=None if schema.primary_keys else "none",
             )
-        own = {shape.rules.name(column.name) for source in sources for column in source.fields}
+        transforms = [shape.table_rules.transform(source.database, source.table) for source in sources]
+        if any(one is not None and one.filter_moves for one in transforms):
+            raise NotComparable(
+                "which rows this table has depends on lookups, or on the time or the kind of a change", table=table.name
+            )
+        own = {name for source in sources for name in shape.compared_columns(source)}
         apart = {one.name for one in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}
         columns = tuple(name for name in schema.names if name in own - apart - set(ignored))
         keys = tuple(name for name in source_keys(schema) if name in own)
@@ -120,6 +125,7 @@ class ComparedColumns:
         return cls(layout, columns, keys, 4096 if whole else None, marks)
 
     def rows_of(self, change: ChangeBatch, shape: PipelineMapping) -> tuple[Rows, int, Counter[str]]:
+        change = shape.compared(change)
         if shape.keeps_versions(change.schema.database, change.schema.table):
             change = with_versions(change, 0, "")
         # Without messages and with any instant: computed and metadata columns, which depend on them, are not

@@ -41,7 +41,8 @@ class PlannedColumn:
 class PlannedTable:
     """A planned table.
 
-    `action` is create, alter, keep, leave out or refuse; for the last two, `problem` gives the reason.
+    `action` is create, alter, keep, leave out or refuse; for the last two, `problem` gives the reason. `selections`
+    describe the parts of source tables that a snapshot selects, if it does not select all.
     """
 
     table: str
@@ -54,6 +55,7 @@ class PlannedTable:
     problem: str | None = None
     warnings: tuple[str, ...] = ()
     expectations: tuple[str, ...] = ()
+    selections: tuple[str, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -71,6 +73,12 @@ def planned(shape: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int
         replace(_table(shape, target, found, now), expectations=_expectations(shape, found))
         for target, found in sorted(by_target.items())
     ]
+
+
+def with_selections(table: PlannedTable, parts: Mapping[str, Sequence[str]]) -> PlannedTable:
+    """Return the table with what is selected of its sources, by their names."""
+    lines = tuple(f"the snapshot of {name} {line}" for name in table.sources for line in parts.get(name, ()))
+    return replace(table, selections=lines)
 
 
 _CONSEQUENCES = {"drop": "drop (a dropped update leaves the row as it was before)"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.formats.change import BadRecord, DecodeOptions, SourceSchema
 from penstock.ingest.source import Limit, patience
-from penstock.pipelines.api.plan import PlannedTable, planned
+from penstock.pipelines.api.plan import PlannedTable, planned, with_selections
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
@@ -74,7 +74,9 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
         found = kind.check(spec.source, request_of(spec))
         looked = f"{spec.source.type}: {len(found.tables)} tables of {found.place}"
         check_rules(spec, shape, found.tables, build.filled_tables(spec, warehouse).sources)
-        return looked, planned(shape, [shape.shaped(table) for table in found.tables], now=warehouse.now_millis())
+        tables = planned(shape, [shape.shaped(table) for table in found.tables], now=warehouse.now_millis())
+        parts = {".".join(name): lines for name, lines in found.selections.items()}
+        return looked, [with_selections(table, parts) for table in tables]
     with patience(0.0):
         seen = sample(spec, Limit(rows=records))
     for error in unmet_rules(spec, shape, seen.given) if seen.given else ():

@@ -80,16 +80,18 @@ def _print_plan(looked: str, tables: list[PlannedTable], *, explain: bool, diff:
             continue
         if table.action == "keep" and not explain:
             print("  nothing to do")
-            _expectations(table)
+            _rows(table)
             continue
         _keys(table)
         for warning in table.warnings:
             print(f"  warning: {warning}")
-        _expectations(table)
+        _rows(table)
         _columns(table)
 
 
-def _expectations(table: PlannedTable) -> None:
+def _rows(table: PlannedTable) -> None:
+    for line in table.selections:
+        print(f"  {line}")
     for expectation in table.expectations:
         print(f"  expects {expectation}")
 

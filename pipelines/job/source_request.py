@@ -21,6 +21,7 @@ from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import COPIES, lacking_rows, warn_of_adoption
 from penstock.pipelines.mapping.described_tables import create_described, name_of
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.pipelines.mapping.routes import PipelineDemand, TableRules
 from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.catalog.settings import CatalogSettings
@@ -62,6 +63,7 @@ def request_of(spec: PipelineSpec) -> SourceRequest:
         all_as_text=mapping.to_string,
         times_as_text=mapping.time_to_string,
         zero_dates_fail=mapping.zero_date_error,
+        demand=PipelineDemand(TableRules.of(spec.transform, (), {}, catalog), mapping) if spec.transform else None,
         sink_warehouse=catalog.warehouse,
         sink_options=catalog.options,
     )

@@ -161,6 +161,20 @@ class PipelineMapping:
         """Return the schema of such rows after transforms and routes."""
         return self._nothing(source).schema
 
+    def compared(self, change: ChangeBatch) -> ChangeBatch:
+        """Return rows of a source table as their transform leaves them, to compare them with a target table."""
+        transform = self.table_rules.transform(change.schema.database, change.schema.table)
+        if transform is None or transform.looks_up:
+            return change
+        return transform.applied(change, self.rules.mapping, 0, self.zone)[0]
+
+    def compared_columns(self, source: SourceSchema) -> set[str]:
+        """Return the columns of `compared` rows that are the same whenever a row is read."""
+        transform = self.table_rules.transform(source.database, source.table)
+        moving = frozenset() if transform is None else transform.moving_columns
+        names = {one.name for one in self.compared(_no_rows(source)).schema.fields}
+        return {self.column(name) for name in names - moving}
+
     def examined(self, source: SourceSchema) -> None:
         """Raise ConfigError for a quality rule that the columns of this table do not allow."""
         self.checked(self._nothing(source), None, 0)
@@ -170,10 +184,7 @@ class PipelineMapping:
 
         It passes the same code as rows do, so that its schema cannot differ from theirs.
         """
-        nothing = pa.RecordBatch.from_arrays(
-            [pa.nulls(0, pa.string()) for _ in source.fields], names=[one.name for one in source.fields]
-        )
-        return self.transformed(ChangeBatch.inserts(source, nothing), None, 0)[0]
+        return self.transformed(_no_rows(source), None, 0)[0]
 
     @property
     def _schemas(self) -> TargetSchemas:
@@ -220,6 +231,12 @@ class PipelineMapping:
         }
         clock, longest = wall_clock(now_millis, self.zone), self.warehouse.backend.longest_name
         return Fit(table, self.rules, extras, self.new_tables.computed, clock, longest, self.zone)
+
+
+def _no_rows(source: SourceSchema) -> ChangeBatch:
+    names = [one.name for one in source.fields]
+    nothing = pa.RecordBatch.from_arrays([pa.nulls(0, pa.string()) for _ in names], names=names)
+    return ChangeBatch.inserts(source, nothing)
 
 
 def _metadata_values(metadata: Metadata, fetched: FetchedMessages | None, change: ChangeBatch) -> pa.Array:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
+from penstock.formats.demand import EVERYTHING, Demand
 from penstock.pipelines.mapping.lookups import LookupRun, LookupStep
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.schema_evolution.expectations import Expectation
@@ -178,6 +179,16 @@ class TableRules:
             change = with_versions(change, now_millis, stream)
         return change, bad
 
+    def demand(self, schema: SourceSchema, mapping: TypeMapping) -> Demand:
+        """Return the part of a source table that is needed to write its rows."""
+        transform = self.transform(schema.database, schema.table)
+        if transform is None:
+            return EVERYTHING
+        steps = self.lookups_of(transform)
+        keys = frozenset(name for step in steps for name, _ in step.on)
+        added = frozenset(name for step in steps for name, _ in step.columns)
+        return transform.demand(schema, mapping, keys, added)
+
     def expected(self, database: str | None, table: str | None) -> tuple[Expectation, ...]:
         """Return the expectations of a source table."""
         return tuple(one for one in self.expectations if one.tables.match(database, table))
@@ -199,6 +210,17 @@ class TableRules:
                 keys = replace(keys, partition=transform.partition_keys, partitions_of={})
         options |= dict(self.options.get(target, {}))
         return replace(given, keys=keys, options=tuple(options.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineDemand:
+    """A `DemandPolicy` by the transforms of a pipeline."""
+
+    rules: TableRules
+    mapping: TypeMapping
+
+    def of(self, schema: SourceSchema) -> Demand:
+        return self.rules.demand(schema, self.mapping)
 
 
 def _transform_of(given: spec.TransformConfig) -> Transform:

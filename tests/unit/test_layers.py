@@ -104,7 +104,7 @@ FLOORS = {
         {"connectors", "preloaded"},
     ],
     "ingest/database": [
-        {"buffers", "findings", "past_rows", "progress", "settings", "shared_targets"},
+        {"buffers", "findings", "past_rows", "progress", "row_conditions", "settings", "shared_targets"},
         {"connector", "planner", "source"},
     ],
     "ingest/messages": [
@@ -163,14 +163,14 @@ FLOORS = {
         {"computed_arguments", "computed_times", "computed_functions", "expressions", "policy"},
         {"computed_columns", "drift", "masks"},
         {"fit", "update_images"},
-        {"expression_columns"},
+        {"expression_columns", "source_conditions"},
         {"transforms", "soft_deletes", "row_versions"},
         {"version_chain"},
         {"expectations"},
     ],
     "formats": [
         {"change", "json_text", "mysql_type"},
-        {"message_format", "json_bytes"},
+        {"message_format", "json_bytes", "demand"},
         {"faults", "geometry"},
         {"row_builder"},
         {"json_envelope", "layouts"},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from penstock.errors import SourceError
-from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding, warning_finding
+from penstock.ingest.database.findings import ServerFinding, error_finding, warning_finding
 from penstock.ingest.mysql.errors import (
     BinlogDisabled,
     BinlogFormatError,
@@ -15,15 +15,15 @@ from penstock.ingest.mysql.errors import (
     RowImageError,
     ServerIdClash,
 )
-from penstock.ingest.mysql.server.catalog import qualified
-from penstock.ingest.mysql.server.connection import ask, is_lost, server_facts, variables
+from penstock.ingest.mysql.server.connection import ask, server_facts, variables
 from penstock.ingest.mysql.server.table_checks import CheckedPlan, check_labels, check_tables, setting_statement
+from penstock.ingest.mysql.server.table_rights import check_rights, missing_grant, tried
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from penstock.ingest.mysql.server.catalog import TableName
-    from penstock.ingest.mysql.server.connection import Connection, Row, ServerFacts
+    from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
 _DAY_S = 86_400
 # The release series whose binlogs are tested, with a real server.
@@ -61,7 +61,7 @@ def check_source(connection: Connection, wanted: CheckedPlan) -> list[ServerFind
         *_log_settings(facts, settings, wanted),
         *_retention(facts, settings),
         *_identity(connection, facts, settings, wanted),
-        *_grants(connection, facts, wanted),
+        *_grants(connection, facts, settings, wanted),
         *check_tables(connection, facts, wanted),
         *check_labels(connection, facts, settings, wanted),
     ]
@@ -153,31 +153,23 @@ def _identity(
         )
 
 
-def _tried(connection: Connection, statement: str) -> list[Row] | pymysql.MySQLError:
-    """Return the rows, or the server's refusal; a lost connection says nothing about privileges and is raised."""
-    try:
-        return ask(connection, statement)
-    except pymysql.MySQLError as error:
-        if is_lost(error):
-            raise
-        return error
-
-
 def _readers(connection: Connection, facts: ServerFacts) -> list[int]:
     # MySQL 8.4 removed the old statements; MariaDB and older servers have only these.
     statement = "SHOW REPLICAS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
-    found = _tried(connection, statement)
+    found = tried(connection, statement)
     # If the reason is a missing privilege, it is reported by the check of grants.
     return [] if isinstance(found, pymysql.MySQLError) else [int(row[0]) for row in found]
 
 
 def _is_replica(connection: Connection, facts: ServerFacts) -> bool:
     statement = "SHOW REPLICA STATUS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
-    found = _tried(connection, statement)
+    found = tried(connection, statement)
     return not isinstance(found, pymysql.MySQLError) and bool(found)
 
 
-def _grants(connection: Connection, facts: ServerFacts, wanted: CheckedPlan) -> Iterator[ServerFinding]:
+def _grants(
+    connection: Connection, facts: ServerFacts, settings: Mapping[str, str], wanted: CheckedPlan
+) -> Iterator[ServerFinding]:
     """Yield missing privileges.
 
     They are tested with harmless statements where possible: roles and wildcards make grants hard to parse.
@@ -188,30 +180,23 @@ def _grants(connection: Connection, facts: ServerFacts, wanted: CheckedPlan) -> 
     granted = {
         str(row[0]).upper() for row in ask(connection, "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES")
     }
-    status = _tried(connection, facts.status_statement)
+    status = tried(connection, facts.status_statement)
     if isinstance(status, pymysql.MySQLError):
-        yield _missing("REPLICATION CLIENT", "*.*", name, status.args[-1])
+        yield missing_grant("REPLICATION CLIENT", "*.*", name, status.args[-1])
     else:
         yield from _filters(status, wanted.tables)
     # USER_PRIVILEGES does not list what a user has by a role.
     if "REPLICATION SLAVE" not in granted and not _has_role(connection, "REPLICATION SLAVE"):
-        yield _missing("REPLICATION SLAVE", "*.*", name, "not granted")
+        yield missing_grant("REPLICATION SLAVE", "*.*", name, "not granted")
     if wanted.locking_snapshot and not granted & {"RELOAD", "FLUSH_TABLES"}:
-        yield _missing("RELOAD, LOCK TABLES", "*.*", name, "not granted")
-    for database, table in wanted.tables if wanted.snapshot else ():
-        found = _tried(connection, f"SELECT 1 FROM {qualified((database, table))} LIMIT 0")
-        if isinstance(found, pymysql.MySQLError):
-            yield _missing("SELECT", qualified((database, table)), name, found.args[-1])
+        yield missing_grant("RELOAD, LOCK TABLES", "*.*", name, "not granted")
+    if wanted.snapshot:
+        metadata = settings.get("binlog_row_metadata", "MINIMAL")
+        yield from check_rights(connection, wanted.tables, wanted.demand, metadata, name)
 
 
 def _has_role(connection: Connection, privilege: str) -> bool:
     return any(privilege in str(row[0]).upper() for row in ask(connection, "SHOW GRANTS"))
-
-
-def _missing(privilege: str, on: str, user: str, seen: object) -> ServerFinding:
-    return error_finding(
-        MissingGrant, f"{privilege} is not granted", seen, privilege, f"GRANT {privilege} ON {on} TO {user};"
-    )
 
 
 def _filters(status: Sequence[tuple[object, ...]], tables: Collection[TableName]) -> Iterator[ServerFinding]:

@@ -6,18 +6,22 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pymysql
+
 from penstock.errors import SourceError
-from penstock.ingest.database.findings import ServerFinding, error_finding, warning_finding
+from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding, warning_finding
 from penstock.ingest.mysql.errors import (
     NoUsableKey,
 )
 from penstock.ingest.mysql.server.catalog import list_tables, qualified
 from penstock.ingest.mysql.server.charsets import charset_named
 from penstock.ingest.mysql.server.connection import ask
+from penstock.ingest.mysql.server.table_rights import tried
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from penstock.formats.demand import DemandPolicy
     from penstock.ingest.mysql.server.catalog import TableName
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
@@ -27,13 +31,14 @@ _FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON 
 
 @dataclass(frozen=True, slots=True)
 class CheckedPlan:
-    """The plan of the pipeline, so that only what it needs is checked."""
+    """The plan of the pipeline, so that only what it needs is checked. `demand`: which part of a table is read."""
 
     tables: Sequence[TableName] = ()
     server_ids: range = range(0)
     partial_images: bool = False
     locking_snapshot: bool = False
     snapshot: bool = True
+    demand: DemandPolicy | None = None
 
 
 def setting_statement(facts: ServerFacts, setting: str, value: object, note: str = "") -> str:
@@ -122,7 +127,13 @@ def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator
 def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[ServerFinding]:
     # MariaDB hides the catalog's list of constraints from users with read privileges only, but not SHOW CREATE TABLE.
     for database, table in sorted(tables):
-        text = str(ask(connection, f"SHOW CREATE TABLE {qualified((database, table))}")[0][1])
+        shown = tried(connection, f"SHOW CREATE TABLE {qualified((database, table))}")
+        if isinstance(shown, pymysql.MySQLError):
+            message = f"it is not known whether foreign key cascades, which are not logged, change {database}.{table}"
+            fix = f"GRANT SELECT ON {qualified((database, table))}  to the user shows it"
+            yield warning_finding(MissingGrant, message, shown.args[-1], "a readable definition", fix)
+            continue
+        text = str(shown[0][1])
         for constraint, rules in _FOREIGN_KEY.findall(text):
             if "CASCADE" in rules or "SET NULL" in rules:
                 fix = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,21 +11,25 @@ import pyarrow as pa
 import pymysql
 
 from penstock.formats.change import ChangeBatch
+from penstock.formats.demand import Demand, DemandPolicy, needed
 from penstock.ingest.database.buffers import unsigned_at
 from penstock.ingest.database.findings import ConnectionLost
+from penstock.ingest.database.row_conditions import described, where
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.server.catalog import definitions, quoted
 from penstock.ingest.mysql.server.connection import connect, refused
 from penstock.ingest.mysql.server.wire import PacketStream, PayloadReader, command
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
+from penstock.ingest.mysql.snapshot.conditions import MySqlConditions
 from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.definition import TableDefinition
     from penstock.ingest.mysql.server.address import ServerAddress
+    from penstock.ingest.mysql.server.catalog import TableName
     from penstock.ingest.mysql.server.connection import Connection
     from penstock.ingest.mysql.server.wire import Packets
     from penstock.ingest.mysql.snapshot.chunk import Chunk
@@ -133,10 +137,15 @@ _NO_SUCH_COLUMN, _NO_SUCH_TABLE = 1054, 1146
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
-    """The rules for odd values and the size of a block."""
+    """The rules for odd values, the size of a block, and which part of a table is read.
+
+    The condition of `demand` compares TIMESTAMP columns in `zone`.
+    """
 
     rules: ValueRules = field(default_factory=ValueRules)
     block_bytes: int = BLOCK_BYTES
+    demand: DemandPolicy | None = None
+    zone: str = "UTC"
 
 
 def read_chunk(
@@ -171,10 +180,12 @@ def chunk_batches(
         definition = definitions(connection, [name]).get(name)
         if definition is None:
             return
+        demand, condition = _selected(definition, options.demand, options.zone)
+        definition = replace(definition, columns=tuple(one for one in definition.columns if demand.includes(one.name)))
         started = False
         try:
             row = 0
-            for block in select(connection, _statement(definition, chunk), options.block_bytes):
+            for block in select(connection, _statement(definition, chunk, condition), options.block_bytes):
                 started = True
                 if len(block):
                     yield _batch(block, definition, row, options.rules, counts)
@@ -186,9 +197,27 @@ def chunk_batches(
                 raise
 
 
-def _statement(definition: TableDefinition, chunk: Chunk) -> str:
+def _selected(definition: TableDefinition, policy: DemandPolicy | None, zone: str) -> tuple[Demand, str | None]:
+    """Return which part of a table is needed, and the condition that the server evaluates."""
+    demand = needed(policy, schema_of(definition))
+    types = {column.name: column.type for column in definition.columns}
+    return demand, where(demand.condition, MySqlConditions(types, zone))
+
+
+def selections(
+    definitions: Iterable[TableDefinition], policy: DemandPolicy | None, zone: str
+) -> dict[TableName, tuple[str, ...]]:
+    """Return descriptions of what is selected of tables from which not all is read."""
+    parts = {(one.database, one.table): (one, *_selected(one, policy, zone)) for one in definitions}
+    found = {name: described(demand, len(one.columns), condition) for name, (one, demand, condition) in parts.items()}
+    return {name: lines for name, lines in found.items() if lines}
+
+
+def _statement(definition: TableDefinition, chunk: Chunk, condition: str | None) -> str:
     columns = ", ".join(expression(quoted(column.name), column.type) for column in definition.columns)
-    return f"SELECT {columns} FROM {quoted(chunk.database)}.{quoted(chunk.table)} WHERE {chunk.condition}"
+    # The condition is no part of the chunk: whether a key belongs to the chunk does not depend on it.
+    rows = chunk.condition if condition is None else f"({chunk.condition}) AND {condition}"
+    return f"SELECT {columns} FROM {quoted(chunk.database)}.{quoted(chunk.table)} WHERE {rows}"
 
 
 def _batch(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.formats.demand import needed
 from penstock.ingest.postgres.relation import PgType, Relation
 from penstock.ingest.postgres.server.catalog import qualified, quoted, relations
 from penstock.ingest.postgres.server.visibility import wait_for_standbys
@@ -25,6 +26,7 @@ from penstock.row_kinds import DELETE
 
 if TYPE_CHECKING:
     from penstock.formats.change import ChangeBatch
+    from penstock.formats.demand import DemandPolicy
     from penstock.ingest.database.buffers import Bools, Int64s
     from penstock.ingest.postgres.log.decode import DecodedRows
     from penstock.ingest.postgres.server.connection import PgConnection
@@ -34,12 +36,16 @@ _KEYS_AT_ONCE = 1000
 _NUMBER = PgType("int8")
 
 
-def completed(connection: PgConnection, found: DecodedRows, oddities: Counter[str]) -> ChangeBatch:
-    """Return the rows with all values; rows whose values are gone are left out and counted."""
+def completed(
+    connection: PgConnection, found: DecodedRows, oddities: Counter[str], policy: DemandPolicy | None = None
+) -> ChangeBatch:
+    """Return the rows with all values that are needed; rows whose values are gone are left out and counted."""
     batch = found.batch
     if not found.unchanged:
         return batch
-    missing = dict(found.unchanged)
+    # Columns that are not needed stay null: the user may have no right to read them.
+    demand = needed(policy, batch.schema)
+    missing = {name: mask for name, mask in found.unchanged.items() if demand.includes(name)}
     rows = _from_block(batch, found.relation, missing)
     wanted = np.zeros(len(batch), np.bool_)
     for mask in missing.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import SourceError
@@ -28,16 +28,24 @@ if TYPE_CHECKING:
 # As in server_version_num: 14.0 and 15.0.
 OLDEST = 140_000
 _PARTS_SINCE = 150_000
+NO_COLUMNS: Mapping[int, Sequence[str]] = {}
 
 
 def check_server(
-    connection: PgConnection, slot: str, publication: Publication, tables: Sequence[PgTableFacts]
+    connection: PgConnection,
+    slot: str,
+    publication: Publication,
+    tables: Sequence[PgTableFacts],
+    columns: Mapping[int, Sequence[str]] = NO_COLUMNS,
 ) -> list[ServerFinding]:
-    """Return the problems that prevent or endanger capturing these tables."""
+    """Return the problems that prevent or endanger capturing these tables.
+
+    `columns` are those that are selected, by the number of the table.
+    """
     return [
         *_settings(connection),
         *_slot(connection, slot),
-        *_rights(connection, tables),
+        *_rights(connection, tables, columns),
         *_publication(connection, publication, tables),
         *_identities(tables),
     ]
@@ -86,7 +94,9 @@ def _slot(connection: PgConnection, slot: str) -> Iterator[ServerFinding]:
         yield error_finding(NoFreeSlot, "no replication slot is free", f"{used} of {most} in use", "one", fix)
 
 
-def _rights(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
+def _rights(
+    connection: PgConnection, tables: Sequence[PgTableFacts], columns: Mapping[int, Sequence[str]]
+) -> Iterator[ServerFinding]:
     user, replicates = connection.rows(
         "SELECT current_user, rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"
     )[0]
@@ -97,15 +107,34 @@ def _rights(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterato
         return
     some = ", ".join(str(one.oid) for one in tables)
     denied = connection.rows(
-        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         f"WHERE c.oid IN ({some}) AND NOT (has_table_privilege(c.oid, 'SELECT') AND "
         "has_schema_privilege(n.oid, 'USAGE'))"
     )
-    for schema, table in denied:
+    for oid, schema, table in denied:
         name, who = (str(schema), str(table)), quoted(str(user))
-        fix = f"GRANT USAGE ON SCHEMA {quoted(name[0])} TO {who}; GRANT SELECT ON {qualified(name)} TO {who};"
-        message = f"the user may not read {'.'.join(name)}"
-        yield error_finding(MissingGrant, message, "no SELECT", "SELECT", fix)
+        wanted = columns.get(int(str(oid)), ())
+        lacking = _denied_columns(connection, int(str(oid)), wanted)
+        if wanted and not lacking:
+            continue
+        # With a right to none of them, it is the table that the user may not read.
+        some = f" ({', '.join(map(quoted, lacking))})" if len(lacking) < len(wanted) else ""
+        fix = f"GRANT USAGE ON SCHEMA {quoted(name[0])} TO {who}; GRANT SELECT{some} ON {qualified(name)} TO {who};"
+        message = f"the user may not read {'columns of ' if some else ''}{'.'.join(name)}"
+        yield error_finding(MissingGrant, message, ", ".join(lacking) if some else "no SELECT", "SELECT", fix)
+
+
+def _denied_columns(connection: PgConnection, oid: int, columns: Sequence[str]) -> list[str]:
+    """Return which of these columns the user may not read."""
+    if not columns:
+        return []
+    names = ", ".join(connection.literal(name) for name in columns)
+    found = connection.rows(
+        "SELECT a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE a.attrelid = "
+        f"{oid} AND a.attname IN ({names}) AND NOT (has_column_privilege(c.oid, a.attnum, 'SELECT') AND "
+        "has_schema_privilege(c.relnamespace, 'USAGE')) ORDER BY a.attnum"
+    )
+    return [str(name) for (name,) in found]
 
 
 def _publication(

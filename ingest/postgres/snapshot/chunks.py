@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,11 @@ import pyarrow.compute as pc
 
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch
+from penstock.formats.demand import Demand, needed
+from penstock.ingest.database.row_conditions import described, where
 from penstock.ingest.postgres.server.catalog import qualified, quoted, relations
 from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.snapshot.conditions import PgConditions
 from penstock.ingest.postgres.values.binary import binary_column
 from penstock.ingest.postgres.values.cells import cells_of, rows_of
 from penstock.ingest.postgres.values.text import text_column
@@ -22,6 +25,7 @@ from penstock.ingest.postgres.values.text import text_column
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.formats.demand import DemandPolicy
     from penstock.ingest.database.buffers import Bools
     from penstock.ingest.postgres.relation import Relation
     from penstock.ingest.postgres.server.address import PgAddress
@@ -107,7 +111,9 @@ BLOCK_BYTES = 8 << 20
 _NO_SUCH_COLUMN, _NO_SUCH_TABLE = "42703", "42P01"
 
 
-def read_chunk(server: PgAddress, chunk: KeyChunk, oddities: Counter[str]) -> Iterator[ChangeBatch]:
+def read_chunk(
+    server: PgAddress, chunk: KeyChunk, oddities: Counter[str], policy: DemandPolicy | None = None
+) -> Iterator[ChangeBatch]:
     """Yield the chunk's current rows over a separate connection, consistent within one statement.
 
     The columns are those of the table now. A table that was dropped in the meantime yields nothing. Holds one block in
@@ -120,7 +126,7 @@ def read_chunk(server: PgAddress, chunk: KeyChunk, oddities: Counter[str]) -> It
                 return
             started = False
             try:
-                for batch in chunk_batches(connection, chunk, relation, oddities):
+                for batch in chunk_batches(connection, chunk, relation, oddities, policy):
                     started = True
                     yield batch
                 return
@@ -132,11 +138,16 @@ def read_chunk(server: PgAddress, chunk: KeyChunk, oddities: Counter[str]) -> It
 
 
 def chunk_batches(
-    connection: PgConnection, chunk: KeyChunk, relation: Relation, oddities: Counter[str]
+    connection: PgConnection,
+    chunk: KeyChunk,
+    relation: Relation,
+    oddities: Counter[str],
+    policy: DemandPolicy | None = None,
 ) -> Iterator[ChangeBatch]:
-    """Yield the chunk's rows on a given connection, within the transaction that it is in."""
-    row = 0
-    for block in connection.copied(_statement(connection, chunk, relation), BLOCK_BYTES):
+    """Yield the rows of the chunk that are needed, on a given connection, within the transaction that it is in."""
+    row, (demand, condition) = 0, _selected(relation, policy)
+    relation = replace(relation, columns=tuple(one for one in relation.columns if demand.includes(one.name)))
+    for block in connection.copied(_statement(connection, chunk, relation, condition), BLOCK_BYTES):
         messages = rows_of(block)
         if not messages:
             continue
@@ -149,11 +160,32 @@ def chunk_batches(
         row += len(messages)
 
 
-def _statement(connection: PgConnection, chunk: KeyChunk, relation: Relation) -> str:
+def _selected(relation: Relation, policy: DemandPolicy | None) -> tuple[Demand, str | None]:
+    """Return which part of a table is needed, and the condition that the server evaluates."""
+    demand = needed(policy, relation.source_schema)
+    return demand, where(demand.condition, PgConditions({one.name: one.type for one in relation.columns}))
+
+
+def columns_selected(found: Mapping[int, Relation], policy: DemandPolicy | None) -> dict[int, list[str]]:
+    """Return the columns that are selected of each table, by its number."""
+    demands = {oid: needed(policy, one.source_schema) for oid, one in found.items()}
+    return {oid: [one.name for one in found[oid].columns if demands[oid].includes(one.name)] for oid in found}
+
+
+def selections(found: Iterable[Relation], policy: DemandPolicy | None) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return descriptions of what is selected of tables from which not all is read."""
+    parts = {one.name: (one, *_selected(one, policy)) for one in found}
+    lines = {name: described(demand, len(one.columns), condition) for name, (one, demand, condition) in parts.items()}
+    return {name: some for name, some in lines.items() if some}
+
+
+def _statement(connection: PgConnection, chunk: KeyChunk, relation: Relation, condition: str | None) -> str:
     # Columns are named: `*` would also select generated columns, which the log does not contain.
     # Values whose binary form is not decoded are selected as text, column by column.
     columns = (f"{quoted(one.name)}{'' if one.type.is_binary else '::text'}" for one in relation.columns)
-    return f"SELECT {', '.join(columns)} FROM {qualified(relation.name)} WHERE {chunk.condition(connection)}"
+    # The condition is no part of the chunk: whether a key belongs to the chunk does not depend on it.
+    rows = chunk.condition(connection) + ("" if condition is None else f" AND {condition}")
+    return f"SELECT {', '.join(columns)} FROM {qualified(relation.name)} WHERE {rows}"
 
 
 _KEYS_AT_ONCE = 1000

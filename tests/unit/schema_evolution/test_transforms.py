@@ -200,3 +200,35 @@ def test_patterns_match_names_as_shells_as_regexes_and_as_flink_cdc(pattern: str
     all_names = {"shop.orders", "shop.tmp_a", "shop.tmp_b", "crm_1.customer", "crm_22.customer"}
     found = {name for name in all_names if TablePattern.of(pattern).match(*name.split("."))}
     assert found == names
+
+
+@pytest.mark.parametrize(
+    ("projection", "filter_", "columns", "lists", "unknown"),
+    [
+        (None, None, None, False, set()),
+        (None, "a > 1", None, False, set()),
+        ("*, a + 1 as b", None, {"id", "a"}, False, set()),
+        ("*, b || 'x' as b", None, None, False, set()),
+        ("a as v", None, {"id", "a"}, True, set()),
+        ("a", "b = 'x' and v = 1 and __table_name__ = 't'", None, True, {"v"}),
+        ("a as v", "v = 1 and hidden = 2", {"id", "a"}, True, {"hidden"}),
+    ],
+)
+def test_the_columns_that_a_transform_needs(
+    projection: str | None, filter_: str | None, columns: set[str] | None, lists: bool, unknown: set[str]
+) -> None:
+    fields = (SourceField("id", "int"), SourceField("a", "int"), SourceField("b", "varchar(9)"))
+    schema = SourceSchema("mysql", "shop", "t", fields, ("id",))
+    demand = Transform.of("*.*", projection, filter_).demand(schema, TypeMapping())
+    assert demand.columns == (None if columns is None else frozenset(columns))
+    assert (demand.lists_columns, demand.unknown) == (lists, unknown)
+
+
+def test_columns_of_lookups_are_needed_and_those_that_they_add_are_known() -> None:
+    fields = (SourceField("id", "int"), SourceField("user_id", "int"), SourceField("b", "int"))
+    schema = SourceSchema("mysql", "shop", "t", fields, ("id",))
+    transform = Transform.of("*.*", "id, city", "city = 'x'")
+    demand = transform.demand(schema, TypeMapping(), frozenset({"user_id"}), frozenset({"city"}))
+    assert demand.columns == frozenset({"id", "user_id"})
+    assert demand.condition is None
+    assert not demand.unknown

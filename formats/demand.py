@@ -1,0 +1,105 @@
+"""The part of a source table that a pipeline needs: some of its columns, and rows that meet a condition.
+
+A source may read more than that: the pipeline drops the rest. So a condition is left out, or widened, wherever the
+server would compare values in another way than the pipeline does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Literal, Protocol, TypeAlias
+
+from penstock.formats.change import SourceSchema
+
+Sign: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
+# A datetime without a zone is compared with times without a zone, one in UTC with instants.
+Constant: TypeAlias = bool | int | Decimal | float | str | datetime | date
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column compared with a constant of its kind. A null meets no comparison."""
+
+    column: str
+    sign: Sign
+    value: Constant
+
+    def __str__(self) -> str:
+        value = self.value
+        if isinstance(value, bool):
+            return f"{self.column} {self.sign} {'true' if value else 'false'}"
+        if isinstance(value, str | date):
+            return f"{self.column} {self.sign} '{str(value).replace(chr(39), chr(39) * 2)}'"
+        return f"{self.column} {self.sign} {value}"
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """A test for a null in a column, or with `negated` for a value."""
+
+    column: str
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.column} is {'not ' if self.negated else ''}null"
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """Several conditions joined by `and` or `or`."""
+
+    word: Literal["and", "or"]
+    parts: tuple[RowCondition, ...]
+
+    def __str__(self) -> str:
+        return f" {self.word} ".join(f"({one})" if isinstance(one, Junction) else str(one) for one in self.parts)
+
+
+RowCondition: TypeAlias = Comparison | NullTest | Junction
+
+
+def joined(word: Literal["and", "or"], parts: list[RowCondition | None]) -> RowCondition | None:
+    """Join conditions of which some are not known; None if nothing is known of the result.
+
+    A part of `and` that is not known is left out. One of `or` may be true for every row.
+    """
+    known = [one for one in parts if one is not None]
+    if not known or (word == "or" and len(known) < len(parts)):
+        return None
+    return known[0] if len(known) == 1 else Junction(word, tuple(known))
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The part of a table that is needed: these columns, or all, and rows that meet the condition, or all.
+
+    `lists_columns`: a column that the source does not show is not needed, except for those in `unknown`, which are
+    used by name.
+    """
+
+    columns: frozenset[str] | None = None
+    condition: RowCondition | None = None
+    lists_columns: bool = False
+    unknown: frozenset[str] = frozenset()
+
+    def includes(self, column: str) -> bool:
+        """Return whether a column is needed."""
+        return self.columns is None or column in self.columns
+
+
+EVERYTHING = Demand()
+
+
+class DemandPolicy(Protocol):
+    """Decides which part of each source table is needed. It goes to tasks, so it must pickle."""
+
+    def of(self, schema: SourceSchema) -> Demand:
+        """Return the part of a table with these columns that is needed; it contains the primary key."""
+        ...
+
+
+def needed(policy: DemandPolicy | None, schema: SourceSchema) -> Demand:
+    """Return the part of a table that is needed: everything without a policy."""
+    return EVERYTHING if policy is None else policy.of(schema)

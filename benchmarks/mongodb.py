@@ -29,7 +29,8 @@ from penstock.ingest.mongodb.log.stream import LogPart, command_of, streamed
 from penstock.ingest.mongodb.rows import ColumnChoice, DocumentRows
 from penstock.ingest.mongodb.server.address import MongoAddress
 from penstock.ingest.mongodb.server.cluster_time import timestamp_of
-from penstock.ingest.mongodb.server.connection import Reply, connected, joined
+from penstock.ingest.mongodb.server.connection import connected
+from penstock.ingest.mongodb.server.replies import Reply, joined
 from penstock.ingest.mongodb.snapshot.chunks import IdChunk, not_before, read_chunk
 from tests.servers.launch import running
 

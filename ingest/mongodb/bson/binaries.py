@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.ingest.database.buffers import Bytes, Int64s, gathered, of_offsets
-from penstock.ingest.mongodb.bson.elements import Block
+from penstock.ingest.mongodb.bson.elements import Block, check_places
 from penstock.ingest.mongodb.bson.text_columns import in_places, joined
 
 _HEX = np.frombuffer(b"".join(b"%02x" % one for one in range(256)), np.uint8).reshape(256, 2)
@@ -33,6 +33,7 @@ def binaries(block: Block, start: Int64s, length: Int64s) -> pa.Array:
     # The old subtype has its length once more before its content.
     old = data[start + 4] == 2
     begin, size = begin + 4 * old, size - 4 * old
+    check_places(size >= 0, start)
     pieces, places = [], []
     for one in np.unique(size[size <= _SHORT_BINARY]).tolist():
         chosen = np.flatnonzero(size == one)

@@ -21,6 +21,7 @@ from penstock.ingest.mongodb.bson.elements import (
     STRING,
     Block,
     ElementSegment,
+    check_places,
     segments,
 )
 from penstock.ingest.mongodb.bson.text_columns import in_places, joined, repeated
@@ -124,9 +125,13 @@ def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Co
         raise SourceError("a document is nested too deeply", depth=depth)
     if kind == SCOPED_CODE:
         size = unsigned_at(block.data, start + 4, 4)
+        # The code has a zero byte at its end, and the scope is a document.
+        check_places((size > 0) & (13 + size <= length), start)
         code = quoted_texts(plain_texts(block, STRING, start + 4, size + 4, oddities))
         scope = start + 8 + size
-        inner = _nested(block, DOCUMENT, scope, unsigned_at(block.data, scope, 4), oddities, depth + 1)
+        scope_length = unsigned_at(block.data, scope, 4)
+        check_places(8 + size + scope_length == length, start)
+        inner = _nested(block, DOCUMENT, scope, scope_length, oddities, depth + 1)
         return joined('{"$code":', code, ',"$scope":', inner, "}")
     some = segments(block, start)
     count = len(start)

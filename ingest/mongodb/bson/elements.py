@@ -28,6 +28,9 @@ _WIDTHS = {
 }  # fmt: skip
 # What the number of 32 bits before a value does not count: itself, and for some types more.
 _PREFIXES = {STRING: 4, CODE: 4, SYMBOL: 4, DOCUMENT: 0, ARRAY: 0, SCOPED_CODE: 0, BINARY: 5, DB_POINTER: 16}
+# The fewest bytes of values that contain their length, with their zero bytes.
+_LEAST = {STRING: 5, CODE: 5, SYMBOL: 5, DOCUMENT: 5, ARRAY: 5, SCOPED_CODE: 14, BINARY: 5, DB_POINTER: 17}
+_SHORTEST = 5  # bytes of an empty document
 # At a step with more distinct names than this, the other documents are grouped one by one.
 _COMPARED_NAMES = 12
 _number = struct.Struct("<i").unpack_from
@@ -57,23 +60,53 @@ class ElementSegment:
 
 
 def segments(block: Block, at: Int64s) -> list[ElementSegment]:
-    """Return the elements of the documents that begin at these positions, by their places in the documents."""
+    """Return the elements of the documents that begin at these positions, by their places in the documents.
+
+    Raise SourceError for a document whose elements do not end where it ends.
+    """
     found: list[ElementSegment] = []
-    lanes, position, step = np.arange(len(at), dtype=np.int64), np.asarray(at, np.int64) + 4, 0
+    at = np.asarray(at, np.int64)
+    lanes, position, step = np.arange(len(at), dtype=np.int64), at + 4, 0
+    last = _ends(block, at) - 1  # the place of the zero byte that closes each document
     while len(lanes):
         open_ = block.data[position] != 0
+        check_places(open_ == (position < last[lanes]), position)
         if not open_.all():
             lanes, position = lanes[open_], position[open_]
         following = np.empty_like(position)
         for chosen, header in _same_headers(block, position):
             kind, name = header[0], header[1:-1]
             start = position[chosen] + len(header)
+            # The spare bytes allow to read the size of a value at the very end.
+            ends = last[lanes[chosen]]
+            check_places(start <= ends, start)
             length = _lengths(block, kind, start)
+            # Otherwise the content would be read from other documents or from other memory.
+            check_places((start + length <= ends) & (length >= _LEAST.get(kind, 0)), start)
             following[chosen] = start + length
             found.append(ElementSegment(step, kind, name, lanes[chosen], start, length))
         position = following
         step += 1
     return found
+
+
+def _ends(block: Block, at: Int64s) -> Int64s:
+    """Return where the documents end that begin at these positions."""
+    size = len(block.raw)
+    check_places((at >= 0) & (at + _SHORTEST <= size), at)
+    length = unsigned_at(block.data, at, 4)
+    check_places((length >= _SHORTEST) & (at + length <= size), at)
+    return at + length
+
+
+def check_places(right: npt.NDArray[np.bool_], position: Int64s) -> None:
+    """Raise SourceError with the first position that is not right."""
+    if not right.all():
+        raise _damaged(int(position[int(np.argmin(right))]))
+
+
+def _damaged(position: int) -> SourceError:
+    return SourceError("the server sent a damaged document", position=position)
 
 
 _Chosen = npt.NDArray[np.int64] | slice
@@ -88,7 +121,7 @@ def _same_headers(block: Block, position: Int64s) -> Iterator[tuple[_Chosen, byt
         if not len(left):
             return
         first = int(left[0])
-        header = raw[first : raw.index(b"\0", first + 1) + 1]
+        header = _header(raw, first)
         equal = _equal(block.data, left, header)
         if equal.all():
             yield (_ALL if rest is None else rest), header
@@ -100,9 +133,16 @@ def _same_headers(block: Block, position: Int64s) -> Iterator[tuple[_Chosen, byt
     groups: dict[bytes, list[int]] = {}
     for place in [] if rest is None else rest.tolist():
         first = int(position[place])
-        groups.setdefault(raw[first : raw.index(b"\0", first + 1) + 1], []).append(place)
+        groups.setdefault(_header(raw, first), []).append(place)
     for header, members in groups.items():
         yield np.array(members, np.int64), header
+
+
+def _header(raw: bytes, at: int) -> bytes:
+    end = raw.find(b"\0", at + 1)
+    if end < 0:
+        raise _damaged(at)
+    return raw[at : end + 1]
 
 
 def _equal(data: Bytes, position: Int64s, header: bytes) -> npt.NDArray[np.bool_]:
@@ -132,7 +172,10 @@ def _lengths(block: Block, kind: int, start: Int64s) -> Int64s:
         return unsigned_at(block.data, start, 4) + prefix
     if kind == REGEX:
         raw = block.raw
-        ends = (raw.index(b"\0", raw.index(b"\0", one) + 1) + 1 for one in start.tolist())
+        try:
+            ends = [raw.index(b"\0", raw.index(b"\0", one) + 1) + 1 for one in start.tolist()]
+        except ValueError as reason:
+            raise _damaged(int(start[0])) from reason
         return np.fromiter(ends, np.int64, len(start)) - start
     raise SourceError("the server sent a value of an unknown BSON type", type=kind, position=int(start[0]))
 
@@ -141,11 +184,14 @@ def members(raw: bytes, at: int = 0) -> dict[str, tuple[int, int]]:
     """Return type and position of the values of one document, by name. For the few documents around the data."""
     found: dict[str, tuple[int, int]] = {}
     position = at + 4
-    while raw[position]:
-        end = raw.index(b"\0", position + 1)
-        kind, name = raw[position], raw[position + 1 : end].decode()
-        found[name] = kind, end + 1
-        position = end + 1 + _length(raw, kind, end + 1)
+    try:
+        while raw[position]:
+            end = raw.index(b"\0", position + 1)
+            kind, name = raw[position], raw[position + 1 : end].decode()
+            found[name] = kind, end + 1
+            position = end + 1 + _length(raw, kind, end + 1)
+    except (IndexError, ValueError, struct.error) as reason:
+        raise _damaged(position) from reason
     return found
 
 
@@ -153,27 +199,43 @@ def _length(raw: bytes, kind: int, start: int) -> int:
     if kind in _WIDTHS:
         return _WIDTHS[kind]
     if kind in _PREFIXES:
-        return int(_number(raw, start)[0]) + _PREFIXES[kind]
+        length = int(_number(raw, start)[0]) + _PREFIXES[kind]
+        if length < _LEAST[kind]:
+            raise _damaged(start)
+        return length
     raise SourceError("the server sent a value of an unknown BSON type", type=kind, position=start)
 
 
 def text_at(raw: bytes, start: int) -> str:
     """Return the text whose length is at this position."""
-    return raw[start + 4 : start + 3 + _number(raw, start)[0]].decode()
+    try:
+        return raw[start + 4 : start + 3 + _number(raw, start)[0]].decode()
+    except (ValueError, struct.error) as reason:
+        raise _damaged(start) from reason
 
 
 def documents_at(raw: bytes, array: int) -> Int64s:
     """Return where the documents of an array begin."""
     found: list[int] = []
+    try:
+        _find_documents(raw, array, found)
+    except struct.error as reason:
+        raise _damaged(array) from reason
+    return np.array(found, np.int64)
+
+
+def _find_documents(raw: bytes, array: int, found: list[int]) -> None:
     position, end, width, number = array + 4, array + _number(raw, array)[0] - 1, 3, 0
     # The names of elements are the numbers from 0 on. They are skipped by their number of digits.
     following = 10
     while position < end:
         start = position + width
         found.append(start)
-        position = start + _number(raw, start)[0]
+        size = _number(raw, start)[0]
+        if size < _SHORTEST:
+            raise _damaged(start)
+        position = start + size
         number += 1
         if number == following:
             width += 1
             following *= 10
-    return np.array(found, np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import SourceError
 from penstock.formats.json_text import java_double
 from penstock.ingest.database.buffers import (
     Bytes,
@@ -172,6 +173,13 @@ _COLUMNS: dict[int, Callable[[Bytes, Int64s], pa.Array]] = {
 
 
 def _rare(raw: bytes, kind: int, start: int) -> str:
+    try:
+        return _rare_text(raw, kind, start)
+    except (ValueError, struct.error) as reason:
+        raise SourceError("the server sent a damaged document", position=start) from reason
+
+
+def _rare_text(raw: bytes, kind: int, start: int) -> str:
     if kind == REGEX:
         middle = raw.index(b"\0", start)
         pattern, options = raw[start:middle].decode(), raw[middle + 1 : raw.index(b"\0", middle + 1)].decode()

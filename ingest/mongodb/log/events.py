@@ -14,7 +14,7 @@ from penstock.ingest.mongodb.bson.elements import DOCUMENT, Block, ElementSegmen
 from penstock.ingest.mongodb.bson.texts import plain_texts
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime
 from penstock.ingest.mongodb.server.collections import TableName
-from penstock.ingest.mongodb.server.connection import Reply
+from penstock.ingest.mongodb.server.replies import Reply
 
 ROWS = ("insert", "update", "replace", "delete")
 # Operations on whole collections and databases: they yield no rows.

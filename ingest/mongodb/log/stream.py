@@ -12,7 +12,7 @@ from penstock.errors import SourceError
 from penstock.ingest.mongodb.errors import CursorLost
 from penstock.ingest.mongodb.log.events import OTHERS, ROWS, Events, time_of_last
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of_token, time_text, timestamp_of
-from penstock.ingest.mongodb.server.connection import Reply, joined
+from penstock.ingest.mongodb.server.replies import Reply, joined
 
 if TYPE_CHECKING:
     from penstock.ingest.mongodb.server.connection import MongoConnection

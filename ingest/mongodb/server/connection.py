@@ -6,22 +6,18 @@ came, and ingest/mongodb/bson/ reads it in columns.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.database.buffers import Int64s
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
-from penstock.ingest.mongodb.bson.elements import Block, documents_at, members, text_at
 from penstock.ingest.mongodb.errors import CursorLost, EventTooLarge, NotAReplicaSet, OplogLost, PostImageMissing
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of
+from penstock.ingest.mongodb.server.replies import Reply, reply_of
 
 if TYPE_CHECKING:
     from pymongo import MongoClient
@@ -37,27 +33,6 @@ _LOST = {280, 286, 40576}  # ChangeStreamFatalError, ChangeStreamHistoryLost, an
 _CURSOR_GONE = {43, 136, 237}  # CursorNotFound, CappedPositionLost, CursorKilled
 _TOO_OLD = {239, 246}  # SnapshotTooOld, SnapshotUnavailable
 _NO_REPLICA_SET, _TOO_LARGE, _NO_IMAGE = 40573, 10334, 47
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The documents of one reply. `token` is the resume token after them, `time` the server's operation time."""
-
-    block: Block
-    documents: Int64s
-    cursor: int
-    token: str
-    time: ClusterTime
-
-
-def joined(replies: Sequence[Reply]) -> Reply:
-    """Return consecutive replies as one."""
-    last = replies[-1]
-    if len(replies) == 1:
-        return last
-    begins = itertools.accumulate((len(one.block.raw) for one in replies[:-1]), initial=0)
-    documents = np.concatenate([one.documents + begin for one, begin in zip(replies, begins, strict=True)])
-    return Reply(Block(b"".join(one.block.raw for one in replies)), documents, last.cursor, last.token, last.time)
 
 
 @dataclass(slots=True)
@@ -122,22 +97,6 @@ def _get_more(cursor: int, collection: str, rest: Mapping[str, Any], *, waits: b
     from bson.int64 import Int64
 
     return {"getMore": Int64(cursor), "collection": collection, **rest} | ({"maxTimeMS": _AWAIT_MS} if waits else {})
-
-
-def reply_of(raw: bytes) -> Reply:
-    """Return the reply of `find`, `aggregate` or `getMore` without decoding its documents."""
-    block = Block(raw)
-    top = members(raw)
-    cursor = members(raw, top["cursor"][1])
-    array = cursor.get("firstBatch") or cursor["nextBatch"]
-    token = ""
-    if "postBatchResumeToken" in cursor:
-        data = members(raw, cursor["postBatchResumeToken"][1]).get("_data")
-        token = text_at(raw, data[1]) if data is not None else ""
-    time_at = top["operationTime"][1] if "operationTime" in top else None
-    now = int.from_bytes(raw[time_at : time_at + 8], "little") if time_at is not None else 0
-    number = int.from_bytes(raw[cursor["id"][1] : cursor["id"][1] + 8], "little", signed=True)
-    return Reply(block, documents_at(raw, array[1]), number, token, now)
 
 
 def refused(server: MongoAddress, error: Exception) -> SourceError:

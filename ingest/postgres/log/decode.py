@@ -16,17 +16,20 @@ from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
 from penstock.ingest.postgres.log import messages as log_messages
 from penstock.ingest.postgres.log.messages import (
     EPOCH_MS,
+    KEY,
+    NEW,
+    OLD,
     MessageBlock,
     RowImages,
+    check_markers,
     copy_unchanged,
-    images_at,
+    images_of,
     joined,
     parse_relation,
     parse_truncate,
 )
 from penstock.ingest.postgres.relation import FULL
-from penstock.ingest.postgres.values.binary import binary_column
-from penstock.ingest.postgres.values.text import text_column
+from penstock.ingest.postgres.values.columns import value_column
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.relation import LoggedRelation, Relation
     from penstock.ingest.postgres.values.cells import Cells
 
-_KEY, _OLD, _NEW = b"KON"
 _ROWS = np.zeros(256, np.bool_)
 _ROWS[[log_messages.INSERT, log_messages.UPDATE, log_messages.DELETE]] = True
 
@@ -138,13 +140,13 @@ class LogDecoder:
         # image.
         tag, marker = block.tag[rows], block.data[block.start[rows] + 5]
         _check_identity(relation, tag, marker, rule)
-        has_old = marker != _NEW
-        old = _images(block.data, block.start[rows[has_old]] + 6, relation)
+        has_old, has_new, end = marker != NEW, tag != log_messages.DELETE, block.end[rows]
+        old = images_of(block.data, block.start[rows[has_old]] + 6, end[has_old], relation)
         new_at = block.start[rows] + 6
         # The new image follows the old one and its own marker.
         new_at[has_old] = old.end + 1
-        has_new = tag != log_messages.DELETE
-        new = _images(block.data, new_at[has_new], relation)
+        new = images_of(block.data, new_at[has_new], end[has_new], relation)
+        check_markers(block.data[new_at[has_new] - 1], tag, marker, relation)
         # Old and new images in the order of their messages, the old one first.
         message = np.concatenate([np.flatnonzero(has_old), np.flatnonzero(has_new)])
         is_new = np.repeat([False, True], [len(old), len(new)])
@@ -154,8 +156,8 @@ class LogDecoder:
         keep = self._updates(images, message, is_new, tag, marker, kinds, relation, rule)
         chosen = np.flatnonzero(keep)
         arrays = [
-            self._column(cells.chosen(chosen), relation, place, binary=images.binary)
-            for place, cells in enumerate(images.cells)
+            value_column(cells.chosen(chosen), relation, column, self._oddities, binary=images.binary)
+            for column, cells in zip(relation.columns, images.cells, strict=True)
         ]
         batch = ChangeBatch(
             pa.RecordBatch.from_arrays(arrays, names=[one.name for one in relation.columns]),
@@ -186,10 +188,10 @@ class LogDecoder:
         """Set the kinds of the images of updates; return which images become rows."""
         keep = np.ones(len(images), np.bool_)
         update = tag[message] == log_messages.UPDATE
-        kinds[update & (marker[message] == _NEW)] = UPDATE_AFTER
+        kinds[update & (marker[message] == NEW)] = UPDATE_AFTER
         # A key that changed: the old row goes, the new one comes.
-        kinds[update & (marker[message] == _KEY) & ~is_new] = DELETE
-        before = np.flatnonzero(update & (marker[message] == _OLD) & ~is_new)
+        kinds[update & (marker[message] == KEY) & ~is_new] = DELETE
+        before = np.flatnonzero(update & (marker[message] == OLD) & ~is_new)
         if not len(before):
             return keep
         # Images are in the order of their messages, so the new one is next to the old one.
@@ -204,20 +206,6 @@ class LogDecoder:
         if rule.before_images != "all":
             keep[before[~moved]] = False
         return keep
-
-    def _column(self, cells: Cells, relation: Relation, place: int, *, binary: bool) -> pa.Array:
-        kind = relation.columns[place].type
-        if not binary:
-            return text_column(cells, kind, self._oddities)
-        return binary_column(cells, kind, self._oddities)
-
-
-def _images(data: Bytes, at: Int64s, relation: Relation) -> RowImages:
-    try:
-        return images_at(data, at, len(relation.columns))
-    except UnexpectedMessage as error:
-        error.facts["table"] = relation.qualified
-        raise
 
 
 def _differ(cells: Cells, before: Int64s, after: Int64s) -> Bools:
@@ -244,7 +232,7 @@ def _check_identity(relation: Relation, tag: Bytes, marker: Bytes, rule: ImageRu
     # in them.
     identity = {column.name for column in relation.columns if column.in_identity}
     missing = [name for name in relation.key if name not in identity]
-    if missing and (marker == _KEY).any():
+    if missing and (marker == KEY).any():
         raise IdentityTooWeak(
             "deletes and changed keys in the log lack columns of the primary key",
             table=relation.qualified,

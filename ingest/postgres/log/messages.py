@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
-    from penstock.ingest.postgres.relation import Identity
+    from penstock.ingest.postgres.relation import Identity, Relation
 
 
 BEGIN, COMMIT, RELATION, TYPE, INSERT, UPDATE, DELETE, TRUNCATE, ORIGIN, MESSAGE = b"BCRYIUDTOM"
+KEY, OLD, NEW = b"KON"  # before an image: its key, the whole old row, the new row
 DATA = ord("w")
 KEEPALIVE = ord("k")
 ENVELOPE = 25  # kind, two positions, time
 EPOCH_MS = 946_684_800_000  # 2000-01-01, where the server's times start
 _KNOWN = np.zeros(256, np.bool_)
 _KNOWN[[BEGIN, COMMIT, RELATION, TYPE, INSERT, UPDATE, DELETE, TRUNCATE, ORIGIN, MESSAGE]] = True
+# The fewest bytes of the kinds whose fields are read at fixed places.
+_LEAST = np.ones(256, np.int64)
+_LEAST[[BEGIN, INSERT, UPDATE, DELETE, TRUNCATE]] = 21, 8, 8, 8, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,15 @@ class MessageBlock:
         data, start, end = located(messages)
         # The positions in the envelope are not used: the server sends zeros for messages within a transaction.
         start = start + envelope
+        if (end <= start).any():
+            raise UnexpectedMessage("the server sent a message without a kind")
         tag = data[start]
         if not _KNOWN[tag].all():
             unknown = chr(int(tag[int(np.argmin(_KNOWN[tag]))]))
             raise UnexpectedMessage("the server sent a message of an unknown kind", kind=unknown)
+        short = end - start < _LEAST[tag]
+        if short.any():
+            raise UnexpectedMessage("the server sent an incomplete message", kind=chr(int(tag[int(np.argmax(short))])))
         return cls(data, start, end, tag)
 
     def __len__(self) -> int:
@@ -71,7 +80,14 @@ class MessageBlock:
 
 
 def parse_relation(body: bytes) -> LoggedRelation:
-    """Return the content of a Relation message."""
+    """Return the content of a Relation message; UnexpectedMessage if it is damaged."""
+    try:
+        return _relation(body)
+    except (IndexError, ValueError) as reason:
+        raise UnexpectedMessage("the description of a table in the log is damaged", reason=repr(reason)) from reason
+
+
+def _relation(body: bytes) -> LoggedRelation:
     oid = int.from_bytes(body[1:5], "big")
     schema, at = _name(body, 5)
     table, at = _name(body, at)
@@ -86,6 +102,8 @@ def parse_relation(body: bytes) -> LoggedRelation:
         modifier = int.from_bytes(body[at + 4 : at + 8], "big", signed=True)
         columns.append(LoggedColumn(name, kind, modifier, bool(flag & 1)))
         at += 8
+    if at != len(body):
+        raise ValueError(f"{count} columns in {len(body)} bytes")
     # An empty schema name stands for pg_catalog.
     return LoggedRelation(oid, schema or "pg_catalog", table, cast("Identity", identity), tuple(columns))
 
@@ -93,6 +111,8 @@ def parse_relation(body: bytes) -> LoggedRelation:
 def parse_truncate(body: bytes) -> list[int]:
     """Return the oids of the tables that a Truncate message empties."""
     count = int.from_bytes(body[1:5], "big")
+    if len(body) != 6 + 4 * count:
+        raise UnexpectedMessage("a list of emptied tables in the log is damaged", tables=count)
     return [int.from_bytes(body[6 + 4 * place : 10 + 4 * place], "big") for place in range(count)]
 
 
@@ -121,8 +141,12 @@ class RowImages:
         return len(self.end)
 
 
-def images_at(data: Bytes, at: Int64s, columns: int) -> RowImages:
-    """Return the images that begin at these positions; UnexpectedMessage if one has other columns."""
+def images_at(data: Bytes, at: Int64s, end: Int64s, columns: int) -> RowImages:
+    """Return the images that begin at these positions, in messages with these ends.
+
+    Raise UnexpectedMessage if one has other columns, or more than its message.
+    """
+    _check_ends(at + 2, end)
     if len(at) and (at_every_byte(data, ">i2")[at] != columns).any():
         raise UnexpectedMessage("a row in the log has another number of columns than its table", wanted=columns)
     sizes = at_every_byte(data, ">i4")
@@ -130,18 +154,47 @@ def images_at(data: Bytes, at: Int64s, columns: int) -> RowImages:
     cells, unchanged = [], []
     formats: set[int] = set()
     for _ in range(columns):
+        _check_ends(at + 1, end)
         kind = data[at]
         has_value = (kind == _TEXT) | (kind == _BINARY)
         # Each cell has a kind; only a value is followed by its length in four bytes and its content. What is read
         # as the length of another cell is discarded.
         length = np.where(has_value, sizes[at + 1], 0).astype(np.int64)
         formats.update(np.unique(kind).tolist())
+        following = at + np.where(has_value, 5, 1) + length
+        # A cell beyond its message would be read from other memory.
+        _check_ends(following, end)
+        if (length < 0).any():
+            raise UnexpectedMessage("a row in the log has a value with a negative length")
         cells.append(Cells(data, at + 5, length, ~has_value))
         unchanged.append(kind == _UNCHANGED)
-        at = at + np.where(has_value, 5, 1) + length
+        at = following
     if not formats <= {_NULL, _UNCHANGED, _TEXT, _BINARY} or {_TEXT, _BINARY} <= formats:
         raise UnexpectedMessage("a row in the log has values in an unknown format", formats=bytes(sorted(formats)))
     return RowImages(cells, unchanged, at, _BINARY in formats)
+
+
+def images_of(data: Bytes, at: Int64s, end: Int64s, relation: Relation) -> RowImages:
+    """Return the images of rows of this table; its name is in the error."""
+    try:
+        return images_at(data, at, end, len(relation.columns))
+    except UnexpectedMessage as error:
+        error.facts["table"] = relation.qualified
+        raise
+
+
+def check_markers(before_new: Bytes, tag: Bytes, marker: Bytes, relation: Relation) -> None:
+    """Raise UnexpectedMessage unless the images of each message are those of its kind."""
+    has_old = (marker == KEY) | (marker == OLD)
+    wrong = np.where(tag == INSERT, marker != NEW, ~has_old & (marker != NEW))
+    wrong |= (tag == DELETE) & ~has_old
+    if wrong.any() or (before_new != NEW).any():
+        raise UnexpectedMessage("a row in the log has other images than its kind", table=relation.qualified)
+
+
+def _check_ends(at: Int64s, end: Int64s) -> None:
+    if (at > end).any():
+        raise UnexpectedMessage("a row in the log ends before its last column")
 
 
 def joined(before: RowImages, after: RowImages, order: Int64s) -> RowImages:

@@ -21,7 +21,7 @@ from penstock.ingest.postgres.server.visibility import wait_for_standbys
 from penstock.ingest.postgres.snapshot.chunks import key_literals
 from penstock.ingest.postgres.values.binary import binary_column
 from penstock.ingest.postgres.values.cells import cells_of, rows_of
-from penstock.ingest.postgres.values.text import text_column
+from penstock.ingest.postgres.values.columns import value_column
 from penstock.row_kinds import DELETE
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _from_server(
         places = binary_column(found[0], _NUMBER, oddities).to_numpy(zero_copy_only=False).astype(np.int64)
         seen[places] = True
         for one, cells in zip(selected, found[1:], strict=True):
-            column = (binary_column if one.type.is_binary else text_column)(cells, one.type, oddities)
+            column = value_column(cells, relation, one, oddities, binary=one.type.is_binary)
             mask = missing[one.name]
             to = wanted[places]
             chosen = mask[to]

@@ -18,9 +18,8 @@ from penstock.ingest.database.row_conditions import described, where
 from penstock.ingest.postgres.server.catalog import qualified, quoted, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.snapshot.conditions import PgConditions
-from penstock.ingest.postgres.values.binary import binary_column
 from penstock.ingest.postgres.values.cells import cells_of, rows_of
-from penstock.ingest.postgres.values.text import text_column
+from penstock.ingest.postgres.values.columns import value_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -152,7 +151,7 @@ def chunk_batches(
         if not messages:
             continue
         arrays = [
-            (binary_column if one.type.is_binary else text_column)(cells, one.type, oddities)
+            value_column(cells, relation, one, oddities, binary=one.type.is_binary)
             for one, cells in zip(relation.columns, cells_of(messages, len(relation.columns)), strict=True)
         ]
         rows = pa.RecordBatch.from_arrays(arrays, names=[one.name for one in relation.columns])

@@ -28,10 +28,11 @@ from penstock.ingest.postgres.values.cells import (
     TOO_LARGE,
     Cells,
     nulled,
+    valid_texts,
 )
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Int64s
+    from penstock.ingest.database.buffers import Bools, Int64s
 
 
 def bit_fields(cells: Cells, kind: PgType, _oddities: Counter[str]) -> pa.Array:
@@ -67,6 +68,8 @@ def numerics(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
     # A NUMERIC has a header (number of groups, weight, sign, scale) and groups of four decimal digits. The first
     # group counts 10000^weight, and zero groups at either end are left out.
     count, weight, sign = (at_every_byte(cells.data, layout)[cells.start + at].astype(np.int64) for layout, at in _HEAD)
+    if (~cells.null & (cells.length != _HEADER + 2 * count)).any():
+        raise ValueError("a number has more or fewer groups of digits than it counts")
     null = nulled(cells.null, (sign & _SPECIAL) == _SPECIAL, NOT_A_NUMBER, oddities)
     count = np.where(null, 0, count)
     whole, part = -(-(precision - scale) // 4), -(-scale // 4)
@@ -78,6 +81,8 @@ def numerics(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
         inside = (number >= 0) & (number < count)
         at = np.where(inside, cells.start + _HEADER + 2 * number, 0)
         group = np.where(inside, digits[at], 0).astype(np.int64)
+        if ((group < 0) | (group > 9999)).any():
+            raise ValueError("a group of a number has more than four digits")
         size = 4
         # The lowest group has only the digits that the scale has room for.
         if place == -part and scale % 4:
@@ -103,6 +108,10 @@ _EPOCH_US = _EPOCH_DAYS * _DAY_US
 _NUMBERS = {"int2": (">i2", pa.int16()), "int4": (">i4", pa.int32()), "int8": (">i8", pa.int64())}
 _FLOATS = {"float4": (">f4", pa.float32()), "float8": (">f8", pa.float64())}
 _FIXED = _NUMBERS | _FLOATS
+# Bytes of a value, and the fewest of values with different lengths.
+_WIDTHS = {"int2": 2, "int4": 4, "int8": 8, "float4": 4, "float8": 8, "bool": 1, "date": 4, "time": 8, "timestamp": 8}
+_WIDTHS |= {"timestamptz": 8, "uuid": 16}
+_LEAST = {"numeric": 8, "bit": 4, "varbit": 4, "jsonb": 1}
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _UUID = [place for place in range(36) if place not in {8, 13, 18, 23}]
 _ARRAY_HEADER, _DIMENSION = 12, 8
@@ -113,12 +122,27 @@ def binary_column(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Arra
     cells = cells.safe()
     if kind.element is not None:
         return _arrays(cells, kind.element, oddities)
+    _check_lengths(cells, kind)
     if kind.name in _FIXED:
         layout, arrow = _FIXED[kind.name]
         return fixed(arrow, _read(cells, layout).astype(arrow.to_pandas_dtype()), cells.null)
     if kind.name in TEXTS:
-        return slices(pa.string(), cells.data, cells.start, cells.length, cells.null)
+        return valid_texts(cells)
     return _BUILDERS[kind.name](cells, kind, oddities)
+
+
+def _check_lengths(cells: Cells, kind: PgType) -> None:
+    """Raise ValueError unless the cells are as long as the type needs."""
+    exact, least = _WIDTHS.get(kind.name), _LEAST.get(kind.name)
+    if exact is not None:
+        wrong = cells.length != exact
+    elif least is not None:
+        wrong = cells.length < least
+    else:
+        return
+    wrong &= ~cells.null
+    if wrong.any():
+        raise ValueError(f"{int(cells.length[wrong][0])} bytes are no {kind}")
 
 
 def _read(cells: Cells, layout: str) -> Int64s:
@@ -135,8 +159,7 @@ def _bytes(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
 
 
 def _jsonb(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
-    inner = cells.shifted(1)  # the version
-    return slices(pa.string(), inner.data, inner.start, inner.length, inner.null)
+    return valid_texts(cells.shifted(1))  # after the version
 
 
 def _dates(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
@@ -150,7 +173,7 @@ def _dates(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
 def _times(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
     micros = _read(cells, ">i8").astype(np.int64)
     # The server allows 24:00:00.
-    null = nulled(cells.null, micros >= _DAY_US, OUT_OF_DAY, oddities)
+    null = nulled(cells.null, (micros >= _DAY_US) | (micros < 0), OUT_OF_DAY, oddities)
     return fixed(pa.time64("us"), np.where(null, 0, micros), null)
 
 
@@ -174,27 +197,39 @@ def _uuids(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
 
 def _arrays(cells: Cells, element: PgType, oddities: Counter[str]) -> pa.Array:
     """Return lists. Each array is a lane, and one step finds one element of every lane."""
+    end = cells.start + cells.length
+    _check_array(~cells.null & (cells.length < _ARRAY_HEADER))
     dimensions = np.where(cells.null, 0, _read(cells, ">i4")).astype(np.int64)
+    _check_array((dimensions < 0) | ((dimensions == 1) & (cells.length < _ARRAY_HEADER + _DIMENSION)))
     null = nulled(cells.null, dimensions > 1, ARRAY_SHAPE, oddities)
     count = np.zeros(len(cells), np.int64)
     filled = np.flatnonzero(~null & (dimensions == 1))
     count[filled] = at_every_byte(cells.data, ">i4")[cells.start[filled] + _ARRAY_HEADER]
+    # Each element has at least its size, so a wrong count cannot make the lists larger than the cells.
+    _check_array((count < 0) | ((count > 0) & (4 * count > cells.length - _ARRAY_HEADER - _DIMENSION)))
     offsets = np.zeros(len(cells) + 1, np.int64)
     np.cumsum(count, out=offsets[1:])
     start, length = np.zeros(offsets[-1], np.int64), np.zeros(offsets[-1], np.int64)
     at = cells.start + _ARRAY_HEADER + _DIMENSION
     for step in range(int(count.max(initial=0))):
         lane = np.flatnonzero(count > step)
+        _check_array(at[lane] + 4 > end[lane])
         # A size of -1 is a null element.
         size = big_endian_at(cells.data, at[lane], 4).astype(np.uint32).view(np.int32).astype(np.int64)
         place = offsets[lane] + step
         start[place], length[place] = at[lane] + 4, size
         at[lane] += 4 + np.maximum(size, 0)
+        _check_array(at[lane] > end[lane])
     values = binary_column(Cells(cells.data, start, np.maximum(length, 0), length < 0), element, oddities)
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
     if not null.any():
         return lists
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, mask=pa.array(null))
+
+
+def _check_array(wrong: Bools) -> None:
+    if wrong.any():
+        raise ValueError("an array ends before its last element")
 
 
 _BUILDERS: dict[str, Callable[[Cells, PgType, Counter[str]], pa.Array]] = {

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from penstock.ingest.database.buffers import at_every_byte, with_spare_bytes
+from penstock.ingest.database.buffers import at_every_byte, slices, with_spare_bytes
 from penstock.ingest.postgres.errors import UnexpectedMessage
 
 if TYPE_CHECKING:
@@ -56,6 +57,13 @@ def nulled(null: Bools, odd: Bools, reason: str, oddities: Counter[str]) -> Bool
     return null | odd
 
 
+def valid_texts(cells: Cells) -> pa.Array:
+    """Return the cells as texts; ValueError if one is not UTF-8."""
+    texts = slices(pa.string(), cells.data, cells.start, cells.length, cells.null)
+    texts.validate(full=True)
+    return texts
+
+
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _TRAILER = b"\xff\xff"
 
@@ -89,9 +97,14 @@ def cells_of(messages: Sequence[bytes], columns: int) -> Iterator[Cells]:
     # After the number of columns. One step reads a column of all rows.
     at = start + 2
     for _ in range(columns):
+        if (at + 4 > end).any():
+            raise UnexpectedMessage("a row of COPY ends before its last column")
         length = sizes[at].astype(np.int64)
         null = length < 0
         length = np.where(null, 0, length)
+        # A cell beyond its row would be read from other memory.
+        if (at + 4 + length > end).any():
+            raise UnexpectedMessage("a row of COPY ends before its last column")
         yield Cells(data, at + 4, length, null)
         at = at + 4 + length
     if (at != end).any():

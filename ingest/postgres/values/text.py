@@ -13,9 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.ingest.database.buffers import booleans, slices
+from penstock.ingest.database.buffers import booleans
 from penstock.ingest.postgres.values.binary import bits_of_text
-from penstock.ingest.postgres.values.cells import ARRAY_SHAPE, INFINITY, NOT_A_NUMBER, OUT_OF_DAY, TOO_LARGE, Cells
+from penstock.ingest.postgres.values.cells import (
+    ARRAY_SHAPE,
+    INFINITY,
+    NOT_A_NUMBER,
+    OUT_OF_DAY,
+    TOO_LARGE,
+    Cells,
+    valid_texts,
+)
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.relation import PgType
@@ -67,8 +75,7 @@ def text_column(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
     cells = cells.safe()
     if kind.name == "bool" and kind.element is None:
         return booleans(cells.data[cells.start] == ord("t"), cells.null)
-    texts = slices(pa.string(), cells.data, cells.start, cells.length, cells.null)
-    return column_of_texts(texts, kind, oddities)
+    return column_of_texts(valid_texts(cells), kind, oddities)
 
 
 def column_of_texts(texts: pa.Array, kind: PgType, oddities: Counter[str]) -> pa.Array:

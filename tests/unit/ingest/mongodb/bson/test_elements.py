@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import bson
 import numpy as np
 import pytest
 
 from penstock.errors import SourceError
+from penstock.ingest.mongodb.bson.documents import columns_and_keys
 from penstock.ingest.mongodb.bson.elements import (
     INT32,
     STRING,
@@ -85,3 +87,29 @@ def test_unknown_types_are_an_error() -> None:
     raw[4] = 0x2A
     with pytest.raises(SourceError, match="unknown BSON type"):
         segments(Block(bytes(raw)), np.array([0]))
+
+
+SIZE = (1000).to_bytes(4, "little")
+DAMAGES = [
+    (b"\x02a\0\x02\0\0\0x\0", b"\x02a\0" + SIZE + b"x\0"),  # a text that is longer than its document
+    (b"\x02a\0\x02\0\0\0x\0", b"\x02a\0\0\0\0\0x\0"),  # a text without room for its zero byte
+    (b"\x03d\0\x0c\0\0\0", b"\x03d\0\0\0\0\0"),  # a document of no bytes
+    (b"\x03d\0\x0c\0\0\0", b"\x03d\0\x0b\0\0\0"),  # a document that ends within its last value
+    (b"\x10b\0\x01\0\0\0\0", b"\x10b\0\x01\0\0\0\1"),  # a document without an end
+]
+
+
+@pytest.mark.parametrize(("whole", "damage"), DAMAGES)
+def test_damaged_documents_are_errors(whole: bytes, damage: bytes) -> None:
+    raw = bson.encode({"batch": [{"a": "x", "d": {"b": 1}}] * 2})
+    assert raw.count(whole) == 2
+    with pytest.raises(SourceError, match="damaged document"):
+        columns_and_keys(Block(raw.replace(whole, damage, 1)), documents_at(raw, members(raw)["batch"][1]), Counter())
+
+
+@pytest.mark.parametrize("size", [0, -1, 4])
+def test_an_array_of_documents_without_a_size_is_an_error(size: int) -> None:
+    raw = bson.encode({"batch": [{"a": 1}] * 2})
+    broken = raw.replace(b"0\0\x0c\0\0\0", b"0\0" + size.to_bytes(4, "little", signed=True))
+    with pytest.raises(SourceError, match="damaged document"):
+        documents_at(broken, members(raw)["batch"][1])

@@ -12,7 +12,7 @@ from bson import Int64, Timestamp
 from penstock.errors import SourceError
 from penstock.ingest.mongodb.log import stream
 from penstock.ingest.mongodb.log.stream import LogPart, command_of, streamed
-from penstock.ingest.mongodb.server.connection import Reply, reply_of
+from penstock.ingest.mongodb.server.replies import Reply, reply_of
 from tests.unit.ingest.mongodb.log.test_decode import event
 
 PART = LogPart(1 << 32, 10 << 32, "d", "t")

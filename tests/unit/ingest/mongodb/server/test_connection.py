@@ -1,44 +1,17 @@
-"""Replies as bytes, and errors of the server as errors that say what to do."""
+"""Errors of the server as errors that say what to do."""
 
 from __future__ import annotations
 
-from collections import Counter
-
-import bson
 import pytest
-from bson import Int64, Timestamp
 from pymongo.errors import AutoReconnect, ConfigurationError, OperationFailure
 
 from penstock.errors import PenstockError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
-from penstock.ingest.mongodb.bson.documents import columns_and_keys
 from penstock.ingest.mongodb.errors import CursorLost, EventTooLarge, NotAReplicaSet, OplogLost, PostImageMissing
 from penstock.ingest.mongodb.server.address import MongoAddress
-from penstock.ingest.mongodb.server.connection import joined, refused, reply_of
+from penstock.ingest.mongodb.server.connection import refused
 
 SERVER = MongoAddress("db:27017", "cdc")
-
-
-def reply(*documents: dict[str, object], batch: str = "firstBatch", cursor: int = 5) -> bytes:
-    return bson.encode(
-        {
-            "cursor": {batch: list(documents), "id": Int64(cursor), "postBatchResumeToken": {"_data": "82AB"}},
-            "ok": 1.0,
-            "operationTime": Timestamp(7, 3),
-        }
-    )
-
-
-@pytest.mark.parametrize("batch", ["firstBatch", "nextBatch"])
-def test_reply_is_split_without_decoding_documents(batch: str) -> None:
-    found = reply_of(reply({"_id": 1}, {"_id": 2}, batch=batch))
-    assert (len(found.documents), found.cursor, found.token, found.time) == (2, 5, "82AB", 7 << 32 | 3)
-
-
-def test_joined_replies_have_all_documents() -> None:
-    one = joined([reply_of(reply({"_id": 1}, {"_id": 2})), reply_of(reply({"_id": 3})), reply_of(reply({"_id": 4}))])
-    keys, _, _ = columns_and_keys(one.block, one.documents, Counter())
-    assert keys.to_pylist() == ["1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize(

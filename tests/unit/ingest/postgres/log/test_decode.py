@@ -170,3 +170,41 @@ def test_damaged_messages_are_errors() -> None:
         decoded(*head, bytes(25) + b"Z")
     with pytest.raises(UnexpectedMessage, match="unknown format"):
         decoded(*head, insert(1, ["1", b"binary beside text"]))
+
+
+@pytest.mark.parametrize(
+    ("whole", "damage", "message"),
+    [
+        (b"t\0\0\0\1a", b"t\0\0\7\0a", "ends before its last column"),
+        (b"t\0\0\0\1a", b"t\xff\xff\xff\xfea", "negative length"),
+        (b"t\0\0\0\1a", b"t\0\0\0\1\xff", "not of its column's type"),
+        (b"t\0\0\0\0011", b"t\0\0\0\1x", "not of its column's type"),
+        (b"N\0\2", b"O\0\2", "ends before its last column"),
+    ],
+)
+def test_damaged_rows_name_their_table(whole: bytes, damage: bytes, message: str) -> None:
+    raw = insert(1, ["1", "a"])
+    assert raw.count(whole) == 1
+    with pytest.raises(UnexpectedMessage, match=message) as caught:
+        decoded(begin(1), relation(1, "t", COLUMNS), raw.replace(whole, damage))
+    assert caught.value.facts["table"] == "public.t"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (begin(1)[:-3], "incomplete message"),
+        (bytes(25), "without a kind"),
+        (relation(1, "t", COLUMNS)[:-3], "description of a table"),
+        (bytes(25) + b"T" + b"\xff" * 4 + b"\0", "list of emptied tables"),
+    ],
+)
+def test_incomplete_messages_are_errors(damage: bytes, message: str) -> None:
+    with pytest.raises(UnexpectedMessage, match=message):
+        decoded(damage, begin(1))
+
+
+def test_a_delete_with_a_new_row_is_an_error() -> None:
+    raw = delete(1, key=["1", None]).replace(b"K\0\2", b"N\0\2")
+    with pytest.raises(UnexpectedMessage, match="other images than its kind"):
+        decoded(begin(1), relation(1, "t", COLUMNS), raw)

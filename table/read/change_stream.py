@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.row_kinds import INSERT, KIND_TEXTS, ROWKIND
@@ -18,6 +19,7 @@ from penstock.table.options.table_options import TableOptions
 from penstock.table.read.changes import writes_changelog
 from penstock.table.read.follow import check_follows, next_snapshot, reads_overwrites, snapshot_splits
 from penstock.table.read.plan import plan_state
+from penstock.table.read.pruning import possible_changes
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.stream_start import Start, consumer_files, level_of_state, starting
@@ -45,12 +47,14 @@ class ChangeStream:
         options: Mapping[str, str],
         position: int | None = None,
         columns: Collection[str] | None = None,
+        where: pc.Expression | None = None,
     ) -> None:
         """Open the stream behind the snapshot `position`, or where `options` and a consumer let it start.
 
-        It reads the `columns` of these names in small letters (None: all), and the primary key.
+        It reads the `columns` of these names in small letters (None: all), and the primary key. Files are left out in
+        which no row can match `where`; the other rows need not match.
         """
-        self.store, self.options = store, options
+        self.store, self.options, self._where = store, options, where
         schema = store.schema()
         check_streamable(schema, store.name)
         keys = set(schema.primary_keys)
@@ -107,7 +111,7 @@ class ChangeStream:
 
     def _state_rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         reader = SplitReader(self.store, self.reader.layout, self.reader.wanted)
-        plan = plan_state(self.store, self.reader.layout, snapshot, keep_level=level_of_state(self.schema))
+        plan = plan_state(self.store, self.reader.layout, snapshot, self._where, keep_level=level_of_state(self.schema))
         for split in plan.splits:
             for batch in reader.read(split):
                 # Whatever their kind in the files: for a stream that begins here, each row is new.
@@ -119,7 +123,8 @@ class ChangeStream:
             if reads_overwrites(self.store.schema(), self.options):
                 yield from overwritten(self.store, self.reader, snapshot)
             return
-        for split in snapshot_splits(self.store, snapshot):
+        splits = snapshot_splits(self.store, snapshot)
+        for split in possible_changes(self.store, self.reader.layout, splits, self._where):
             yield from self.reader.read_files(split)
 
     def _check_columns(self, snapshot: Snapshot) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TypeVar
 
@@ -21,7 +21,8 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.files.value_bounds import safe_bounds
 from penstock.table.meta.data_file import ColumnStats, DataFile
 from penstock.table.meta.store import TableStore
-from penstock.table.values.arrow_types import to_arrow
+from penstock.table.read.splits import Split
+from penstock.table.values.arrow_types import arrow_schema, to_arrow
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.types import AtomicType, Field
 
@@ -160,3 +161,26 @@ def value_facts(store: TableStore, layout: Layout, file: DataFile) -> list[Known
 
 def _same_order(left: object, right: object) -> bool:
     return type(left) is type(right) and getattr(left, "root", None) == getattr(right, "root", None)
+
+
+def possible_changes(
+    store: TableStore, layout: Layout, splits: Sequence[Split], where: pc.Expression | None
+) -> list[Split]:
+    """Return the splits of changed rows without the files in which no row can match `where`.
+
+    Of a table with keys only its partition and its key decide: the old and the new row of an update have the same, and
+    both must be read even if only one of them matches.
+    """
+    if where is None:
+        return list(splits)
+    files = [(split, file) for split in splits for file in split.files]
+    facts = [
+        [
+            *partition_facts(layout, split.partition, 1),
+            *(key_facts(layout, file) if layout.has_keys else value_facts(store, layout, file)),
+        ]
+        for split, file in files
+    ]
+    kept = {file.name for _, file in possible(files, facts, arrow_schema(layout.schema.fields), where)}
+    left = (replace(split, files=tuple(file for file in split.files if file.name in kept)) for split in splits)
+    return [split for split in left if split.files]

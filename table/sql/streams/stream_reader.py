@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event
 
@@ -77,7 +77,30 @@ class StreamReader:
     def begin(self, position: int | None, *, until_caught_up: bool) -> None:
         """Open the stream behind a snapshot, or where the options of the query let it start."""
         self._target = (self.table.store.snapshots.latest_id() or 0) if until_caught_up else None
-        self._stream = ChangeStream(self.table.store, self.branch.source.options, position, self.branch.reads)
+        self._stream = ChangeStream(
+            self.table.store, self.branch.source.options, position, self.branch.reads, self._condition()
+        )
+
+    def _condition(self) -> pc.Expression | None:
+        """Return a condition that each row must match to be in the result, as DuckDB pushes it down; None: unknown."""
+        # From lookups without rows DuckDB derives conditions that do not hold for the rows to come.
+        if self.lookups.opened:
+            return None
+        asked: list[pc.Expression | None] = []
+
+        def no_rows(columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+            asked.append(where)
+            return iter(())
+
+        self.session.register_rows(self.branch.view, self._columns_of_view(), no_rows)
+        list(self.session.prepared_batches(self.branch.text))
+        return asked[0] if len(asked) == 1 else None
+
+    def _columns_of_view(self) -> pa.Schema:
+        fields = arrow_schema(self.table.definition.fields)
+        if self.shows_kinds:
+            fields = fields.insert(0, pa.field(ROWKIND, pa.string()))
+        return fields.append(pa.field(ROW, pa.int64()))
 
     @property
     def is_done(self) -> bool:
@@ -91,8 +114,7 @@ class StreamReader:
 
     def columns(self) -> list[str]:
         """Return the names of the query's columns, without the number of the row."""
-        fields = arrow_schema(self.table.definition.fields)
-        self._register(fields.insert(0, pa.field(ROWKIND, pa.string())).empty_table(), np.zeros(0, np.int8))
+        self.session.register(self.branch.view, self._columns_of_view().empty_table())
         self.lookups.register_empty()
         names, _ = self.session.columns_of(self.branch.text)
         return names[1:]

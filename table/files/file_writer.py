@@ -20,7 +20,7 @@ from penstock.table.options.files import DATA_FILE_PREFIX, TARGET_FILE_SIZE
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import to_arrow
 
-# A query for a key decodes about half a row group. Groups of 32,768 rows cost a writer a tenth more than those of
+# A query for a key decodes the key of a whole row group. Groups of 32,768 rows cost a writer a tenth more than those of
 # 131,072, so only compacted files have them: they are sorted, and read more often than they are written.
 GROUP_ROWS, COMPACTED_GROUP_ROWS = 131_072, 32_768
 _GROUP_BYTES = 32 << 20

@@ -155,7 +155,7 @@ def read(
         return
     for first_row, group in groups:
         fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group)))
-        for place, part in narrowed_rows(file, group, names, narrow, public, fitting):
+        for place, part in narrowed_rows(file, source, group, names, narrow, public, fitting):
             yield first_row + place, _public(part, public, raw=raw)
 
 

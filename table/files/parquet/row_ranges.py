@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.files.conditions import ColumnCondition
+from penstock.table.files.parquet.pages import wanted_rows
 
 _MOST_BYTES = 64 << 20
 _FEW_OPERANDS = 64
 _FEW_ROWS = 4_096
+_ROWS_BY_PAGES = 4_096
 _MASKS: dict[str, Callable[[Any, pa.Array], Any]] = {
     "in": lambda column, given: pc.is_in(column, value_set=given),
     "=": lambda column, given: pc.equal(column, given[0]),
@@ -38,11 +40,17 @@ def decidable(conditions: Sequence[ColumnCondition], public: pa.Schema) -> list[
 
 
 def narrowed_rows(
-    file: Any, group: int, names: Sequence[str], conditions: Sequence[ColumnCondition], public: pa.Schema, most: int
+    file: Any,
+    source: Any,
+    group: int,
+    names: Sequence[str],
+    conditions: Sequence[ColumnCondition],
+    public: pa.Schema,
+    most: int,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of a row group from the first to the last that satisfies the conditions, with their numbers.
 
-    A batch has at most `most` rows.
+    `file` is the opened ParquetFile, `source` its bytes. A batch has at most `most` rows.
     """
     tested = _tested_columns(file, group, conditions)
     wanted = range(file.metadata.row_group(group).num_rows) if tested is None else _range(tested, conditions, public)
@@ -52,6 +60,11 @@ def narrowed_rows(
             yield place, batch
             place += batch.num_rows
         return
+    if 0 < len(wanted) <= min(most, _ROWS_BY_PAGES):
+        rows = wanted_rows(file, source, group, names, wanted)
+        if rows is not None:
+            yield wanted.start, rows
+            return
     if len(wanted) < file.metadata.row_group(group).num_rows:
         # Small batches: the last one that is read ends soon after the last wanted row.
         most = min(most, max(_FEW_ROWS, len(wanted)))

@@ -39,41 +39,45 @@ Value: TypeAlias = bool | int | float | bytes | Items | Struct
 class ThriftReader:
     """A parser of one structure. ValueError or IndexError when the bytes are not such a structure."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview, place: int = 0) -> None:
+        """Start at a place in the bytes. `place` is that of the next byte to read."""
         self._data = data
-        self._place = 0
+        self.place = place
 
-    def struct(self) -> Struct:
-        """Read a structure up to its end mark."""
-        found, number = Struct(), 0
-        while head := self._byte():
+    def struct(self, last: int | None = None) -> Struct:
+        """Read a structure up to its end mark, or up to and with the field `last`."""
+        data, number = self._data, 0
+        fields: dict[int, tuple[int, Value]] = {}
+        while head := data[self.place]:
+            self.place += 1
             # Field numbers are written as the distance from the field before, or in full if the distance does not fit
             # four bits.
             step, kind = head >> 4, head & 15
             number = number + step if step else self._zigzag()
-            found.fields[number] = (kind, self._field(kind))
-        return found
-
-    def _field(self, kind: int) -> Value:
-        # The value of a boolean field is its type. In lists, booleans have a byte each.
-        return kind == TRUE if kind in (TRUE, FALSE) else self._value(kind)
+            # The value of a boolean field is its type. In lists, booleans have a byte each.
+            value = kind == TRUE if kind in (TRUE, FALSE) else self._value(kind)
+            fields[number] = (kind, value)
+            if number == last:
+                return Struct(fields)
+        self.place += 1
+        return Struct(fields)
 
     def _value(self, kind: int) -> Value:
-        match kind:
-            case 1 | 2:
-                return self._byte() == TRUE
-            case 3:
-                return self._byte()
-            case 4 | 5 | 6:
-                return self._zigzag()
-            case 7:
-                return float(struct.unpack("<d", self._bytes(8))[0])
-            case 8:
-                return self._bytes(self._varint())
-            case 9 | 10:
-                return self._items()
-            case 12:
-                return self.struct()
+        # The kinds that are most frequent in footers and headers of pages come first.
+        if kind in (I16, I32, I64):
+            return self._zigzag()
+        if kind == BINARY:
+            return self._bytes(self._varint())
+        if kind == STRUCT:
+            return self.struct()
+        if kind in (LIST, SET):
+            return self._items()
+        if kind == DOUBLE:
+            return float(struct.unpack("<d", self._bytes(8))[0])
+        if kind == BYTE:
+            return self._byte()
+        if kind in (TRUE, FALSE):
+            return self._byte() == TRUE
         raise ValueError(f"type {kind} in a Parquet footer")
 
     def _items(self) -> Items:
@@ -85,20 +89,24 @@ class ThriftReader:
         return Items(kind, [self._value(kind) for _ in range(size)])
 
     def _byte(self) -> int:
-        value = self._data[self._place]
-        self._place += 1
+        value = self._data[self.place]
+        self.place += 1
         return value
 
     def _bytes(self, length: int) -> bytes:
-        value = self._data[self._place : self._place + length]
-        self._place += length
-        return value
+        value = self._data[self.place : self.place + length]
+        self.place += length
+        return bytes(value)
 
     def _varint(self) -> int:
-        value = shift = 0
-        while (byte := self._byte()) & 0x80:
+        data, place = self._data, self.place
+        byte, value, shift = data[place], 0, 0
+        while byte & 0x80:
             value |= (byte & 0x7F) << shift
             shift += 7
+            place += 1
+            byte = data[place]
+        self.place = place + 1
         return value | byte << shift
 
     def _zigzag(self) -> int:

@@ -53,8 +53,8 @@ stop() {
     local dir pid; dir=$(cd "$1" 2>/dev/null && pwd) || return 0
     alive "$dir" || return 0
     pid=$(cat "$dir/hive.pid"); kill "$pid"
-    for _ in $(seq 300); do kill -0 "$pid" 2>/dev/null || { rm -f "$dir/hive.pid"; return 0; }; sleep 0.1; done
-    kill -9 "$pid"; rm -f "$dir/hive.pid"
+    for _ in $(seq $((${STOP_SECONDS:-30} * 10))); do kill -0 "$pid" 2>/dev/null || { rm -f "$dir/hive.pid"; return 0; }; sleep 0.1; done
+    kill -9 "$pid" 2>/dev/null || true; rm -f "$dir/hive.pid"
 }
 
 case ${1:-} in

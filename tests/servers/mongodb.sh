@@ -46,8 +46,8 @@ stop() {
     local dir; dir=$(cd "$1" 2>/dev/null && pwd) || return 0
     alive "$dir" || return 0
     local pid; pid=$(cat "$dir/pid"); kill "$pid"
-    for _ in $(seq 200); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
-    kill -9 "$pid"
+    for _ in $(seq $((${STOP_SECONDS:-20} * 10))); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
+    kill -9 "$pid" 2>/dev/null || true
 }
 
 case ${1:-} in

@@ -13,11 +13,12 @@ answers() {
     echo "$name did not answer within $seconds s; see $dir/$name.log" >&2; return 1
 }
 
-# stop DIR SECONDS : a clean shutdown, killed when it takes longer.
+# stop DIR SECONDS : a clean shutdown, killed when it takes longer. STOP_SECONDS=0 ends a server at once, whose data nobody reads again.
 stop() {
     local dir; dir=$(cd "$1" 2>/dev/null && pwd) || return 0
     alive "$dir" || return 0
     local pid; pid=$(cat "$dir/pid"); kill "$pid"
-    for _ in $(seq $(($2 * 10))); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
-    kill -9 "$pid"
+    for _ in $(seq $((${STOP_SECONDS:-$2} * 10))); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
+    kill -9 "$pid" 2>/dev/null || return 0
+    for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
 }

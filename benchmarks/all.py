@@ -82,6 +82,7 @@ BENCHMARKS = (
     Benchmark("background", "trickle", "1000 30 write-only background --turns 2", JAVA[:1]),
     Benchmark("mysql", "mysql", "1000000 500000", ("pymysql",)),
     Benchmark("postgres", "postgres", "500000 250000", ("psql",)),
+    Benchmark("demand", "demand", "150000", ("pymysql", "psql")),
     Benchmark("mysql-tasks", "mysql_tasks", "600000", ("pymysql",)),
     Benchmark("mysql-job", "mysql_job", "300000 300000", ("pymysql", "java"), "Flink CDC", JAVA, OURS),
     Benchmark("mongodb", "mongodb", "20000", ("pymongo",)),

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 from penstock.formats.debezium.schema_registry import SchemaRegistry
-from penstock.ingest.source import Barrier, Limit, Offsets, Range, Source
+from penstock.ingest.source import Barrier, Limit, Offsets, Range, SmallBatchSource, Source
 
 # parts of a record that are fetched only if requested, because they cost time
 Extra: TypeAlias = Literal["key", "timestamp", "headers"]
@@ -154,6 +154,9 @@ class DecodedSource:
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
         return self.source.plan(start, end, tasks)
+
+    def small_weight(self) -> int:
+        return self.source.small_weight() if isinstance(self.source, SmallBatchSource) else 0
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         # The client has connections and a cache of schemas, which cannot be pickled: it is created in the process

@@ -25,6 +25,9 @@ Offsets: TypeAlias = dict[str, Any]
 
 # In records. Below that, the fixed cost of a task outweighs the gain of a second core.
 SMALLEST_PIECE = 20_000
+# Up to this size a batch is read and written by one task: a shuffle costs more time than other tasks would save.
+SMALL_RECORDS = 10_000
+SMALL_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,15 @@ class ComparisonPoint:
 
     offsets: Offsets
     text: str
+
+
+@runtime_checkable
+class SmallBatchSource(Protocol):
+    """A source that knows which of its batches are small. Batches of other sources count as large."""
+
+    def small_weight(self) -> int:
+        """Return the largest sum of weights of the ranges of a small batch."""
+        ...
 
 
 @runtime_checkable

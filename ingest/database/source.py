@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from penstock.errors import SourceError
 from penstock.ingest.connector import TableName
 from penstock.ingest.database.settings import Address, DatabaseSettings
-from penstock.ingest.source import Limit, Offsets
+from penstock.ingest.source import SMALL_BYTES, Limit, Offsets
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,9 @@ class DatabaseSource(ABC, Generic[S, P]):
 
     def __reduce__(self) -> tuple[type[DatabaseSource[S, P]], tuple[S]]:
         return type(self), (self.settings,)
+
+    def small_weight(self) -> int:
+        return SMALL_BYTES
 
     @property
     def planner(self) -> P:

@@ -18,7 +18,7 @@ from penstock.errors import SourceError
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.files.ledger import FoundFile, Ledger
 from penstock.ingest.files.lines import compression_of, read_lines
-from penstock.ingest.source import Limit, Offsets, Range, cut, piece_size
+from penstock.ingest.source import SMALL_BYTES, Limit, Offsets, Range, cut, piece_size
 from penstock.storage.base import Storage
 from penstock.storage.open import open_storage
 from penstock.storage.state_folder import StateFolder
@@ -90,6 +90,9 @@ class FilesSource:
             Range(number, file.name, [begin, file.size], end, end - begin)
             for number, (file, (begin, end)) in enumerate(pieces)
         ]
+
+    def small_weight(self) -> int:
+        return SMALL_BYTES
 
     def read(self, range_: Range) -> Iterator[FetchedMessages]:
         store, folder = _opened(self.settings.path)

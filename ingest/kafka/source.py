@@ -20,7 +20,7 @@ from penstock.ingest.kafka.cluster import KafkaCluster, Place
 from penstock.ingest.kafka.lost_records import gap_ends, recreated_topics
 from penstock.ingest.kafka.read import read_range
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
-from penstock.ingest.source import Limit, Offsets, Range, cut, piece_size, shares
+from penstock.ingest.source import SMALL_RECORDS, Limit, Offsets, Range, cut, piece_size, shares
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,9 @@ class KafkaSource:
             (f"{topic}/{partition}", piece) for (topic, partition), span in spans.items() for piece in cut(*span, size)
         ]
         return [Range(number, place, begin, stop, stop - begin) for number, (place, (begin, stop)) in enumerate(pieces)]
+
+    def small_weight(self) -> int:
+        return SMALL_RECORDS
 
     def sample(self, records: int) -> list[Range]:
         """Return ranges with about this number of records over all partitions, from the first records left.

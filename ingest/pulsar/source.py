@@ -23,6 +23,7 @@ from penstock.ingest.source import Limit, Offsets, Range
 
 log = logging.getLogger(__name__)
 
+SMALL_ENTRIES = 500  # of a small batch; each contains one message or a batch of them
 _MEASURED = 20  # messages of a partition from which the size of its entries is estimated
 
 
@@ -88,6 +89,9 @@ class PulsarSource:
             Range(number, partition_name(place), str(begin), str(stop), _entries(begin, stop))
             for number, (place, begin, stop) in enumerate(spans)
         ]
+
+    def small_weight(self) -> int:
+        return SMALL_ENTRIES
 
     def sample(self, records: int) -> list[Range]:
         """Return ranges with about this number of messages over all partitions, from the first ones left.

@@ -23,6 +23,7 @@ from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.table_task_writer import CompactionTiming
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.pipelines.tasks.write import write_task
+from penstock.table.buckets.layout import BucketMode
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.entries import CommitMessage
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POOL = "compaction"
+ORDER = ("table", "partition", "bucket", "range", "position")
+# Up to so many buckets in all tables, one task writes small batches: it writes one file after the other.
+FEW_BUCKETS = 16
+_BUCKETS_ASSUMED = 4  # of a table whose number of buckets grows with its keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +47,27 @@ class SparkTasks:
     def run(self, reader: BatchReader, number: int, batch: DataFrame, schemas: Schemas) -> BatchResult:
         """Run the only action on the batch: a second one would read and decode everything again.
 
+        A batch in one partition is small, or Spark runs only one task at a time: the task that reads it writes it
+        too, without a shuffle. It is the only writer of the batch, so all buckets are its own.
+
         `schemas` are the target tables that the batch may write.
         """
+        if _partitions(batch) == 1 and has_few_buckets(reader.warehouse, schemas):
+            return self._written(reader, number, batch.sortWithinPartitions(*ORDER), 1)
+        return self._run_shuffled(reader, number, batch, schemas)
+
+    def _run_shuffled(self, reader: BatchReader, number: int, batch: DataFrame, schemas: Schemas) -> BatchResult:
         # Without such tables this step would only add a shuffle: it passes their rows on unchanged.
         if moves_keys(reader.warehouse, schemas):
             batch = _shuffled(reader, batch).mapInArrow(
                 place_task(reader.warehouse, reader.writers, reader.mark), blobs.COLUMNS
             )
+        return self._written(reader, number, _shuffled(reader, batch), reader.writers)
+
+    def _written(self, reader: BatchReader, number: int, rows: DataFrame, writers: int) -> BatchResult:
         timing = CompactionTiming(number, reader.compacts_in_background)
-        task = write_task(
-            reader.warehouse, reader.writers, timing, reader.mark, self.pipeline, frozenset(reader.mapping.made)
-        )
-        return BatchResult.of(_shuffled(reader, batch).mapInArrow(task, COLUMNS).toArrow())
+        task = write_task(reader.warehouse, writers, timing, reader.mark, self.pipeline, frozenset(reader.mapping.made))
+        return BatchResult.of(rows.mapInArrow(task, COLUMNS).toArrow())
 
     def reread(self, reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> BatchResult:
         """Read inputs of the batch again in a separate job, and write them.
@@ -70,15 +84,33 @@ class SparkTasks:
         # One row per input: its number is the place of the input in the closure.
         rows = self.session.range(0, len(inputs), 1, len(inputs)).mapInArrow(read, blobs.COLUMNS)
         schemas = {table: version.schema for task in inputs for table, version in task.versions.items()}
-        return self.run(reader, number, rows, schemas)
+        return self._run_shuffled(reader, number, rows, schemas)
+
+
+def _partitions(batch: DataFrame) -> int:
+    """Return the number of partitions of a batch, which Spark has planned already."""
+    return int(batch._jdf.queryExecution().toRdd().getNumPartitions())
+
+
+def has_few_buckets(warehouse: CatalogSettings, schemas: Schemas) -> bool:
+    """Return whether one task can write small batches of these tables."""
+    buckets = 0
+    for table, schema in schemas.items():
+        layout = warehouse.layout(table, schema)
+        # Keys that move need a step of their own. Postponed buckets keep the rows of a key in order by its writer,
+        # which therefore must not change from batch to batch.
+        if layout.mode in {BucketMode.CROSS_PARTITION, BucketMode.POSTPONE}:
+            return False
+        buckets += layout.bucket_count if layout.mode is BucketMode.FIXED else _BUCKETS_ASSUMED
+        if buckets > FEW_BUCKETS:
+            return False
+    return True
 
 
 def _shuffled(reader: BatchReader, batch: DataFrame) -> DataFrame:
     """Distribute rows to their writers, with the rows of a bucket together and in source order."""
     # By id, not by a hash of the number, which would give some tasks several writers and others none.
-    return batch.repartitionById(reader.writers, "writer").sortWithinPartitions(
-        "table", "partition", "bucket", "range", "position"
-    )
+    return batch.repartitionById(reader.writers, "writer").sortWithinPartitions(*ORDER)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.errors import ConfigError, PositionLost
 from penstock.formats.change import DecodeOptions, DecodeResult
 from penstock.ingest.decoded_source import DecodedChunk
-from penstock.ingest.source import SMALLEST_PIECE, Limit, Offsets, Range
+from penstock.ingest.source import SMALL_RECORDS, SMALLEST_PIECE, Limit, Offsets, Range
 from penstock.pipelines.table_source.progress import TableProgress
 from penstock.pipelines.table_source.upstream import Upstream
 from penstock.table.catalog.settings import CatalogSettings
@@ -126,6 +126,9 @@ class TableSource:
                 with _lost_positions(name):
                     parts += self._parts(self.upstream(name), progress, tasks)
         return [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
+
+    def small_weight(self) -> int:
+        return SMALL_RECORDS
 
     def _parts(self, table: Upstream, progress: TableProgress, tasks: int) -> Iterator[tuple[str, list[Any], int]]:
         if progress.done > progress.done_before:

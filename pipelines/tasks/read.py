@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.decoded_source import ChangeSource
-from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, grouped
+from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, SmallBatchSource, grouped
 from penstock.pipelines.ledger.batch_identity import LOOKUPS, NOW, LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Schemas, Versions, known_tables, versions_now
@@ -66,29 +66,43 @@ class BatchReader:
         return self.source.at_barrier()
 
     def inputs(self, start: Offsets, end: Offsets) -> list[TaskInput]:
-        """Return the inputs of a batch, for all tables that the driver knows."""
+        """Return the inputs of a batch, for all tables that the driver knows.
+
+        A small batch has one input, a large batch at least two, unless there is only one task at a time. So the
+        driver sees which it is from the number of Spark's partitions, without a look at the source.
+        """
         schemas, left_out = known_tables(self.folder)
         versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name not in left_out})
-        return self._inputs(start, end, versions, left_out=left_out)
+        ranges = self.source.plan(start, end, self.tasks)
+        small = self._is_small(ranges)
+        inputs = self._inputs(start, end, grouped(ranges, 1 if small else self.tasks), versions, left_out=left_out)
+        if len(inputs) == 1 < self.tasks and not small:
+            inputs.append(replace(inputs[0], ranges=(), span=None))
+        return inputs
+
+    def _is_small(self, ranges: Sequence[Range]) -> bool:
+        known = self.source.small_weight() if isinstance(self.source, SmallBatchSource) else 0
+        return sum(one.weight for one in ranges) <= known
 
     def late_inputs(
         self, start: Offsets, end: Offsets, schemas: Schemas, only: frozenset[str], left_out: frozenset[str]
     ) -> list[TaskInput]:
         """Return the inputs of a past batch, for the tables that lack it."""
         versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name in only})
-        return self._inputs(start, end, versions, only, left_out, late=True)
+        groups = grouped(self.source.plan(start, end, self.tasks), self.tasks)
+        return self._inputs(start, end, groups, versions, only, left_out, late=True)
 
     def _inputs(
         self,
         start: Offsets,
         end: Offsets,
+        groups: Sequence[Sequence[Range]],
         versions: Versions,
         only: frozenset[str] | None = None,
         left_out: frozenset[str] = frozenset(),
         *,
         late: bool = False,
     ) -> list[TaskInput]:
-        groups = grouped(self.source.plan(start, end, self.tasks), self.tasks)
         now, lookups = int(end.get(NOW, 0)), end.get(LOOKUPS, {})
         return [
             TaskInput(tuple(group), versions, now, None if number else (start, end), only, left_out, late, lookups)

@@ -6,15 +6,18 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import penstock
 from penstock.errors import DecodeError, PenstockError
+from penstock.ingest.source import SMALL_BYTES
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import OnBatch
 from penstock.pipelines.job import build
+from penstock.pipelines.job.foreach_batch import SparkTasks
 from penstock.pipelines.job.job_run import JobRun
 from tests.shop import Shop, change, insert
 
@@ -30,12 +33,38 @@ def run(session: SparkSession, spec: PipelineSpec, on_batch: OnBatch | None = No
     JobRun(build.job(spec), session, on_batch).run()
 
 
-def test_a_day_of_the_shop_with_new_tables_drift_and_dynamic_buckets(shop: Shop, spark: SparkSession) -> None:
+@pytest.fixture
+def shuffles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the batches that were shuffled, and of those that were read again: these are always shuffled."""
+    found: list[int] = []
+    original = SparkTasks._run_shuffled
+
+    def run_shuffled(self: SparkTasks, reader: Any, number: int, *more: Any) -> Any:
+        found.append(number)
+        return original(self, reader, number, *more)
+
+    monkeypatch.setattr(SparkTasks, "_run_shuffled", run_shuffled)
+    return found
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_a_day_of_the_shop_with_new_tables_drift_and_dynamic_buckets(
+    shop: Shop, spark: SparkSession, shuffles: list[int], large: bool
+) -> None:
     sink = {"table-options": {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}}
-    shop.put("1.json", *(insert("orders", {"id": key, "name": "a"}) for key in range(12)), insert("users", {"id": 9}))
+    # One range without a second one: its batch is large by its bytes alone.
+    ballast = [insert("users", {"id": 7, "name": "b"}) + " " * SMALL_BYTES] if large else []
+    shop.put(
+        "1.json",
+        *(insert("orders", {"id": key, "name": "a"}) for key in range(12)),
+        insert("users", {"id": 9, "name": None}),
+        *ballast,
+    )
     run(spark, shop.spec(sink=sink))
+    assert shuffles == ([0, 0] if large else [0])  # the tables are created, and the batch is read again
     shop.put(
         "2.json",
+        *ballast,
         insert("users", {"id": 8}),
         insert("orders", {"id": 30, "name": "c", "q1": 7}),
         change("UPDATE", "orders", {"id": 1, "name": "a", "q1": 5}, old=[{"q1": None}]),
@@ -45,7 +74,8 @@ def test_a_day_of_the_shop_with_new_tables_drift_and_dynamic_buckets(shop: Shop,
     rows = {row["id"]: row for row in shop.rows("orders")}
     assert set(rows) == {*range(12), 30} - {2}
     assert (rows[1]["q1"], rows[30]["q1"], rows[3]["q1"]) == (5, 7, None)
-    assert shop.ids("users") == [8, 9]
+    assert shop.ids("users") == ([7, 8, 9] if large else [8, 9])
+    assert shuffles == ([0, 0, 1, 1] if large else [0, 1])
     assert (shop.snapshots("orders"), shop.snapshots("users"), shop.table("orders").schema_id) == (2, 2, 1)
     assert shop.files("orders") == {file.name for file in shop.live("orders")}
 

@@ -1,6 +1,8 @@
 """From broker to readable: a steady trickle through a job with a short trigger, and how old rows are when they show.
 
-    python -m benchmarks.trickle [EVENTS_PER_SECOND] [SECONDS] [COMPACTION ...] [--turns N]      1000, 40, inline, 1
+    python -m benchmarks.trickle [EVENTS_PER_SECOND] [SECONDS] [COMPACTION ...] [--turns N] [--trigger T]
+                                                                         1000, 40, inline, 1, 1s
+    python -m benchmarks.trickle 1000 80 --trigger continuous                   the goal of half a second
     python -m benchmarks.trickle 1000 40 write-only background --turns 2        the goal for background compaction
 
 COMPACTION is inline, background or write-only; of several, run by turns over one broker, the batches' times of all
@@ -77,7 +79,7 @@ def event(number: int) -> str:
     return json.dumps(head | {"mysqlType": TYPES, "data": [row], "old": None, "es": 1_700_000_000_000, "ts": 1})
 
 
-def command(port: int, topic: str, folder: Path, compaction: str) -> list[str]:
+def command(port: int, topic: str, folder: Path, compaction: str, trigger: str) -> list[str]:
     conf = {
         "topic": topic,
         "value.format": "canal-json",
@@ -87,7 +89,7 @@ def command(port: int, topic: str, folder: Path, compaction: str) -> list[str]:
     how = ("--table-conf", "write-only=true") if compaction == "write-only" else ("--compaction", compaction)
     return [
         *(sys.executable, "-W", "ignore", "-m", "penstock.pipelines.commands.main", "kafka-sync-table"),
-        *("--warehouse", str(folder / "warehouse"), "--database", "shop", "--table", "orders", "--trigger", "1s"),
+        *("--warehouse", str(folder / "warehouse"), "--database", "shop", "--table", "orders", "--trigger", trigger),
         *("--table-conf", "bucket=2", *how, "--wait-for-data"),
         *(word for key, value in conf.items() for word in ("--kafka-conf", f"{key}={value}")),
     ]
@@ -141,7 +143,8 @@ class Ran:
         self.compactions += other.compactions
 
 
-def run(port: int, topic: str, rate: int, seconds: float, compaction: str) -> Ran:
+def run(port: int, topic: str, given: argparse.Namespace, compaction: str) -> Ran:
+    rate, seconds = given.rate, given.seconds
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(DRAINING)
     with tempfile.TemporaryDirectory() as name:
@@ -153,7 +156,9 @@ def run(port: int, topic: str, rate: int, seconds: float, compaction: str) -> Ra
         watcher = threading.Thread(target=lambda: watch(warehouse, over, seen))
         watcher.start()
         with (folder / "job.log").open("wb") as log:
-            job = subprocess.Popen(command(port, topic, folder, compaction), cwd=ROOT, stdout=log, stderr=log)
+            job = subprocess.Popen(
+                command(port, topic, folder, compaction, given.trigger), cwd=ROOT, stdout=log, stderr=log
+            )
             trickle.send(1.0)
             wait(lambda: bool(seen) or job.poll() is not None, STARTING)
             trickle.send(seconds)
@@ -182,14 +187,15 @@ def reached(ends: dict[int, int]) -> list[int]:
 def report(given: argparse.Namespace, compaction: str, ran: Ran) -> float:
     """Prints it, and gives the 95th percentile of the batches' seconds."""
     print(
-        f"{given.rate} events/s for {given.seconds:g} s, {given.turns} turn(s), trigger 1 s, compaction {compaction}:"
+        f"{given.rate} events/s for {given.seconds:g} s, {given.turns} turn(s), trigger {given.trigger}, "
+        f"compaction {compaction}:"
     )
     p50, p95, p99 = np.percentile(ran.ages, [50, 95, 99])
     print(
         f"  {len(ran.ages)} events, age when readable: p50 {p50:.2f} s, p95 {p95:.2f} s, p99 {p99:.2f} s, worst "
         f"{max(ran.ages):.2f} s"
     )
-    what = f"{given.rate:,} events/s, compaction {compaction}"
+    what = f"{given.rate:,} events/s, trigger {given.trigger}, compaction {compaction}"
     record(Figure(f"{what}: p50 until readable", float(p50), "s", less=True))
     record(Figure(f"{what}: p95 until readable", float(p95), "s", goal=2.5, less=True))
     record(Figure(f"{what}: p99 until readable", float(p99), "s", goal=0.5, less=True))
@@ -207,7 +213,7 @@ def main(given: argparse.Namespace) -> None:
         for turn in range(given.turns):
             for compaction, all_turns in ran.items():
                 topic = f"trickle-{turn}-{compaction}"
-                result = run(port, topic, given.rate, given.seconds, compaction)
+                result = run(port, topic, given, compaction)
                 print(f"turn {turn + 1}, {compaction}: {len(result.batches)} batches", flush=True)
                 all_turns.add(result)
     print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
@@ -226,6 +232,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("seconds", type=float, nargs="?", default=40)
     parser.add_argument("compaction", nargs="*")
     parser.add_argument("--turns", type=int, default=1)
+    parser.add_argument("--trigger", default="1s")
     return parser.parse_args()
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.errors import ConfigError
 from penstock.pipelines.spark.java import archive_path, use_lean_home
 from penstock.pipelines.spark.session import prepare_environment
 from tests.golden.cases import unpacked
@@ -59,7 +60,7 @@ def main() -> None:
         started = time.monotonic()
         try:
             fetch()
-        except (subprocess.CalledProcessError, OSError) as error:
+        except (subprocess.CalledProcessError, OSError, ConfigError) as error:
             print(f"prepare: {name} IS NOT TO BE HAD HERE: {error}", flush=True)
         else:
             print(f"prepare: {name} ready after {time.monotonic() - started:.1f} s", flush=True)

@@ -50,7 +50,10 @@ def format_timestamps(stamps: pa.Array, pattern: str) -> pa.Array:
     texts = []
     for value in encoded.dictionary.view(pa.int64()).to_pylist():
         seconds, fraction = divmod(value, per_second)
-        moment = _EPOCH + dt.timedelta(seconds=seconds)
+        try:
+            moment = _EPOCH + dt.timedelta(seconds=seconds)
+        except OverflowError as reason:
+            raise DecodeError(f"a time outside the years 1 to 9999 cannot be written as {pattern!r}") from reason
         nanos = fraction * (1_000_000_000 // per_second)
         texts.append("".join(piece(moment, nanos) for piece in pieces))
     return pa.array(texts, pa.string()).take(encoded.indices)

@@ -65,6 +65,17 @@ class IcebergMetadata:
     def current(self) -> IcebergSnapshot:
         return next(snapshot for snapshot in self.snapshots if snapshot.id == self.current_id)
 
+    def check(self) -> None:
+        """Raise an error of Python when parts are missing without which the next snapshot cannot be published."""
+        if not self.schemas or all(snapshot.id != self.current_id for snapshot in self.snapshots):
+            raise ValueError("it has no schema or no current snapshot")
+        for schema in self.schemas:
+            highest_id(schema)
+        for field in self.spec["fields"]:
+            int(field["field-id"])
+        # A fraction in a place where Iceberg has none cannot be written again.
+        json.dumps([*self.schemas, self.spec])
+
     @property
     def schema_id(self) -> int:
         """Return the id of the newest schema."""
@@ -137,7 +148,7 @@ def parse_metadata(data: bytes, where: str) -> IcebergMetadata:
     node = JsonFile.parse(data, where)
     values: Mapping[str, Any] = node.values
     try:
-        return IcebergMetadata(
+        found = IcebergMetadata(
             node.number("format-version"),
             node.text("table-uuid"),
             node.text("location"),
@@ -149,6 +160,8 @@ def parse_metadata(data: bytes, where: str) -> IcebergMetadata:
             (values.get("properties") or {}).get(_PUBLISHER) == "penstock",
             (values.get("properties") or {}).get(_PURE) == "true",
         )
+        found.check()
+        return found
     except (LookupError, TypeError, ValueError, AttributeError) as reason:
         raise TableCorrupt(f"not Iceberg metadata: {reason!r:.200}", file=where) from reason
 

@@ -75,7 +75,7 @@ def _changes_function(
 ) -> tuple[tuple[str, ...], dict[str, str], int]:
     """Return the table and the options of `paimon_incremental_query('t', 1, 3)`; other names as they are."""
     option = _CHANGES.get(names[-1].lower())
-    found = None if option is None else _ARGUMENTS.match("".join(token.text for token in tokens[end:]))
+    found = None if option is None else _ARGUMENTS.match(_bracket(tokens, end))
     if option is None or found is None:
         return names, {}, end
     length = found.end()
@@ -142,7 +142,7 @@ def _said_of(tokens: Sequence[SqlToken], end: int) -> tuple[dict[str, str], int]
     options: dict[str, str] = {}
     while (place := _solid(tokens, end)) < len(tokens):
         # The longest form has six words: FOR SYSTEM_TIME AS OF TIMESTAMP '...'.
-        words = [token.text for token in tokens[place:] if token.kind != "blank"][:6]
+        words = [token.text for token in _solid_tokens(tokens, place, 6)]
         lower = [word.lower() for word in words]
         if tokens[place].kind == "hint":
             options |= hinted_options(tokens[place].text)
@@ -171,7 +171,7 @@ def _said_of(tokens: Sequence[SqlToken], end: int) -> tuple[dict[str, str], int]
 
 def _spark_options(tokens: Sequence[SqlToken], place: int) -> tuple[dict[str, str], int] | None:
     """Return the options of Spark's `WITH ('key' = 'value', ...)` and where they end; None for another WITH."""
-    found, end = _WITH.match("".join(token.text for token in tokens[place:])), place
+    found, end = _WITH.match(_bracket(tokens, place)), place
     if found is None:
         return None
     length = found.end()
@@ -180,6 +180,24 @@ def _spark_options(tokens: Sequence[SqlToken], place: int) -> tuple[dict[str, st
         end += 1
     pairs = re.findall(r"(?:'([^']+)'|`([^`]+)`)\s*=\s*'([^']*)'", found[0])
     return {quoted_key or key: value for quoted_key, key, value in pairs}, end
+
+
+def _solid_tokens(tokens: Sequence[SqlToken], place: int, most: int) -> Iterator[SqlToken]:
+    """Yield at most so many tokens from here on, without blanks."""
+    for _ in range(most):
+        place = _solid(tokens, place)
+        if place == len(tokens):
+            return
+        yield tokens[place]
+        place += 1
+
+
+def _bracket(tokens: Sequence[SqlToken], place: int) -> str:
+    """Return the text from here up to the first closing bracket, so that a long statement is not read again."""
+    end = place
+    while end < len(tokens) and tokens[end].text != ")":
+        end += 1
+    return "".join(token.text for token in tokens[place : end + 1])
 
 
 def _solid(tokens: Sequence[SqlToken], place: int) -> int:

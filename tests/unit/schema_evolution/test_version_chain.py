@@ -69,6 +69,16 @@ def test_a_delete_ends_the_version_and_a_second_one_does_nothing() -> None:
     assert [(kind, value) for kind, value, _ in written([row("a", 1, 3)], changes)] == [(INSERT, 1), (DELETE, 1)]
 
 
+def test_no_version_ends_before_it_began_when_a_clock_is_set_back() -> None:
+    changes = [row("a", 2, 9, 5), row("a", 3, 4, 6), row("a", 4, 12, 7)]
+    rows = pa.RecordBatch.from_pylist(changes, ARROW)
+    chain = VersionChain.of(SCHEMA, pa.RecordBatch.from_pylist([row("a", 1, 3)], ARROW), rows, np.full(3, UPDATE_AFTER))
+    found, _ = chain.written((), with_old=False)
+    # The type has milliseconds.
+    times = [found[name].cast(pa.int64()).to_pylist() for name in ("v", "valid_from", "valid_to")]
+    assert sorted(zip(*times, strict=True)) == [(1, 3, 9), (2, 9, 9), (3, 9, 12), (4, 12, None)]
+
+
 @pytest.mark.parametrize("value", [None, 1.5, float("nan")])
 def test_equal_values_make_no_version(value: float | None) -> None:
     assert written([row("a", value, 3)], [(INSERT, row("a", value, 9, 5)), (INSERT, row("a", value, 9, 6))]) == []

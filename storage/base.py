@@ -92,6 +92,18 @@ class Storage(Protocol):
         ...
 
 
+def file_exists(storage: Storage, path: str) -> bool:
+    """Return whether the path is a file, where it cannot be a folder.
+
+    One request, while `exists` of an object store also lists when there is no such object: it may be a folder.
+    """
+    try:
+        storage.size(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def put_if_absent(storage: Storage, path: str, data: bytes) -> bool:
     """Create the file.
 

@@ -112,7 +112,8 @@ class Commits:
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
             return None
-        done = SharedBuckets(store, Layout.of(store.schema())).commit(
+        # What matters of the layout is checked again by each attempt, with the newest schema.
+        done = SharedBuckets(store, Layout.of(store.schema_last_read())).commit(
             messages,
             lambda current: committer.commit(
                 current,

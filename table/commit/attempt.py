@@ -13,6 +13,7 @@ from penstock.table.commit.identity import Identity, OnlyOnce
 from penstock.table.commit.manifest_lists import ManifestListWriter
 from penstock.table.errors import ManifestMissing
 from penstock.table.iceberg.publication import publish_if_enabled
+from penstock.table.iceberg.types import is_enabled
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.commits import (
@@ -22,6 +23,7 @@ from penstock.table.options.commits import (
     COMMIT_TIMEOUT,
 )
 from penstock.table.options.table_options import TableOptions
+from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
 
@@ -60,13 +62,19 @@ class Retries:
 
 
 def commit_snapshot(
-    store: TableStore, identity: Identity, retries: Retries, check: Check, only_once: OnlyOnce | None = None
+    store: TableStore,
+    identity: Identity,
+    retries: Retries,
+    check: Check,
+    only_once: OnlyOnce | None = None,
+    newest: Snapshot | None = None,
 ) -> Snapshot:
     """Commit the changes that `check` returns for the newest snapshot as the next snapshot, and return it.
 
     `check` is called before every attempt, with the newest snapshot and whether the attempt is the first; it raises
     when a further attempt cannot succeed. `only_once` is also checked before every attempt, so that of two processes
-    that commit the same identifier at the same time one gets AlreadyCommitted.
+    that commit the same identifier at the same time one gets AlreadyCommitted. `newest` is the newest snapshot if the
+    caller has just read it: the first attempt does not read it again.
 
     CommitConflict, AlreadyCommitted and errors of `check` mean that no attempt took effect and none will: the caller
     may delete the files it wrote. After an OSError, including StoreError, the snapshot may exist or appear later, so
@@ -75,10 +83,12 @@ def commit_snapshot(
     Then the snapshot is published as Iceberg metadata, if the table has it.
     """
     try:
-        snapshot = _Commit(store, identity, retries, check, only_once).run()
+        snapshot = _Commit(store, identity, retries, check, only_once, newest).run()
     except OSError as failure:
         raise store_error(failure, "the store failed during a commit", table=store.name) from failure
-    publish_if_enabled(store)
+    # The version that the attempt has just read: a table without Iceberg metadata costs no further requests.
+    if is_enabled(store.schemas.get(snapshot.schema_id)):
+        publish_if_enabled(store)
     return snapshot
 
 
@@ -95,6 +105,7 @@ class _Commit:
     retries: Retries
     check: Check
     only_once: OnlyOnce | None
+    newest: Snapshot | None = None
     lists: ManifestListWriter = field(init=False)
     uncertain: list[Snapshot] = field(default_factory=list)
     failure: OSError | None = None
@@ -128,7 +139,7 @@ class _Commit:
 
     def _attempt(self, *, first: bool) -> Snapshot | None:
         """Make one attempt; return the committed snapshot, or None to try again."""
-        latest = self.store.snapshots.latest()
+        latest = self.newest if first and self.newest is not None else self.store.snapshots.latest()
         # An earlier attempt may have taken effect although its reply was lost: it must not be committed twice.
         confirmed = self._confirmed(latest)
         if confirmed is not None:
@@ -136,8 +147,9 @@ class _Commit:
         try:
             if self.only_once is not None:
                 self.only_once.check(self.store, self.identity.user, latest)
+            schema = self.store.schema()
             changes = self.check(latest, first)
-            snapshot = _next_snapshot(self.store, self.identity, latest, changes, self.lists)
+            snapshot = _next_snapshot(self.store, schema, self.identity, latest, changes, self.lists)
         except PenstockError as error:
             # The snapshot was the newest when the attempt began, and has expired while its manifests were read.
             if isinstance(error, ManifestMissing) and self._is_outdated(latest):
@@ -205,9 +217,13 @@ class _Commit:
 
 
 def _next_snapshot(
-    store: TableStore, identity: Identity, latest: Snapshot | None, changes: CommitChanges, lists: ManifestListWriter
+    store: TableStore,
+    schema: TableSchema,
+    identity: Identity,
+    latest: Snapshot | None,
+    changes: CommitChanges,
+    lists: ManifestListWriter,
 ) -> Snapshot:
-    schema = store.schema()
     changes, next_row_id = with_row_ids(changes, latest, schema.options)
     written = lists.write(latest, changes, schema)
     delta = record_delta(changes.entries)

@@ -33,14 +33,13 @@ class CommitChecks:
     """The checks of commits to one table.
 
     Each method returns a function from the newest snapshot to the changes to commit, which raises CommitConflict when
-    another commit changed what these changes build on.
+    another commit changed what these changes build on. An attempt reads the newest schema just before it calls it.
     """
 
     store: TableStore
 
     def append(self, changes: CommitChanges, messages: Sequence[CommitMessage]) -> Check:
         """Return the check of an APPEND half."""
-        layout = Layout.of(self.store.schema())
         base = min((message.base_snapshot for message in messages), default=0)
 
         def check(latest: Snapshot | None, first: bool) -> CommitChanges:
@@ -48,6 +47,7 @@ class CommitChecks:
                 return changes
             if changes.has_deletes:
                 return self._checked_rewrite(changes, latest)
+            layout = Layout.of(self.store.schema_last_read())
             # On the snapshot that the writers read, their bucket numbers were checked already.
             if latest.id != base:
                 live = live_entries(self.store, latest, partitions=changes.partitions)
@@ -70,7 +70,7 @@ class CommitChecks:
         """Return the check of a COMPACT half; `own` is the first half of the same commit, if it has one."""
 
         def check(latest: Snapshot | None, first: bool) -> CommitChanges:
-            if self.store.schema().primary_keys:
+            if self.store.schema_last_read().primary_keys:
                 check_not_overwritten(self.store, messages, latest, own)
             index = index_entries(self.store, latest) if latest else []
             check_vectors(index, messages, self.store.name)
@@ -79,7 +79,7 @@ class CommitChecks:
         return check
 
     def _checked_rewrite(self, changes: CommitChanges, latest: Snapshot | None) -> CommitChanges:
-        layout = Layout.of(self.store.schema())
+        layout = Layout.of(self.store.schema_last_read())
         live = live_entries(self.store, latest, partitions=changes.partitions) if latest else []
         check_deletes(live, changes.entries, self.store.name)
         check_vectors_have_files(live, changes.entries, changes.index, self.store.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from penstock.errors import CommitConflict, ConfigError, PenstockError
 from penstock.table.commit.attempt import Check, Retries, commit_snapshot
@@ -45,10 +45,10 @@ class Committer:
 
     store: TableStore
     user: str
-    retries: Retries = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "retries", Retries.of(self.store.schema().options))
+    @property
+    def retries(self) -> Retries:
+        return Retries.of(self.store.schema_last_read().options)
 
     @property
     def _checks(self) -> CommitChecks:
@@ -80,10 +80,11 @@ class Committer:
         a later identifier: as the user's newest snapshot it would hide the later one.
         """
         if identity.identifier == BATCH_IDENTIFIER:
-            return commit_snapshot(self.store, identity, self.retries, check)
+            return commit_snapshot(self.store, identity, self.retries, check, None, None if second else newest)
         # The first half has this identifier, so for the second half only later ones (by 1 or more) are refused.
         once = OnlyOnce(newest.id if newest else 0, identity.identifier + second)
-        return commit_snapshot(self.store, identity, self.retries, check, once)
+        # A second half reads the newest snapshot again: the first half has taken its time.
+        return commit_snapshot(self.store, identity, self.retries, check, once, None if second else newest)
 
     def commit(
         self,

@@ -66,8 +66,8 @@ class ManifestListWriter:
         else:
             under = replace(schema, options={**schema.options, **changes.options})
             manifests = self._manifests(changes.base, under, self._of_attempt)
-        base = self._list(manifests, self._of_attempt)
-        index = self._index(latest, changes.index)
+        base = self._list(manifests, schema, self._of_attempt)
+        index = self._index(latest, changes.index, schema)
         return SnapshotLists(base, delta, changelog, index)
 
     def discard_attempt(self) -> None:
@@ -95,18 +95,22 @@ class ManifestListWriter:
         # Compared by value. With row tracking, the ids in the entries depend on the snapshot before, so each
         # attempt has other changes and writes them again.
         if self._kept is None or self._kept[0] != changes:
-            delta = self._list(self._manifests(changes.entries, schema, self._of_changes), self._of_changes)
+            delta = self._list(self._manifests(changes.entries, schema, self._of_changes), schema, self._of_changes)
             changelog = None
             if changes.changelog:
                 manifests = self._manifests(changes.changelog, schema, self._of_changes)
-                changelog = self._list(manifests, self._of_changes)
+                changelog = self._list(manifests, schema, self._of_changes)
             self._kept = (changes, delta, changelog)
         return self._kept[1:]
 
     def _base(self, latest: Snapshot | None, schema: TableSchema) -> list[ManifestFile]:
         if latest is None:
             return []
-        manifests = base_manifests(self._store, latest) + delta_manifests(self._store, latest)
+        # Only commits use the cached lists. To others, a list that is gone shows that its snapshot has expired.
+        # A commit on an expired snapshot is refused in any case.
+        cached = self._store.lists.get
+        base = cached(latest.base_manifest_list) or base_manifests(self._store, latest)
+        manifests = base + (cached(latest.delta_manifest_list) or delta_manifests(self._store, latest))
         return merge_manifests(
             manifests,
             read=lambda manifest: manifest_entries(self._store, manifest, latest),
@@ -144,16 +148,19 @@ class ManifestListWriter:
             max_level=max(entry.file.level for entry in entries),
         )
 
-    def _list(self, manifests: Sequence[ManifestFile], made: list[str]) -> WrittenManifest:
-        codec = manifest_codec(self._store.schema().typed)
-        return self._put("manifest-list", write_manifest_list(manifests, codec), made)
+    def _list(self, manifests: Sequence[ManifestFile], schema: TableSchema, made: list[str]) -> WrittenManifest:
+        written = self._put("manifest-list", write_manifest_list(manifests, manifest_codec(schema.typed)), made)
+        # The next commit of this process begins with the lists of this one.
+        if manifests:
+            self._store.lists.put(written.name, list(manifests))
+        return written
 
-    def _index(self, latest: Snapshot | None, changes: Sequence[IndexEntry]) -> str | None:
+    def _index(self, latest: Snapshot | None, changes: Sequence[IndexEntry], schema: TableSchema) -> str | None:
         if not changes:
             return latest.index_manifest if latest else None
         # Unlike manifests, an index manifest lists all index files of the table.
         entries = index_entries(self._store, latest) if latest else []
-        data = write_index_manifest(with_changes(entries, changes), manifest_codec(self._store.schema().typed))
+        data = write_index_manifest(with_changes(entries, changes), manifest_codec(schema.typed))
         return self._put("index-manifest", data, self._of_attempt).name
 
     def _put(self, what: str, data: bytes, made: list[str]) -> WrittenManifest:

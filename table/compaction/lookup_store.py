@@ -188,7 +188,8 @@ def drop_lookups(store: TableStore, removed: Iterable[ManifestEntry]) -> None:
 
     Other machines delete theirs when they next compact the bucket. A reader that has a file open can finish.
     """
-    schema = store.schema()
+    # The commit has just read the newest version.
+    schema = store.schema_last_read()
     spec = CompactionSpec.of(schema) if schema.primary_keys else None
     if spec is not None and (spec.looks_up or spec.vectors) and (folder := lookup_folder()).exists():
         places = [(entry.file.name, bucket_mark(store, (entry.partition, entry.bucket))) for entry in removed]

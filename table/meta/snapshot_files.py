@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from penstock.errors import StoreError
-from penstock.storage.base import Storage, put_if_absent
+from penstock.storage.base import Storage, file_exists, put_if_absent
 from penstock.table.errors import SnapshotMissing
 from penstock.table.meta.snapshot import Snapshot, parse_snapshot, snapshot_json
 from penstock.table.schema.numbered_files import branch_folder, numbers_in
@@ -29,18 +29,27 @@ class HintedFolder:
         return f"{self.folder}/{self.prefix}{number}"
 
     def exists(self, number: int) -> bool:
-        return self.storage.exists(self.path(number))
+        return file_exists(self.storage, self.path(number))
 
     def numbers(self) -> list[int]:
         return numbers_in(self.storage, self.folder, self.prefix)
 
     def latest(self) -> int | None:
         """Return the highest number, or None if the folder is empty."""
+        hint = self.latest_hint()
+        if hint is not None and self.exists(hint):
+            return hint
+        return self.latest_listed()
+
+    def latest_hint(self) -> int | None:
+        """Return the number of the hint, if it is not outdated. The file with this number need not exist."""
         hint = self._hint("LATEST")
         # The hint is written after the snapshot and may be old: it counts only if there is no next snapshot.
         # A rollback may have deleted the snapshot of the hint itself.
-        if hint is not None and not self.exists(hint + 1) and self.exists(hint):
-            return hint
+        return None if hint is None or self.exists(hint + 1) else hint
+
+    def latest_listed(self) -> int | None:
+        """Return the highest number by listing, or None if the folder is empty."""
         newest = self._listed(max)
         # A listing may lag behind the latest writes.
         while newest is not None and self.exists(newest + 1):
@@ -112,7 +121,12 @@ class SnapshotFiles:
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, or None if there are no snapshots."""
-        latest_id = self.folder.latest()
+        hint = self.folder.latest_hint()
+        # Reading the snapshot of the hint also shows whether it exists.
+        hinted = None if hint is None else self.find(hint)
+        if hinted is not None:
+            return hinted
+        latest_id = self.folder.latest_listed()
         # A concurrent rollback may have deleted the snapshot since its id was read.
         return None if latest_id is None else self.find(latest_id) or self._latest_listed()
 

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
 from penstock.storage.environment import Environment
-from penstock.table.meta.entries import ManifestEntry
+from penstock.table.meta.entries import ManifestEntry, ManifestFile
 from penstock.table.meta.paths import TablePaths, name_in_warehouse
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
@@ -166,6 +166,7 @@ class TableStore:
     snapshots: SnapshotFiles
     ambient: Environment = field(default_factory=Environment)
     cache: EntryCache[ManifestEntry] = field(default_factory=EntryCache)
+    lists: EntryCache[ManifestFile] = field(default_factory=lambda: EntryCache(20_000))  # of lists that commits wrote
     commits: TableCommits = field(default_factory=FileCommits)
     catalog_name: str | None = None
 
@@ -189,7 +190,7 @@ class TableStore:
         paths = TablePaths.of(root, schema.options, branch)
         by = commits or FileCommits()
         snapshots = by.snapshots(storage, root, branch, catalog_name)
-        return cls(storage, paths, schemas, snapshots, ambient or Environment(), EntryCache(), by, catalog_name)
+        return cls(storage, paths, schemas, snapshots, ambient or Environment(), commits=by, catalog_name=catalog_name)
 
     def new_commit_user(self) -> str:
         """Return a unique commit user. It starts with `commit.user-prefix` if that option is set."""
@@ -209,6 +210,13 @@ class TableStore:
     def schema(self) -> TableSchema:
         """Return the newest schema version that exists now."""
         schema = self.schemas.latest()
+        if schema is None:
+            raise TableMissing("the table has been dropped", path=self.paths.root)
+        return schema
+
+    def schema_last_read(self) -> TableSchema:
+        """Return the newest schema version that this process has read; see `SchemaFiles.last_read`."""
+        schema = self.schemas.last_read()
         if schema is None:
             raise TableMissing("the table has been dropped", path=self.paths.root)
         return schema

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from penstock.errors import TableCorrupt, nearest
-from penstock.storage.base import Storage, put_if_absent
+from penstock.storage.base import Storage, file_exists, put_if_absent
 from penstock.table.errors import TagMissing
 from penstock.table.meta.snapshot import Snapshot, snapshot_node, snapshot_of
 from penstock.table.schema.json_file import JsonFile, pretty_json
@@ -126,7 +126,7 @@ class TagFiles:
         """Create the tag. Return False, with nothing changed, when a tag with this name exists."""
         path = self.path(path_step(tag.name, "tag", longest=LONGEST_NEW, table=self._table))
         # put_if_absent alone would report success for an existing tag with the same content.
-        return not self._storage.exists(path) and put_if_absent(self._storage, path, tag_json(tag))
+        return not file_exists(self._storage, path) and put_if_absent(self._storage, path, tag_json(tag))
 
     def delete(self, name: str) -> None:
         """Delete the tag's file only. Do nothing when it does not exist."""

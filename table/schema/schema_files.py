@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import ConfigError, TableCorrupt
-from penstock.storage.base import Entry, Storage, put_if_absent
+from penstock.storage.base import Entry, Storage, file_exists, put_if_absent
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder, numbered
 from penstock.table.schema.table_schema import TableSchema
@@ -118,9 +118,17 @@ class SchemaFiles:
             return None
         newest = ids[-1]
         # A listing may lag behind the latest writes.
-        while self._storage.exists(self.path(newest + 1)):
+        while file_exists(self._storage, self.path(newest + 1)):
             newest += 1
         return self.get(newest)
+
+    def last_read(self) -> TableSchema | None:
+        """Return the newest version that this process has read, without a request; None when the table does not exist.
+
+        Right after `latest` it is the newest version that exists. Later it may be older.
+        """
+        known = max(list(self._known), default=None)
+        return self.latest() if known is None else self.get(known)
 
     def get(self, schema_id: int) -> TableSchema:
         """Return a version that a file or a snapshot refers to. Raise TableCorrupt when it does not exist."""
@@ -141,7 +149,7 @@ class SchemaFiles:
     def is_current(self, schema: TableSchema) -> bool:
         """Return whether the version with this id still has the same content."""
         ids = self.ids()
-        return (schema.id in ids or self._storage.exists(self.path(schema.id))) and self.get(schema.id) == schema
+        return (schema.id in ids or file_exists(self._storage, self.path(schema.id))) and self.get(schema.id) == schema
 
     def create(self, schema: TableSchema) -> bool:
         """Create the version.

@@ -31,7 +31,9 @@ class MemoryStore:
         return self.read(path)[offset : offset + length]
 
     def size(self, path: str) -> int:
-        return len(self.read(path))
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return len(self.files[path])
 
     def exists(self, path: str) -> bool:
         return path in self.files or any(name.startswith(f"{path}/") for name in self.files)

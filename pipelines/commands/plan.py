@@ -10,7 +10,7 @@ from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
 from penstock.pipelines.commands.pipeline_choice import action_of, file_given, spec_of_flags
-from penstock.pipelines.commands.target import JSON, number, text, yes
+from penstock.pipelines.commands.target import JSON, REQUEST_PRICES, number, text, yes
 
 if TYPE_CHECKING:
     from penstock.pipelines.api.plan import PlannedTable
@@ -20,6 +20,7 @@ FLAGS = (
     Flag("explain", "show only this table, with the reason for each column's type", metavar="TABLE"),
     Flag("diff", "show only differences from the existing tables", "bool"),
     Flag("sample", "number of messages to examine at the start of the source (default: 1000)", metavar="N"),
+    REQUEST_PRICES,
     JSON,
 )
 
@@ -30,8 +31,12 @@ _DOES = "Show the tables that a pipeline would create or change, and why. Change
 def command(name: str, words: list[str]) -> int:
     spec, given = _described(name, words)
     from penstock.pipelines.api.sample import tables_planned
+    from penstock.pipelines.monitor.store_cost import RequestPrices, StoreCost
 
+    prices = RequestPrices.parse(text(given, "request-prices"))
     looked, tables = tables_planned(spec, number(given, "sample") or 1000)
+    kept = [(one.options, bool(one.primary_keys)) for one in tables if one.problem is None]
+    cost = StoreCost.of(spec.sink.catalog.warehouse, kept, spec.pipeline.trigger, prices)
     if (wanted := text(given, "explain")) is not None:
         names = [table.table for table in tables]
         tables = [table for table in tables if _is_called(table, wanted)]
@@ -42,9 +47,11 @@ def command(name: str, words: list[str]) -> int:
         tables = [table for table in tables if table.action != "keep"]
     if wants_json(given):
         facts = {"pipeline": spec.pipeline.name, "source": looked, "tables": [asdict(table) for table in tables]}
-        answer(given, facts)
+        answer(given, facts | {"store_cost": cost and cost.facts})
     else:
         _print_plan(looked, tables, explain=wanted is not None, diff=yes(given, "diff"))
+        if cost is not None and wanted is None:
+            print(f"\n{cost}")
     return 5 if any(table.action == "refuse" for table in tables) else 0
 
 

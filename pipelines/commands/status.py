@@ -11,16 +11,18 @@ from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
 from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, named
-from penstock.pipelines.commands.target import text, yes
+from penstock.pipelines.commands.target import REQUEST_PRICES, text, yes
 
 if TYPE_CHECKING:
     from penstock.pipelines.monitor.status import PipelineState
+    from penstock.pipelines.monitor.store_cost import StoreCost
 
 FLAGS = (
     *WHERE,
     Flag("watch", "refresh the output periodically until interrupted", "bool"),
     Flag("every", "refresh interval of --watch (default: 2s)", metavar="TIME"),
     Flag("offline", "do not ask the source for the lag", "bool"),
+    REQUEST_PRICES,
 )
 
 _NOT_WELL = 1  # exit code where the driver failed or died
@@ -58,7 +60,8 @@ def _show(pipeline: NamedPipeline, given: Given) -> str:
     if not yes(given, "offline") and pipeline.spec is not None and position is not None:
         state = _with_lag(state, pipeline, dict(position))
     state = _with_differences(state, pipeline)
-    facts = as_facts(state, position)
+    cost = _store_cost(state, pipeline, text(given, "request-prices"))
+    facts = {**as_facts(state, position), "store_cost": cost and cost.facts}
     if wants_json(given):
         answer(given, facts)
         sys.stdout.flush()  # who reads a watch from a pipe waits for each look
@@ -68,10 +71,29 @@ def _show(pipeline: NamedPipeline, given: Given) -> str:
     if rows:
         print()
         print_rows(names, rows)
+    foot += [str(cost)] if cost is not None else []
     if foot:
         print("\n" + "\n".join(foot))
     sys.stdout.flush()
     return state.state
+
+
+def _store_cost(state: PipelineState, pipeline: NamedPipeline, prices: str | None) -> StoreCost | None:
+    """Return the estimate of the requests; None if the interval of the batches is not known."""
+    from penstock.pipelines.monitor.store_cost import RequestPrices, StoreCost
+    from penstock.storage.open import is_object_store
+
+    parsed = RequestPrices.parse(prices)
+    trigger = (state.driver or {}).get("trigger_seconds")
+    if trigger is None and pipeline.spec is not None:
+        trigger = pipeline.spec.pipeline.trigger
+    if trigger is None or not is_object_store(pipeline.warehouse.warehouse):
+        return None
+    # A table with an error may not exist, or be unreadable.
+    names = [one.table for one in state.tables if one.error is None and one.table not in state.parked]
+    schemas = [pipeline.warehouse.store(name).schema_last_read() for name in names]
+    tables = [(schema.options, bool(schema.primary_keys)) for schema in schemas]
+    return StoreCost.of(pipeline.warehouse.warehouse, tables, float(trigger), parsed)
 
 
 def _with_differences(state: PipelineState, pipeline: NamedPipeline) -> PipelineState:

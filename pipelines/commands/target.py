@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from penstock.table.handle import Table
 
 JSON = Flag("json", "print the result as JSON", "bool")
+REQUEST_PRICES = Flag(
+    "request-prices",
+    "US dollars for 1,000 writes and for 1,000 reads of the object store (default: 0.005,0.0004, S3 Standard)",
+    metavar="WRITES,READS",
+)
 WAREHOUSE = (
     Flag("warehouse", "folder or URL of the warehouse; the same as --catalog-conf warehouse=...", metavar="PATH"),
     Flag("catalog-conf", "option of the catalog; may be repeated", "pairs", "K=V"),

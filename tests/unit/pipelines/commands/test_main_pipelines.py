@@ -363,3 +363,38 @@ def test_check_warns_of_tables_in_many_small_files(shop: Shop, monkeypatch: pyte
     monkeypatch.setattr("penstock.pipelines.api.check_places._MANY_FILES", 1)
     (warning,) = small_files(shop.warehouse, ["ods.orders"])
     assert (warning.level, warning.message) == ("warning", "ods.orders is 1 files of 0.0 MB")
+
+
+def test_plan_and_status_do_not_estimate_requests_to_a_local_disk(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answered(capsys, "plan", "shop.yaml")["store_cost"] is None
+    run(yaml_file.load(Path("shop.yaml")))
+    assert answered(capsys, "status", "shop.yaml")["store_cost"] is None
+    assert "estimate" not in output_of(capsys, "status", "shop.yaml")
+
+
+def test_plan_and_status_estimate_the_requests_to_an_object_store(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What decides is the URL of the warehouse alone.
+    monkeypatch.setattr("penstock.pipelines.monitor.store_cost.is_object_store", lambda url: True)
+    monkeypatch.setattr("penstock.storage.open.is_object_store", lambda url: True)
+    write(shop, **{"until: caught-up": "until: caught-up, trigger: 60s"})
+    cost = answered(capsys, "plan", "shop.yaml")["store_cost"]
+    # Two tables with 8 writes and listings and 15 reads each, in 1,440 batches a day.
+    assert (cost["tables"], cost["requests_per_day"], cost["dollars_per_month"]) == (2, 66_240, 3.97)
+    dearer = answered(capsys, "plan", "shop.yaml", "--request-prices", "0.05,0.004")["store_cost"]
+    assert dearer["dollars_per_month"] == 39.74
+    assert "$3.97 a month" in output_of(capsys, "plan", "shop.yaml")
+    assert main(["plan", "shop.yaml", "--request-prices", "cheap"]) == 2
+    run(yaml_file.load(Path("shop.yaml")))
+    seen = answered(capsys, "status", "shop.yaml")["store_cost"]
+    assert (seen["estimate"], seen["requests_per_day"], seen["dollars_per_month"]) == (True, 66_240, 3.97)
+    assert "estimate: at most about 66,240 requests a day" in output_of(capsys, "status", "shop.yaml")
+
+
+def test_freshness_of_a_table_is_refused_by_name(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    write(shop, **{'table-options: {bucket: "1"}': "freshness: 10m"})
+    assert main(["plan", "shop.yaml"]) == 2
+    assert "freshness" in capsys.readouterr().err

@@ -29,6 +29,7 @@ _BARE = {
     "localtimestamp",
     "localtime",
 }  # functions that may also be written without brackets
+_LEAST_BIGINT, _MOST_BIGINT = -(2**63), 2**63 - 1
 _FROM_FOR = {"substring", "substr"}
 _UNIT_FIRST = {"timestampdiff", "timestamp_diff", "timestampadd"}
 _ENDS = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
@@ -118,17 +119,26 @@ class ExpressionParser(TokenReader):
 
     def _unary(self) -> Node:
         if self.accept("-"):
-            value = self._unary()
+            value = self._number(self.next().value, sign=-1) if self.now.kind == "number" else self._unary()
             if isinstance(value, Literal) and isinstance(value.value, int | float):
                 return Literal(-value.value)
             return Call("-", (Literal(0), value))
         return self._unary() if self.accept("+") else self._primary()
 
+    def _number(self, text: str, sign: int = 1) -> Literal:
+        """Return a number without its sign, which decides whether an integer fits a BIGINT."""
+        if not text.isdigit():
+            return Literal(float(text))
+        value = int(text)
+        if not _LEAST_BIGINT <= sign * value <= _MOST_BIGINT:
+            raise self.wrong(f"{text} is not a BIGINT", f"write CAST('{text}' AS DECIMAL({len(text)}, 0))")
+        return Literal(value)
+
     def _primary(self) -> Node:
         token = self.next()
         match token.kind:
             case "number":
-                return Literal(int(token.value) if token.value.isdigit() else float(token.value))
+                return self._number(token.value)
             case "text":
                 return Literal(unquoted(token.written))
             case "quoted":

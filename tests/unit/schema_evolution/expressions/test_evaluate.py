@@ -254,3 +254,18 @@ def test_local_times_that_clocks_show_never_or_twice_are_those_of_java() -> None
 def test_a_time_outside_of_its_type_is_an_error() -> None:
     with pytest.raises(DecodeError, match="out of the range of its type"):
         value("timestampadd(day, 9223372036854775, ts)")
+
+
+def test_integers_are_bigints_or_refused() -> None:
+    assert value("i > -9223372036854775808") == [True, True]
+    assert value("9223372036854775807 = i") == [False, False]
+    assert value("i < CAST('99999999999999999999' AS DECIMAL(20, 0))") == [True, True]
+    for text in (
+        "i > 9223372036854775808",
+        "i IN (1, 99999999999999999999)",
+        "i > -9223372036854775809",
+        "i - 9223372036854775808",
+    ):
+        with pytest.raises(ConfigError, match="is not a BIGINT") as refused:
+            parse_expression(text)
+        assert "AS DECIMAL" in (refused.value.hint or "")

@@ -122,8 +122,9 @@ def content(page: str, name: str) -> str:
 
 def replaced(page: str, name: str, new: str) -> str:
     """Return the page with another table for a benchmark."""
-    old = f"{start(name)}\n{content(page, name)}"
-    return page.replace(old, f"{start(name)}\n{new}", 1)
+    content(page, name)  # raises TableMissing without the marks
+    before, _, after = page.partition(f"{start(name)}\n")
+    return f"{before}{start(name)}\n{new}\n{after[after.index(END) :]}"
 
 
 def check_replaceable(page: str, name: str, *, busy: bool, allow_busy: bool) -> None:

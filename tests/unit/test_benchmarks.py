@@ -101,6 +101,8 @@ def test_a_table_names_its_command_and_the_state_of_the_machine() -> None:
 def test_a_table_replaces_only_what_is_between_its_marks() -> None:
     page = page_of("one", "old") + page_of("two", "kept")
     assert replaced(page, "one", "new") == page_of("one", "new") + page_of("two", "kept")
+    empty = page_of("one", "").replace("\n\n<!-- end", "\n<!-- end") + page_of("two", "kept")
+    assert replaced(empty, "one", "new") == page_of("one", "new") + page_of("two", "kept")
 
 
 @pytest.mark.parametrize("page", ["# Figures\n", "<!-- figures: one -->\nno end\n"])

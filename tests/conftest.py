@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import logging
 import os
 import shutil
 import signal
@@ -89,6 +90,21 @@ def pytest_configure(config: pytest.Config) -> None:
 def _ended(_number: int, _frame: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
+
+
+_PLAIN = logging.Formatter("%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    """Let captured logs be plain text.
+
+    After an error of Spark's SQL there are loggers of PySpark that do not propagate. pytest adds its handlers to them,
+    and they let these handlers write JSON.
+    """
+    for handler in logging.root.handlers:
+        if type(handler.formatter).__name__ == "JSONFormatter":
+            handler.setFormatter(_PLAIN)
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED
-from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.options.table_options import TableOptions
 
 _BY_COMPACTION = {"lookup", "full-compaction"}
@@ -35,7 +35,7 @@ def requests_of_batch(options: TableOptions, buckets: int, *, keyed: bool) -> Re
     of changelogs by compaction, and deletion vectors, count as if they compacted in every batch.
     """
     producer = options[CHANGELOG_PRODUCER]
-    compacts = producer in _BY_COMPACTION or options[DELETION_VECTORS_ENABLED] or options[MERGE_ENGINE] == "first-row"
+    compacts = producer in _BY_COMPACTION or options[DELETION_VECTORS_ENABLED] or merge_engine(options).oldest_wins
     if keyed and compacts:
         # Two snapshots. A bucket has a file of new rows, the compacted file and the changelog; the compaction reads
         # the files of before.

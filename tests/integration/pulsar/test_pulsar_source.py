@@ -185,9 +185,10 @@ def test_new_partitions_are_read_from_their_first_message(broker: Broker) -> Non
 
 
 def test_topics_are_found_by_a_pattern(broker: Broker) -> None:
-    wanted = [broker.topic(name=f"shop_{number}") for number in range(2)]
-    broker.topic(name="other_0")
-    one = source(broker, pattern="shop_.*")
+    # Other tests use this broker, too.
+    wanted = [broker.topic(name=f"by_pattern_{number}") for number in range(2)]
+    broker.topic(name="unrelated_0")
+    one = source(broker, pattern="by_pattern_.*")
     for topic in wanted:
         broker.send(topic, topic)
     ((found, _),) = batches(one, {})

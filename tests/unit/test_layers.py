@@ -213,6 +213,7 @@ CROSSING = {
     "test_shop_stream.py": "the shop of benchmarks and demo",
     "test_mutants.py": "tests/mutants/",
     "test_nightly.py": "tests/nightly.py",
+    "test_captured_logs.py": "tests/conftest.py",
     "test_test_order.py": "tests/conftest.py",
     "test_sbom.py": "tests/sbom.py",
     "test_sim_store.py": "tests/simulation/store.py",

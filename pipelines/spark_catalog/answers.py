@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.pipelines.spark_catalog import row_statements, table_statements
+from penstock.pipelines.spark_catalog import row_statements, table_creation, table_statements
 from penstock.pipelines.spark_catalog.descriptions import describe
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_source.table_place import READ_OPTIONS
@@ -95,9 +95,10 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "describe": describe,
     "tables": lambda request: request.catalog.tables(request.database),
     "table_exists": lambda request: request.catalog.table_exists(request.base_name),
-    "create_table": table_statements.create_table,
-    "create_table_like": table_statements.create_table_like,
-    "replace_table": table_statements.replace_table,
+    "create_table": table_creation.create_table,
+    "create_table_like": table_creation.create_table_like,
+    "create_replacement": table_creation.create_replacement,
+    "replace_table": table_creation.replace_table,
     "alter_table": table_statements.alter_table,
     "drop_table": table_statements.drop_table,
     "rename_table": table_statements.rename_table,

@@ -1,23 +1,21 @@
-"""CREATE, ALTER and DROP TABLE of Spark, with what Spark's parser made of them."""
+"""ALTER, DROP and RENAME TABLE of Spark, with what Spark's parser made of them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql.types import DataType, StructType, _parse_datatype_json_string
+from pyspark.sql.types import DataType, _parse_datatype_json_string
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_catalog.column_types import (
     RESERVED,
     catalyst_value,
     default_text,
-    new_column,
-    table_options,
     type_text,
 )
 from penstock.pipelines.spark_catalog.request import Request
+from penstock.pipelines.spark_catalog.table_creation import key_columns
 from penstock.table.catalog.base import parse_name
 from penstock.table.options.definition import PRIMARY_KEY
 from penstock.table.schema.changes import (
@@ -35,86 +33,8 @@ from penstock.table.schema.changes import (
     UpdateColumnType,
     UpdateComment,
 )
-from penstock.table.sql.ddl.definitions import copied_column
 from penstock.table.sql.listings import live_partitions
 from penstock.table.values.internal import from_internal
-
-_PROVIDERS = {"penstock", "paimon"}
-
-
-def create_table(request: Request) -> None:
-    """Run CREATE TABLE, and the first part of CREATE TABLE AS."""
-    properties = request.texts("properties")
-    _check_new(properties)
-    options = table_options(properties)
-    keys = tuple(request.given["keys"])
-    named = _names(options.get(PRIMARY_KEY.key, ""))
-    if keys and named:
-        if set(keys) != named:
-            raise ConfigError("PRIMARY KEY and the property primary-key differ", hint="remove one of the two")
-        del options[PRIMARY_KEY.key]
-    schema = StructType.fromJson(json.loads(request.given["schema"]))
-    request.catalog.create_table(
-        request.whole_table(),
-        [new_column(field) for field in schema.fields],
-        keys,
-        [_partition_column(text) for text in request.given["partitions"]],
-        options,
-        properties.get("comment"),
-    )
-
-
-def _names(text: str) -> set[str]:
-    return {one.strip() for one in text.split(",") if one.strip()}
-
-
-def _check_new(properties: Mapping[str, str]) -> None:
-    provider = properties.get("provider", "penstock").lower()
-    if provider not in _PROVIDERS:
-        raise ConfigError(
-            f"the catalog contains only Paimon tables, not USING {provider}",
-            hint="remove USING; for other formats use spark_catalog",
-        )
-    if "location" in properties:
-        raise ConfigError(
-            "a table of the catalog cannot choose its location",
-            location=properties["location"],
-            hint="remove LOCATION; or penstock.create_table(path, ...), and read it by its path",
-        )
-
-
-def _partition_column(text: str) -> str:
-    """Return the column of an identity transform as Spark describes it."""
-    if "(" in text:
-        raise ConfigError(
-            f"tables are not partitioned by {text}", hint="partition by a column, computed when rows are written"
-        )
-    return text.strip("`")
-
-
-def create_table_like(request: Request) -> None:
-    """Run CREATE TABLE LIKE another table of the catalog."""
-    like = request.catalog.table(str(request.given["like"])).definition
-    properties = request.texts("properties")
-    _check_new({name: text for name, text in properties.items() if name != "provider"})
-    # The path is that of the other table, and two tables must not share a folder.
-    options = {key: value for key, value in like.options.items() if key != "path"} | table_options(properties)
-    request.catalog.create_table(
-        request.whole_table(),
-        [copied_column(column) for column in like.fields],
-        like.primary_keys,
-        like.partition_keys,
-        options,
-        properties.get("comment") or like.comment,
-    )
-
-
-def replace_table(request: Request) -> None:
-    """Refuse REPLACE TABLE: Spark would drop the table before the query that may read it."""
-    raise ConfigError(
-        f"{request.name} exists, and a table is not replaced by another one",
-        hint="INSERT OVERWRITE replaces its rows and ALTER TABLE its columns; or DROP TABLE first",
-    )
 
 
 def drop_table(request: Request) -> bool:
@@ -146,7 +66,7 @@ def _without_key(changes: Sequence[SchemaChange], keys: Sequence[str]) -> list[S
     Spark's declarative pipelines declare a target with each run: its properties, and all its columns as nullable.
     """
     declared = [one.value for one in changes if isinstance(one, SetOption) and one.key == PRIMARY_KEY.key]
-    if not keys or [_names(text) for text in declared] != [set(keys)]:
+    if not keys or [key_columns(text) for text in declared] != [set(keys)]:
         return list(changes)
     return [one for one in changes if not _declares_key(one, keys)]
 

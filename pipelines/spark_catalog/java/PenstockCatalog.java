@@ -156,7 +156,12 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
     }
 
     public Table createTable(Identifier identifier, TableInfo info) {
-        Request request = request("create_table").table(identifier).with("schema", info.schema().json());
+        creation("create_table", identifier, info).answer();
+        return loadNow(identifier);
+    }
+
+    private Request creation(String verb, Identifier identifier, TableInfo info) {
+        Request request = request(verb).table(identifier).with("schema", info.schema().json());
         ArrayNode partitions = request.asked.putArray("partitions");
         for (int i = 0; i < info.partitions().length; i++) partitions.add(info.partitions()[i].describe());
         ArrayNode keys = request.asked.putArray("keys");
@@ -169,8 +174,7 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
                     + info.constraints()[i].toDDL() + "\n  to repair: remove it, or check rows before they are written", null);
             }
         }
-        request.with("properties", info.properties()).answer();
-        return loadNow(identifier);
+        return request.with("properties", info.properties());
     }
 
     public Table createTableLike(Identifier identifier, TableInfo info, Table from) {
@@ -204,9 +208,13 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
         return (StagedTable) createTable(identifier, info);
     }
 
+    // REPLACE TABLE: the new table has another name while rows are written, and is dropped if that fails
+
     public StagedTable stageReplace(Identifier identifier, TableInfo info) {
-        request("replace_table").table(identifier).answer();
-        return stageCreate(identifier, info);
+        String name = creation("create_replacement", identifier, info).answer().asText();
+        StoredTable created = (StoredTable) loadNow(Identifier.of(identifier.namespace(), name));
+        created.replaced = identifier;
+        return created;
     }
 
     public StagedTable stageCreateOrReplace(Identifier identifier, TableInfo info) {

@@ -99,6 +99,9 @@ class StoredTable extends PenstockTable implements
     static final StructField FILE = new StructField("_penstock_file", DataTypes.StringType, false, Metadata.empty());
     static final StructField ROW = new StructField("_penstock_row", DataTypes.LongType, false, Metadata.empty());
 
+    /** The table whose name this one takes when its rows are written. */
+    Identifier replaced;
+
     StoredTable(PenstockCatalog catalog, Identifier identifier, JsonNode described, StructType columns) {
         super(catalog, identifier, described, columns);
     }
@@ -241,9 +244,11 @@ class StoredTable extends PenstockTable implements
 
     public Map loadPartitionMetadata(InternalRow ident) { return Collections.emptyMap(); }
 
-    // CREATE TABLE AS
+    // CREATE TABLE AS, REPLACE TABLE
 
-    public void commitStagedChanges() { }
+    public void commitStagedChanges() {
+        if (replaced != null) catalog.request("replace_table").table(replaced).with("new", identifier.name()).answer();
+    }
 
     public CustomTaskMetric[] reportDriverMetrics() { return new CustomTaskMetric[0]; }
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.table.catalog.replacement import name_beside, take_name
 from penstock.table.meta.store import TableMissing
 from penstock.table.sql.ddl.definitions import create_table
 from penstock.table.sql.dml.inserts import create_table_as
@@ -27,14 +28,9 @@ def replace_table(context: SqlContext, statement: CreateTable) -> pa.Table:
         return _created(context, new)
     if context.current.by_path.path_of(name) is not None:
         raise ConfigError(f"{name} is in another folder, and is not replaced", hint="INSERT OVERWRITE it")
-    other = f"{name}_new_{context.table(statement.name).store.ambient.new_uuid()[:8]}"
+    other = name_beside(name, "new", context.table(statement.name).store.ambient)
     result = _created(context, replace(new, name=tuple(other.split(".", 1))))
-    context.catalog.drop_table(name)
-    try:
-        context.catalog.rename_table(other, name)
-    except OSError as failure:
-        failure.add_note(f"the new table is complete, and is {other}: ALTER TABLE {other} RENAME TO {name}")
-        raise
+    take_name(context.catalog, other, name)
     return result
 
 

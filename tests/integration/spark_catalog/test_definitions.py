@@ -85,11 +85,34 @@ def test_a_failed_create_table_as_leaves_no_table(spark: SparkSession, catalog: 
     assert not catalog.table_exists("shop.failed")
 
 
-def test_a_table_is_not_replaced_by_a_query_that_may_read_it(spark: SparkSession) -> None:
+def test_a_query_may_read_the_table_that_it_replaces(spark: SparkSession, catalog: Catalog) -> None:
     fresh(spark, "kept", "(1, 'a', 1, 'x')")
-    said = refusal(spark, "CREATE OR REPLACE TABLE kept AS SELECT * FROM kept")
-    assert "INSERT OVERWRITE" in said
-    assert rows(spark, "SELECT id FROM kept") == [(1,)]
+    spark.sql("CREATE OR REPLACE TABLE kept TBLPROPERTIES ('primary-key' = 'k') AS SELECT id + 1 AS k FROM kept")
+    assert rows(spark, "SELECT * FROM kept") == [(2,)]
+    table = catalog.table("shop.kept")
+    assert (table.primary_keys, [one.id for one in table.snapshots]) == (["k"], [1])
+    spark.sql("REPLACE TABLE kept AS SELECT k + 1 AS k FROM kept")
+    assert rows(spark, "SELECT * FROM kept") == [(3,)]
+    spark.sql("CREATE OR REPLACE TABLE kept (v STRING)")
+    assert spark.table("kept").columns == ["v"]
+    spark.range(2).writeTo("lake.shop.kept").createOrReplace()
+    spark.range(3).writeTo("lake.shop.kept").replace()
+    assert rows(spark, "SELECT * FROM kept") == [(0,), (1,), (2,)]
+    assert [name for name in catalog.tables("shop") if name.startswith("kept")] == ["kept"]
+
+
+def test_a_table_whose_replacement_fails_is_as_it_was(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "kept", "(1, 'a', 1, 'x')")
+    with pytest.raises(Exception, match="is not true"):
+        spark.sql("CREATE OR REPLACE TABLE kept AS SELECT id, assert_true(id > 5) IS NULL good FROM kept")
+    assert rows(spark, "SELECT id, status FROM kept") == [(1, "a")]
+    assert [name for name in catalog.tables("shop") if name.startswith("kept")] == ["kept"]
+
+
+@pytest.mark.parametrize("statement", ["REPLACE TABLE absent (a INT)", "REPLACE TABLE absent AS SELECT 1 a"])
+def test_only_a_table_that_exists_is_replaced(spark: SparkSession, catalog: Catalog, statement: str) -> None:
+    assert "cannot be found" in refusal(spark, statement)
+    assert not catalog.table_exists("shop.absent")
 
 
 def test_every_alter_is_done(spark: SparkSession, catalog: Catalog) -> None:

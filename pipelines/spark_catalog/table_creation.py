@@ -1,0 +1,102 @@
+"""CREATE TABLE, CREATE TABLE LIKE and REPLACE TABLE of Spark, with what Spark's parser made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructType
+
+from penstock.errors import ConfigError
+from penstock.pipelines.spark_catalog.column_types import new_column, table_options
+from penstock.pipelines.spark_catalog.request import Request
+from penstock.table.catalog.replacement import name_beside, take_name
+from penstock.table.options.definition import PRIMARY_KEY
+from penstock.table.sql.ddl.definitions import copied_column
+
+_PROVIDERS = {"penstock", "paimon"}
+
+
+def create_table(request: Request) -> None:
+    """Run CREATE TABLE, and the first part of CREATE TABLE AS."""
+    _create(request, request.whole_table())
+
+
+def create_replacement(request: Request) -> str:
+    """Run the first part of REPLACE TABLE: create the new table beside the old one, and return its name."""
+    name = request.whole_table()
+    new = name_beside(name, "new")
+    _create(request, new)
+    return new.partition(".")[2]
+
+
+def replace_table(request: Request) -> None:
+    """Run the last part of REPLACE TABLE: give the new table the name of the old one, which is dropped."""
+    take_name(request.catalog, f"{request.database}.{request.given['new']}", request.whole_table())
+
+
+def _create(request: Request, name: str) -> None:
+    properties = request.texts("properties")
+    _check_new(properties)
+    options = table_options(properties)
+    keys = tuple(request.given["keys"])
+    named = key_columns(options.get(PRIMARY_KEY.key, ""))
+    if keys and named:
+        if set(keys) != named:
+            raise ConfigError("PRIMARY KEY and the property primary-key differ", hint="remove one of the two")
+        del options[PRIMARY_KEY.key]
+    schema = StructType.fromJson(json.loads(request.given["schema"]))
+    request.catalog.create_table(
+        name,
+        [new_column(field) for field in schema.fields],
+        keys,
+        [_partition_column(text) for text in request.given["partitions"]],
+        options,
+        properties.get("comment"),
+    )
+
+
+def _check_new(properties: Mapping[str, str]) -> None:
+    provider = properties.get("provider", "penstock").lower()
+    if provider not in _PROVIDERS:
+        raise ConfigError(
+            f"the catalog contains only Paimon tables, not USING {provider}",
+            hint="remove USING; for other formats use spark_catalog",
+        )
+    if "location" in properties:
+        raise ConfigError(
+            "a table of the catalog cannot choose its location",
+            location=properties["location"],
+            hint="remove LOCATION; or penstock.create_table(path, ...), and read it by its path",
+        )
+
+
+def _partition_column(text: str) -> str:
+    """Return the column of an identity transform as Spark describes it."""
+    if "(" in text:
+        raise ConfigError(
+            f"tables are not partitioned by {text}", hint="partition by a column, computed when rows are written"
+        )
+    return text.strip("`")
+
+
+def create_table_like(request: Request) -> None:
+    """Run CREATE TABLE LIKE another table of the catalog."""
+    like = request.catalog.table(str(request.given["like"])).definition
+    properties = request.texts("properties")
+    _check_new({name: text for name, text in properties.items() if name != "provider"})
+    # The path is that of the other table, and two tables must not share a folder.
+    options = {key: value for key, value in like.options.items() if key != "path"} | table_options(properties)
+    request.catalog.create_table(
+        request.whole_table(),
+        [copied_column(column) for column in like.fields],
+        like.primary_keys,
+        like.partition_keys,
+        options,
+        properties.get("comment") or like.comment,
+    )
+
+
+def key_columns(text: str) -> set[str]:
+    """Return the columns of a property that names a key."""
+    return {one.strip() for one in text.split(",") if one.strip()}

@@ -1,4 +1,4 @@
-"""Spark SQL on catalogs whose names are in a database or in a server."""
+"""Spark SQL on catalogs whose names are in a database, in a Hive metastore or in a REST server."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.pipelines.spark.session import open_session
 from penstock.table.catalog.catalog import Catalog
+from tests.integration.hive.conftest import metastore
 from tests.integration.spark_catalog.statements import refusal, rows
 from tests.rest_server import TOKEN, RestCatalogServer, running
 
+__all__ = ["metastore"]
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
@@ -49,15 +51,24 @@ def spark(
     session.stop()
 
 
-@pytest.mark.parametrize("name", ["named", "served"])
-def test_statements_reach_the_catalog_of_their_names(
-    spark: SparkSession,
-    names: tuple[Path, dict[str, str]],
-    server: tuple[RestCatalogServer, dict[str, str]],
-    name: str,
-) -> None:
-    warehouse, options = (str(names[0]), names[1]) if name == "named" else ("lake", server[1])
-    catalog = Catalog(warehouse, options)
+@pytest.fixture
+def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> tuple[str, Catalog]:
+    """The name of a catalog in Spark, and the catalog itself."""
+    name: str = request.param
+    if name == "hive":
+        options = {"metastore": "hive", "uri": request.getfixturevalue("metastore"), "lock.enabled": "true"}
+        warehouse = str(tmp_path / "warehouse")
+        penstock.register(spark, catalog=name, warehouse=warehouse, options=options)
+    else:
+        warehouse, options = (
+            request.getfixturevalue("names") if name == "named" else ("lake", request.getfixturevalue("server")[1])
+        )
+    return name, Catalog(warehouse, options)
+
+
+@pytest.mark.parametrize("lake", ["named", "served", pytest.param("hive", marks=pytest.mark.hive)], indirect=True)
+def test_statements_reach_the_catalog_of_their_names(spark: SparkSession, lake: tuple[str, Catalog]) -> None:
+    name, catalog = lake
     spark.sql(f"CREATE DATABASE {name}.shop")
     spark.sql(f"USE {name}.shop")
     spark.sql("CREATE TABLE orders (id INT, v STRING, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '1')")
@@ -77,6 +88,10 @@ def test_statements_reach_the_catalog_of_their_names(
     assert (sales.schema.names, sales.count()) == (["id", "v", "n"], 3)
     assert rows(spark, f"CALL {name}.sys.create_tag('shop.sales', 'monday')") == [("OK",)]
     assert list(catalog.table("shop.sales").tags) == ["monday"]
+    spark.sql("CREATE OR REPLACE TABLE copied TBLPROPERTIES ('primary-key' = 'k') AS SELECT id + 1 AS k FROM copied")
+    assert rows(spark, "SELECT k FROM copied") == [(3,), (4,)]
+    assert catalog.table("shop.copied").primary_keys == ["k"]
+    assert catalog.tables("shop") == ["copied", "sales"]
     spark.sql("DROP TABLE copied")
     assert "copied" in refusal(spark, "SELECT * FROM copied")
     assert catalog.tables("shop") == ["sales"]

@@ -61,7 +61,7 @@ RowCondition: TypeAlias = Comparison | NullTest | Junction
 
 
 def joined(word: Literal["and", "or"], parts: list[RowCondition | None]) -> RowCondition | None:
-    """Join conditions of which some are not known; None if nothing is known of the result.
+    """Join conditions by AND or OR. An unknown one is None, and so is the result if it is unknown.
 
     A part of `and` that is not known is left out. One of `or` may be true for every row.
     """

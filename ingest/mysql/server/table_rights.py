@@ -57,7 +57,7 @@ def check_rights(
 def _of_columns(
     connection: Connection, definition: TableDefinition, policy: DemandPolicy | None, metadata: str, user: str
 ) -> Iterator[ServerFinding]:
-    """Yield what prevents reading a table of which the user may read some columns: the server hides the others."""
+    """Yield what prevents reading a table if the user has rights on some columns only; the server hides the others."""
     table, demand = qualified((definition.database, definition.table)), needed(policy, schema_of(definition))
     if not demand.lists_columns:
         seen = ", ".join(column.name for column in definition.columns)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _EXACT = frozenset({*INTEGER_BYTES, "decimal"})
 _FLOATING = frozenset({"float", "double"})
-# Types of which a null is always a null: odd values of the others become null when they are decoded.
+# A null of these types is stored as null. Of the other types, odd values also become null when they are decoded.
 _PLAIN_NULLS = _EXACT | _FLOATING | CHARACTER | BYTES
 # Local time differs from UTC by less.
 _ZONES = timedelta(days=1)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass
-from getpass import getuser
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError, PenstockError
@@ -20,18 +18,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_FILES = "org.apache.hadoop.mapred.File{}Format"
-_SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+_KIND = {"EXTERNAL": "TRUE", "table_type": "ICEBERG"}
 _LOCATION, _PREVIOUS = "metadata_location", "previous_metadata_location"
 
 
 @dataclass(frozen=True, slots=True)
 class HiveEntry:
-    """The external table `database.table` of a metastore, which Iceberg's Hive catalogs read as an Iceberg table."""
+    """The external table `database.table` of a metastore, which Iceberg's Hive catalogs read as an Iceberg table.
+
+    `folder` is the URI of the folder with the metadata.
+    """
 
     metastore: HiveMetastore
     database: str
     table: str
+    folder: str
 
     @classmethod
     def of(cls, store: TableStore, schema: TableSchema) -> HiveEntry | None:
@@ -51,7 +52,8 @@ class HiveEntry:
             database, table = database or in_database, table or name
         from penstock.table.metastore.hive_client import HiveMetastore
 
-        return cls(HiveMetastore.of(uri), database.lower(), table.lower())
+        place = IcebergPlace.of(store, schema)
+        return cls(HiveMetastore.of(uri), database.lower(), table.lower(), place.uri(place.folder))
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
@@ -64,9 +66,9 @@ class HiveEntry:
         location = place.uri(place.path_of_version(version))
         found = self._found()
         if found is None:
-            self._create(place, schema, location)
+            self._create(schema, location)
             return
-        self._check(found, place)
+        self._check(found)
         from penstock.table.metastore.hive_objects import columns
 
         before = found.parameters[_LOCATION]
@@ -78,9 +80,9 @@ class HiveEntry:
         self.metastore.alter(self.database, self.table, found)
 
     def remove(self) -> None:
-        """Drop the entry and keep all files. Tables of other kinds are kept."""
+        """Drop the entry and keep all files. A table with other metadata, or of another kind, is kept."""
         found = self._found()
-        if found is not None and _is_iceberg(found):
+        if found is not None and _is_iceberg(found) and same_place(_folder(found), self.folder):
             with self.metastore.session() as client:
                 client.drop_table(self.database, self.table, deleteData=False)
 
@@ -92,7 +94,7 @@ class HiveEntry:
         except NameMissing:
             return None
 
-    def _check(self, found: Any, place: IcebergPlace) -> None:
+    def _check(self, found: Any) -> None:
         """Raise ConfigError unless the entry belongs to this metadata."""
         if not _is_iceberg(found):
             raise ConfigError(
@@ -101,68 +103,42 @@ class HiveEntry:
                 metastore=str(self.metastore),
                 hint="set metadata.iceberg.database or metadata.iceberg.table to another name",
             )
-        folder = found.parameters[_LOCATION].rpartition("/")[0]
-        if not same_place(folder, place.uri(place.folder)):
+        if not same_place(_folder(found), self.folder):
             raise ConfigError(
                 "the Iceberg table of this name in the metastore has its metadata in another folder",
                 table=str(self),
                 metastore=str(self.metastore),
-                folder=folder,
+                folder=_folder(found),
                 hint="set metadata.iceberg.table to another name, or drop that table in Hive if it is not needed",
             )
 
-    def _create(self, place: IcebergPlace, schema: TableSchema, location: str) -> None:
+    def _create(self, schema: TableSchema, location: str) -> None:
         from penstock.table.metastore.hive_client import NameExists
-        from penstock.table.metastore.hive_objects import new_database
+        from penstock.table.metastore.hive_objects import new_database, new_iceberg_table
 
-        home = place.uri(place.folder.rpartition("/")[0])
+        home = self.folder.rpartition("/")[0]
         try:
             with self.metastore.session() as client:
                 client.create_database(new_database(self.database, home.rpartition("/")[0], {}))
         except NameExists:
             pass
         try:
-            self.metastore.create(self._described(home, schema, location))
+            self.metastore.create(
+                new_iceberg_table(self.database, self.table, home, schema, {**_KIND, _LOCATION: location})
+            )
         except NameExists:
             # Another writer has created it since. The versions that both name are equally new, or the next commit
             # corrects the entry.
             log.info("event=iceberg_entry_exists table=%s metastore=%s", self, self.metastore)
 
-    def _described(self, home: str, schema: TableSchema, location: str) -> Any:
-        from pymetastore.hive_metastore import ttypes
-
-        from penstock.table.metastore.hive_objects import columns
-
-        now = int(time.time())  # for people: nothing depends on it
-        storage = ttypes.StorageDescriptor(
-            cols=columns(schema),
-            location=home,
-            inputFormat=_FILES.format("Input"),
-            outputFormat=_FILES.format("Output"),
-            compressed=False,
-            numBuckets=0,
-            serdeInfo=ttypes.SerDeInfo(serializationLib=_SERDE, parameters={}),
-            bucketCols=[],
-            sortCols=[],
-            parameters={},
-        )
-        return ttypes.Table(
-            tableName=self.table,
-            dbName=self.database,
-            owner=getuser(),
-            createTime=now,
-            lastAccessTime=now,
-            retention=2147483647,
-            sd=storage,
-            partitionKeys=[],
-            parameters={"EXTERNAL": "TRUE", "table_type": "ICEBERG", _LOCATION: location},
-            tableType="EXTERNAL_TABLE",
-        )
-
 
 def _is_iceberg(found: Any) -> bool:
     parameters = found.parameters or {}
     return parameters.get("table_type", "").upper() == "ICEBERG" and _LOCATION in parameters
+
+
+def _folder(found: Any) -> str:
+    return str(found.parameters[_LOCATION].rpartition("/")[0])
 
 
 def remove_entry(entry: HiveEntry | None) -> None:

@@ -17,6 +17,10 @@ from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, 
 INPUT_FORMAT = "org.apache.paimon.hive.mapred.PaimonInputFormat"
 _OUTPUT_FORMAT = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
 _SERDE = "org.apache.paimon.hive.PaimonSerDe"
+# For tables whose own readers do not use Hive's formats.
+_ANY_INPUT_FORMAT = "org.apache.hadoop.mapred.FileInputFormat"
+_ANY_OUTPUT_FORMAT = "org.apache.hadoop.mapred.FileOutputFormat"
+_ANY_SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 _HANDLER = "org.apache.paimon.hive.PaimonStorageHandler"
 # The greatest lengths that Hive allows.
 _LONGEST = {"CHAR": 255, "VARCHAR": 65535}
@@ -47,17 +51,34 @@ def hive_type(type_: DataType) -> str:
 
 def new_table(database: str, table: str, location: str, schema: TableSchema) -> Any:
     """Return the description of a managed table."""
-    now = int(time.time())  # for people: nothing depends on it
+    described = _table(database, table, location, _parameters(schema))
     keys = partition_columns(schema)
+    # Partition columns are ordinary columns for the metastore unless it has the partitions themselves.
+    described.sd.cols = [column for column in columns(schema) if column.name not in keys]
+    described.sd.inputFormat, described.sd.outputFormat = INPUT_FORMAT, _OUTPUT_FORMAT
+    described.sd.serdeInfo.serializationLib = _SERDE
+    described.partitionKeys = [_partition_column(schema, name) for name in keys]
+    described.tableType = "MANAGED_TABLE"
+    return described
+
+
+def new_iceberg_table(database: str, table: str, location: str, schema: TableSchema, parameters: dict[str, str]) -> Any:
+    """Return the description of an external table that Iceberg's readers find; Java Paimon writes the same."""
+    described = _table(database, table, location, parameters)
+    described.sd.cols = columns(schema)
+    described.sd.inputFormat, described.sd.outputFormat = _ANY_INPUT_FORMAT, _ANY_OUTPUT_FORMAT
+    described.sd.serdeInfo.serializationLib = _ANY_SERDE
+    described.tableType = "EXTERNAL_TABLE"
+    return described
+
+
+def _table(database: str, table: str, location: str, parameters: dict[str, str]) -> Any:
+    now = int(time.time())  # for people: nothing depends on it
     storage = ttypes.StorageDescriptor(
-        # Partition columns are ordinary columns for the metastore unless it has the partitions themselves.
-        cols=[column for column in columns(schema) if column.name not in keys],
         location=location,
-        inputFormat=INPUT_FORMAT,
-        outputFormat=_OUTPUT_FORMAT,
         compressed=False,
         numBuckets=0,
-        serdeInfo=ttypes.SerDeInfo(serializationLib=_SERDE, parameters={}),
+        serdeInfo=ttypes.SerDeInfo(parameters={}),
         bucketCols=[],
         sortCols=[],
         parameters={},
@@ -70,9 +91,8 @@ def new_table(database: str, table: str, location: str, schema: TableSchema) -> 
         lastAccessTime=now,
         retention=2147483647,
         sd=storage,
-        partitionKeys=[_partition_column(schema, name) for name in keys],
-        parameters=_parameters(schema),
-        tableType="MANAGED_TABLE",
+        partitionKeys=[],
+        parameters=parameters,
     )
 
 

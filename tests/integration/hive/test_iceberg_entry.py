@@ -110,6 +110,8 @@ def test_a_table_of_another_kind_is_not_replaced(metastore: str, tmp_path: Path)
     with pytest.raises(ConfigError, match="has its metadata in another folder"):
         again.publish_iceberg()
     assert iceberg(metastore, "lake_taken.orders_iceberg").scan().to_arrow()["id"].to_pylist() == [5]
+    penstock.Catalog(f"{tmp_path}/third/warehouse").drop_table("shop.orders")
+    assert iceberg(metastore, "lake_taken.orders_iceberg").scan().to_arrow()["id"].to_pylist() == [5]
 
 
 def test_the_entry_is_renamed_and_dropped_with_its_table(metastore: str, tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ server would compare values in another way than the pipeline does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal, Protocol, TypeAlias
 
-from penstock.formats.change import SourceSchema
+from penstock.errors import ConfigError
+from penstock.formats.change import ChangeBatch, SourceSchema
 
 Sign: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
 # A datetime without a zone is compared with times without a zone, one in UTC with instants.
@@ -103,3 +104,36 @@ class DemandPolicy(Protocol):
 def needed(policy: DemandPolicy | None, schema: SourceSchema) -> Demand:
     """Return the part of a table that is needed: everything without a policy."""
     return EVERYTHING if policy is None else policy.of(schema)
+
+
+class ConditionMisfit(ConfigError):
+    """A condition of a user does not fit the columns of its table."""
+
+
+class ConditionLanguage(Protocol):
+    """The language in which users write conditions on the rows of a source table. It goes to tasks, so it must pickle.
+
+    Both methods raise ConditionMisfit for a condition that does not fit the table's columns.
+    """
+
+    def part(self, text: str, schema: SourceSchema) -> Demand:
+        """Return the key and the columns of a condition, and what a server can evaluate of it."""
+        ...
+
+    def met(self, text: str, change: ChangeBatch) -> tuple[ChangeBatch, int]:
+        """Return the rows that meet a condition, and the number of those in which it cannot read a value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowedDemand:
+    """A `DemandPolicy` that needs, of what another one needs, only rows that may meet a condition of a user."""
+
+    policy: DemandPolicy | None
+    language: ConditionLanguage
+    where: str
+
+    def of(self, schema: SourceSchema) -> Demand:
+        whole, part = needed(self.policy, schema), self.language.part(self.where, schema)
+        columns = None if whole.columns is None or part.columns is None else whole.columns | part.columns
+        return replace(whole, columns=columns, condition=joined("and", [whole.condition, part.condition]))

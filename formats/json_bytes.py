@@ -12,6 +12,7 @@ Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
 QUOTE, ESCAPE, COLON = b'"\\:'
+_BACKSLASH = b"\\"
 # Bytes below this one are control characters, which JSON does not allow in texts.
 SPACE = 0x20
 # The character that an escape stands for, by the character after the backslash; 0 if it is not a single character.
@@ -29,8 +30,17 @@ def is_utf8(text: bytes) -> bool:
     return True
 
 
-def escape_positions(data: Bytes) -> Int64s:
-    """Return the positions of backslashes that escape the next character: every second one in a run."""
+def escape_positions(text: bytes, data: Bytes) -> Int64s:
+    """Return the positions in `data` of backslashes that escape the next character: every second one in a run.
+
+    `text` contains the bytes of `data`. It is searched first, because most texts have no backslash at all.
+    """
+    if _BACKSLASH not in text:
+        return np.zeros(0, np.int64)
+    return _escapes(data)
+
+
+def _escapes(data: Bytes) -> Int64s:
     places = np.flatnonzero(data == ESCAPE)
     if len(places) == 0 or not (np.diff(places) == 1).any():
         return places
@@ -61,7 +71,7 @@ def unescaped(column: pa.Array) -> pa.Array | None:
     """Return the texts of a column with escapes resolved; None if a character is escaped by its number (\\uXXXX)."""
     bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
     data = np.frombuffer(column.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
-    escapes = escape_positions(data)
+    escapes = _escapes(data)
     if len(escapes) == 0:
         return column
     if unresolvable(data, escapes).any():

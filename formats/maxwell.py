@@ -106,8 +106,8 @@ def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, de
     accepted: Mask = np.zeros(len(rows), bool)
     if members is None or not rows.are_texts_or_null(members.texts).all():
         return accepted
-    wanted = {*members.texts, *members.rows.after, *members.rows.before}
-    columns = rows.columns([*wanted, *([] if members.ts is None else [members.ts])])
+    wanted = [*members.texts, *members.rows.after, *([] if members.ts is None else [members.ts])]
+    columns = rows.columns(wanted, later=[member for member in members.rows.before if member not in wanted])
     times = event_millis(columns, members.ts, 1000)
     if times is None:
         return accepted

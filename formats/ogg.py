@@ -107,7 +107,7 @@ def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, de
     if members is None or not rows.are_texts_or_null(members.texts).all():
         return accepted
     row = members.rows
-    columns = rows.columns(list(dict.fromkeys([*members.texts, *row.after, *row.before, *row.deleted])))
+    columns = rows.columns([*members.texts, *(row.after or row.deleted)], later=row.before)
     times = np.full(len(rows), -1, np.int64)
     if members.time is not None:
         times = event_times(columns.text(members.time), options.zone)
@@ -164,13 +164,19 @@ def event_times(texts: pa.Array, zone: str) -> Int64s:
         local = texts.cast(pa.timestamp("us"))
     except pa.ArrowInvalid:
         local = pa.array([_local(text) for text in texts.to_pylist()], pa.timestamp("us"))
+    if zone == "UTC":  # where clocks skip nothing
+        return np.array(_millis(local), np.int64)
     moments = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
     # A local time that clocks skip is another one after a conversion to an instant and back.
     skipped = pc.fill_null(pc.not_equal(pc.local_timestamp(moments), local), fill_value=False)
-    millis = np.array(pc.fill_null(pc.divide(moments.cast(pa.int64()), 1000), fill_value=-1), np.int64)
+    millis = np.array(_millis(moments), np.int64)
     for row in np.flatnonzero(skipped):
         millis[row] = int(local[row].as_py().replace(tzinfo=place).timestamp() * 1000)
     return millis
+
+
+def _millis(moments: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.divide(moments.cast(pa.int64()), 1000), fill_value=-1)
 
 
 def _local(text: str | None) -> datetime | None:

@@ -92,7 +92,7 @@ def _piece(documents: Sequence[msgspec.Raw], members: Sequence[str]) -> tuple[In
     # Control characters are white space between members here, since JSON does not allow them in texts.
     if data.min() < SPACE or not is_utf8(text):
         return None
-    escapes = escape_positions(data)
+    escapes = escape_positions(text, data)
     cells = _cells(text, data, np.flatnonzero(quotation_marks(data, escapes)), len(members))
     if cells is None or len(cells.first_rows) != len(documents):
         return None

@@ -94,9 +94,9 @@ class DebeziumMembers:
         )
 
     @property
-    def all(self) -> list[int]:
-        """Return every member whose values are read, once each."""
-        place = (self.ts_ms, *self.texts, *self.rows.after, *self.rows.before, *self.rows.deleted)
+    def read(self) -> list[int]:
+        """Return every member whose values are always read, once each."""
+        place = (self.ts_ms, *self.texts, *(self.rows.after or self.rows.deleted))
         return [member for member in dict.fromkeys(place) if member is not None]
 
 
@@ -128,7 +128,7 @@ class _LayoutDecoder:
         accepted: Mask = np.zeros(len(rows), bool)
         if members is None:
             return accepted
-        columns = rows.columns(members.all)
+        columns = rows.columns(members.read, later=members.rows.before)
         times = event_millis(columns, members.ts_ms, 1)
         if times is None:
             return accepted
@@ -153,9 +153,8 @@ class _LayoutDecoder:
         kinds = kinds_of(columns, members.operation, _KINDS)
         kinds[~(rows.are_texts_or_null(members.texts) & rows.are_null(members.nulls))] = UNDECIDED
         kinds[self.keys.group[rows.numbers] == UNREAD] = UNDECIDED
-        if rows.piece.contains(_UNAVAILABLE):
-            for member in members.rows.after:
-                kinds[rows.have(member, _UNAVAILABLE)] = UNDECIDED
+        if members.rows.after:
+            kinds[rows.have(members.rows.after, _UNAVAILABLE)] = UNDECIDED
         return kinds
 
     def _parts(self, rows: LayoutRows, places: Int64s | None) -> Iterator[Int64s | None]:

@@ -50,18 +50,25 @@ class SchemaPrefixes:
         if not first.startswith(_BEGIN):
             # Producers send all messages with a schema or none; the record path reads those that are different.
             return EmbeddedPayloads(list(values), np.full(len(values), BARE, np.int64))
-        texts: list[bytes | None] = []
-        schemas: list[int] = []
-        for value in values:
-            if value is None or not value.startswith(_BEGIN):
-                texts.append(value)
-                schemas.append(BARE)
-                continue
-            prefix, number = self._of(value)
-            complete = number != BARE and value[-1] == _CLOSING
-            texts.append(value[len(prefix) : -1] if complete else None)
-            schemas.append(number)
-        return EmbeddedPayloads(texts, np.array(schemas, np.int64))
+        prefix, number = self._of(first)
+        size = len(prefix) or None
+        # Most messages have the schema of the first one.
+        texts = [
+            value[size:-1] if size and value and value.startswith(prefix) and value[-1] == _CLOSING else None
+            for value in values
+        ]
+        schemas = np.full(len(values), number, np.int64)
+        for place, text in enumerate(texts):
+            if text is None:
+                texts[place], schemas[place] = self._split(values[place])
+        return EmbeddedPayloads(texts, schemas)
+
+    def _split(self, value: bytes | None) -> tuple[bytes | None, int]:
+        if value is None or not value.startswith(_BEGIN):
+            return value, BARE
+        prefix, number = self._of(value)
+        complete = number != BARE and value[-1] == _CLOSING
+        return value[len(prefix) : -1] if complete else None, number
 
     def _of(self, value: bytes) -> tuple[bytes, int]:
         """Return the bytes in front of a payload and the number of their schema, BARE if it cannot be found."""

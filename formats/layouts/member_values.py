@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,13 +23,6 @@ class PieceText:
     data: Bytes
     words: Words
     escaped: bool
-    _contained: dict[bytes, bool] = field(default_factory=dict)
-
-    def contains(self, part: bytes) -> bool:
-        """Return whether the text contains these bytes; it is searched once for all layouts."""
-        if part not in self._contained:
-            self._contained[part] = part in self.text
-        return self._contained[part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,29 +102,39 @@ class LayoutRows:
         texts: list[str] = self._texts(bounds.reshape(-1)).to_pylist()
         return texts
 
-    def have(self, member: int, text: bytes) -> Mask:
-        """Return which messages have this text, at least eight bytes long, in a member."""
-        number = self.layout.scalar_number[member]
-        starts = self.starts[number]
-        found: Mask = self.quoted[number] & (self.ends[number] - starts == len(text))
-        for offset in [*range(0, len(text) - 8, 8), len(text) - 8]:
-            expected = int.from_bytes(text[offset : offset + 8], "little")
-            found &= self.piece.words[np.minimum(starts + offset, len(self.piece.words) - 1)] == expected
+    def have(self, members: Sequence[int], text: bytes) -> Mask:
+        """Return which messages have this text, at least eight bytes long, in any of these members."""
+        scalars = self._scalars(members)
+        starts = self.starts[scalars]
+        # Usually no value has this length, and none has to be read.
+        places = np.flatnonzero(self.quoted[scalars] & (self.ends[scalars] - starts == len(text)))
+        begins = starts.reshape(-1)[places]
+        same: Mask = np.ones(len(places), bool)
+        for offset in [*range(0, len(text) - 8, 8), len(text) - 8] if len(places) else []:
+            same &= self.piece.words[begins + offset] == int.from_bytes(text[offset : offset + 8], "little")
+        found: Mask = np.zeros(len(self), bool)
+        found[places[same] % len(self)] = True
         return found
 
-    def columns(self, members: Sequence[int]) -> MemberColumns:
-        """Return the texts of some members; all are cut out at once."""
+    def columns(self, members: Sequence[int], later: Sequence[int] = ()) -> MemberColumns:
+        """Return the texts of some members; all are cut out at once, and those of `later` when one is asked for."""
+        return MemberColumns(self, members, later)
+
+    def cut(self, members: Sequence[int]) -> pa.Array:
+        """Return the values of some members as they are in the messages, one member after the other."""
         scalars = self._scalars(members)
-        bounds = np.stack([self.starts[scalars], self.ends[scalars]], axis=2)
-        return MemberColumns(self, members, self._texts(bounds.reshape(-1)))
+        bounds = np.empty((len(scalars), len(self), 2), np.int32)
+        bounds[..., 0], bounds[..., 1] = self.starts[scalars], self.ends[scalars]
+        return self._texts(bounds.reshape(-1))
 
     def _scalars(self, members: Sequence[int]) -> list[int]:
         return [self.layout.scalar_number[member] for member in members]
 
-    def _texts(self, bounds: Int64s) -> pa.Array:
+    def _texts(self, bounds: npt.NDArray[np.integer]) -> pa.Array:
         """Return the texts between each two of the bounds."""
         # One text array contains all values and the text between them; a single `take` picks the values.
-        offsets = np.append(bounds, len(self.piece.text)).astype(np.int32)
+        offsets = np.empty(len(bounds) + 1, np.int32)
+        offsets[:-1], offsets[-1] = bounds, len(self.piece.text)
         parts = pa.StringArray.from_buffers(len(bounds), pa.py_buffer(offsets), pa.py_buffer(self.piece.text))
         return pc.take(parts, pa.array(np.arange(0, len(bounds), 2, dtype=np.int32)), boundscheck=False)
 
@@ -141,15 +145,23 @@ _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 class MemberColumns:
     """The values of some members as text columns, one value per message."""
 
-    def __init__(self, rows: LayoutRows, members: Sequence[int], texts: pa.Array) -> None:
+    def __init__(self, rows: LayoutRows, members: Sequence[int], later: Sequence[int]) -> None:
         self.rows = rows
-        self._place = {member: place for place, member in enumerate(members)}
-        self._texts = texts
         self._columns: dict[int, pa.Array] = {}
+        self._later = later
+        self._cuts: dict[int, pa.Array] = {}
+        self._add(members)
+
+    def _add(self, members: Sequence[int]) -> None:
+        texts, count = self.rows.cut(members), len(self.rows)
+        for place, member in enumerate(members):
+            self._cuts[member] = texts.slice(place * count, count)
 
     def _cut(self, member: int) -> pa.Array:
         """Return the values as they are in the message: nulls as text, and escapes not resolved."""
-        return self._texts.slice(self._place[member] * len(self.rows), len(self.rows))
+        if member not in self._cuts:
+            self._add(self._later)
+        return self._cuts[member]
 
     def text(self, member: int, places: Int64s | None = None) -> pa.Array:
         """Return a member's values at these places (None: all) as text, null for null."""

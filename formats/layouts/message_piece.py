@@ -22,7 +22,8 @@ from penstock.formats.layouts.layout import MOST_BLANKS, MessageLayout, Words, l
 from penstock.formats.layouts.member_values import LayoutRows, PieceText
 from penstock.formats.layouts.plain_values import plain_values
 
-_FACTORS = np.random.default_rng(7).integers(1, 1 << 63, 1 << 13, dtype=np.uint64) | np.uint64(1)
+# Added to the places of names in a message, which weight their letters in its signature.
+_WEIGHT = np.random.default_rng(7).integers(1 << 62, 1 << 63, dtype=np.uint64)
 _THREE_BYTES = np.uint64(0xFFFFFF)
 # Words of eight bytes are read up to the last byte, and behind it for layouts with blanks.
 _PADDING = b"\n" * (8 + MOST_BLANKS)
@@ -39,9 +40,11 @@ class MessagePiece:
         self.ends = np.cumsum(np.fromiter(map(len, documents), np.int64, len(documents)))
         self.begins = np.append(0, self.ends[:-1])
         self.body = self.data[: len(text) - len(_PADDING)]
-        self.escapes = escape_positions(self.body)
+        self.escapes = escape_positions(text, self.body)
         self.marks: Mask = quotation_marks(self.body, self.escapes)
-        self.name_ends = np.flatnonzero(self.marks & (self.data[1 : len(self.body) + 1] == COLON))
+        closing = self.data[1 : len(self.body) + 1] == COLON
+        closing &= self.marks
+        self.name_ends = np.flatnonzero(closing)
         # The first name of each message, and the number of all names as last element.
         self.first_name = np.searchsorted(self.name_ends, np.append(self.begins, len(self.body)))
         self.text = PieceText(text, self.data, self.words, len(self.escapes) > 0)
@@ -68,9 +71,15 @@ class MessagePiece:
             return rows, np.zeros(0, np.uint64)
         # The last three bytes are letters of the name, its opening mark, or the comma or brace in front of that, and
         # only for an empty name the end of a value.
-        letters = self.words[self.name_ends - 3] & _THREE_BYTES
-        place = np.arange(len(self.name_ends)) - np.repeat(self.first_name[:-1], counts)
-        return rows, np.add.reduceat(letters * _FACTORS[place & (len(_FACTORS) - 1)], self.first_name[rows])
+        letters = self.words[self.name_ends - 3]
+        letters &= _THREE_BYTES
+        # Squares, so that two names do not have the sum of two others.
+        letters *= letters
+        first = self.first_name[rows]
+        sums = np.add.reduceat(letters, first)
+        letters *= np.arange(len(letters), dtype=np.uint64)
+        # Weighted by their places in the text; the last term makes these the places in the message.
+        return rows, np.add.reduceat(letters, first) + (_WEIGHT - first.astype(np.uint64)) * sums
 
     def by_signature(self) -> Iterator[tuple[int, Int64s]]:
         """Yield the messages of each signature, in order."""

@@ -29,7 +29,8 @@ def plain_values(data: Bytes, words: Words, starts: Int64s, sizes: Int64s, first
     """
     low = first & _HALF
     nulls: Mask = (low == _NULL) & (sizes == 4)
-    shown = np.clip(sizes, 0, 8)
+    # `np.clip` costs several times as much.
+    shown = np.maximum(np.minimum(sizes, 8), 0)
     digits = _are_digits((first & _KEPT[shown]) | _FILLED[shown]) & (sizes > 0)
     # A number of more than one digit must not begin with zero.
     digits &= ((first & _BYTE) != _ZERO) | (sizes == 1)

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import ConfigError, DecodeError, PenstockError
 from penstock.ingest.mysql.binlog.query import Query
-from penstock.ingest.mysql.ddl.statements import parse_ddl
+from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
 from penstock.ingest.pulsar.position import Position
 from penstock.pipelines.config import yaml_file
 from penstock.schema_evolution.expressions.evaluate import evaluated

@@ -76,7 +76,7 @@ def _by_tests(mutant: Mutant, tree: Path, limits: Limits) -> tuple[str | None, i
     return found[1].removeprefix("tests/"), 0, ""
 
 
-_PYTEST = ("-m", "pytest", "-q", "-x", "--check", "-p", "no:xdist")
+_PYTEST = ("-m", "pytest", "-q", "-x", "--check", "-n", "0")
 
 
 def _run(tree: Path, words: list[str], seconds: float) -> tuple[int | None, str]:

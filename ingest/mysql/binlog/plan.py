@@ -19,7 +19,7 @@ from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
 from penstock.ingest.mysql.binlog.range_cutter import ROWS, STARTS, BinlogRange, RangeCutter, Transactions
 from penstock.ingest.mysql.binlog.server_positions import latest
 from penstock.ingest.mysql.binlog.unpack import opened_query
-from penstock.ingest.mysql.ddl.statements import parse_ddl
+from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
 from penstock.ingest.mysql.position import LogPosition, file_number
 from penstock.ingest.mysql.server.connection import connected, server_facts
 

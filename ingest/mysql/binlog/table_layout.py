@@ -6,19 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.ingest.mysql.binlog import table_map as kinds
+from penstock.ingest.mysql.binlog.mapped_types import FRACTIONAL, INTEGERS, agrees, mapped_column
 from penstock.ingest.mysql.binlog.row_layout import RowImageLayout
 from penstock.ingest.mysql.definition import (
-    BLOBS,
-    GEOMETRIES,
     NETWORK_BYTES,
-    TEXTS,
     MySqlColumn,
-    MySqlType,
     TableDefinition,
     schema_of,
 )
 from penstock.ingest.mysql.errors import SchemaHistoryMismatch
-from penstock.ingest.mysql.server.charsets import BINARY_COLLATION, CHARSETS, charset_named, charset_of_collation
+from penstock.ingest.mysql.server.charsets import CHARSETS, charset_named
 from penstock.ingest.mysql.values.decimals import packed_size
 
 if TYPE_CHECKING:
@@ -28,26 +25,6 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.table_map import MappedColumn, TableMap
     from penstock.ingest.mysql.server.charsets import Charset
 
-_INTEGERS = {
-    kinds.TINY: "tinyint",
-    kinds.SHORT: "smallint",
-    kinds.INT24: "mediumint",
-    kinds.LONG: "int",
-    kinds.LONGLONG: "bigint",
-}
-_PLAIN = {
-    kinds.FLOAT: "float",
-    kinds.DOUBLE: "double",
-    kinds.YEAR: "year",
-    kinds.DATE: "date",
-    kinds.NEWDATE: "date",
-    kinds.TIME: "time",
-    kinds.DATETIME: "datetime",
-    kinds.TIMESTAMP: "timestamp",
-    kinds.JSON: "json",
-}
-# Type name and bytes without the fraction.
-_FRACTIONAL = {kinds.TIME2: ("time", 3), kinds.DATETIME2: ("datetime", 5), kinds.TIMESTAMP2: ("timestamp", 4)}
 # Bytes of a cell of these types, which do not depend on metadata.
 _WIDTHS = {
     kinds.TINY: 1,
@@ -86,8 +63,8 @@ class BinlogColumn:
         """The bytes of a cell, or minus the bytes of its length prefix."""
         if self.kind in _WIDTHS:
             return _WIDTHS[self.kind]
-        if self.kind in _FRACTIONAL:
-            return _FRACTIONAL[self.kind][1] + (self.size + 1) // 2
+        if self.kind in FRACTIONAL:
+            return FRACTIONAL[self.kind][1] + (self.size + 1) // 2
         if self.kind == kinds.NEWDECIMAL:
             return packed_size(self.size, self.scale)
         if self.kind in _PREFIXED:
@@ -136,10 +113,10 @@ def shape_of(mapped: TableMap, definition: TableDefinition | None) -> BinlogTabl
     if len(definition.columns) != len(mapped.columns):
         raise _mismatch(mapped, definition)
     columns = tuple(
-        _completed(_typed(logged), logged, column)
+        _completed(mapped_column(logged), logged, column)
         for logged, column in zip(mapped.columns, definition.columns, strict=True)
     )
-    if not all(_agrees(logged, shaped.column.type) for logged, shaped in zip(mapped.columns, columns, strict=True)):
+    if not all(agrees(logged, shaped.column.type) for logged, shaped in zip(mapped.columns, columns, strict=True)):
         raise _mismatch(mapped, definition)
     whole = replace(definition, database=mapped.database, table=mapped.table)
     return BinlogTable(replace(whole, columns=tuple(shaped.column for shaped in columns)), columns)
@@ -156,14 +133,14 @@ def _mismatch(mapped: TableMap, definition: TableDefinition) -> SchemaHistoryMis
 
 
 def _storage(column: MappedColumn) -> str:
-    return str(_typed(column).type)
+    return str(mapped_column(column).type)
 
 
 def _from_map(mapped: TableMap, definition: TableDefinition | None) -> BinlogTable:
     columns = []
     for logged in mapped.columns:
         known = definition.column(logged.name or "") if definition else None
-        columns.append(_detailed(_typed(logged), logged, known))
+        columns.append(_detailed(mapped_column(logged), logged, known))
     names = [shaped.column.name for shaped in columns]
     if mapped.primary_key is not None:
         key = tuple(names[place] for place in mapped.primary_key)
@@ -174,54 +151,9 @@ def _from_map(mapped: TableMap, definition: TableDefinition | None) -> BinlogTab
     return BinlogTable(whole, tuple(columns))
 
 
-def _typed(logged: MappedColumn) -> MySqlColumn:
-    """Return the column as the map alone describes it; without signs and charsets this may be a poor guess."""
-    return MySqlColumn(logged.name or "", _log_type(logged), logged.nullable, _charset_name(logged))
-
-
-def _charset_name(logged: MappedColumn) -> str | None:
-    if logged.collation is None or logged.collation == BINARY_COLLATION:
-        return None
-    charset = charset_of_collation(logged.collation)
-    return charset.name if charset else None
-
-
-def _log_type(logged: MappedColumn) -> MySqlType:
-    if logged.kind in _INTEGERS:
-        return MySqlType(_INTEGERS[logged.kind], unsigned=bool(logged.unsigned))
-    if logged.kind in _PLAIN:
-        return MySqlType(_PLAIN[logged.kind])
-    if logged.kind in _FRACTIONAL:
-        return MySqlType(_FRACTIONAL[logged.kind][0], logged.size or None)
-    match logged.kind:
-        case kinds.NEWDECIMAL:
-            return MySqlType("decimal", logged.size, logged.scale)
-        case kinds.BIT:
-            return MySqlType("bit", logged.size)
-        case kinds.ENUM | kinds.SET:
-            return MySqlType("enum" if logged.kind == kinds.ENUM else "set", labels=logged.labels or ())
-        case kinds.GEOMETRY:
-            return MySqlType(GEOMETRIES[logged.geometry or 0])
-        case kinds.VECTOR:
-            return MySqlType("vector", logged.dimension)
-        case kinds.BLOB | kinds.BLOB_COMPRESSED:
-            return MySqlType((BLOBS if logged.collation in {None, BINARY_COLLATION} else TEXTS)[logged.size - 1])
-    return _string_type(logged)
-
-
-def _string_type(logged: MappedColumn) -> MySqlType:
-    is_fixed = logged.kind == kinds.STRING
-    charset = charset_of_collation(logged.collation if logged.collation is not None else BINARY_COLLATION)
-    # One byte of a compressed cell is its compression header.
-    size = logged.size - 1 if logged.kind == kinds.VARCHAR_COMPRESSED else logged.size
-    if charset is None or charset.name == "binary":
-        return MySqlType("binary" if is_fixed else "varbinary", size)
-    return MySqlType("char" if is_fixed else "varchar", size // charset.bytes_per_character)
-
-
 def _detailed(column: MySqlColumn, logged: MappedColumn, known: MySqlColumn | None) -> BinlogColumn:
     """Return the column of the map, with missing details from a definition that does not contradict it."""
-    if known is not None and _agrees(logged, known.type) and column.type.unsigned == known.type.unsigned:
+    if known is not None and agrees(logged, known.type) and column.type.unsigned == known.type.unsigned:
         column = replace(column, comment=known.comment)
         # The log stores these as plain bytes or integers, so only the definition knows them.
         is_ambiguous = known.type.base in {*NETWORK_BYTES, "vector"} or (known.type.base, known.type.size) == (
@@ -236,7 +168,7 @@ def _detailed(column: MySqlColumn, logged: MappedColumn, known: MySqlColumn | No
 def _completed(column: MySqlColumn, logged: MappedColumn, known: MySqlColumn) -> BinlogColumn:
     """Return the column of the definition; metadata in the map takes precedence where present."""
     kind = known.type
-    if logged.unsigned is not None and kind.base in _INTEGERS.values() and logged.unsigned != kind.unsigned:
+    if logged.unsigned is not None and kind.base in INTEGERS.values() and logged.unsigned != kind.unsigned:
         kind = column.type
     if logged.kind in {kinds.ENUM, kinds.SET} and logged.labels is not None:
         kind = column.type
@@ -249,31 +181,3 @@ def _shaped(column: MySqlColumn, logged: MappedColumn) -> BinlogColumn:
     if charset is None and column.type.is_character:
         charset = CHARSETS["utf8mb4"]
     return BinlogColumn(column, logged.kind, logged.size, logged.scale, charset)
-
-
-def _agrees(logged: MappedColumn, kind: MySqlType) -> bool:
-    """Return whether a column of this type is stored as the map says."""
-    base, size = kind.base, kind.size or 0
-    if logged.kind in _INTEGERS:
-        return base == _INTEGERS[logged.kind]
-    if logged.kind in _FRACTIONAL:
-        return base == _FRACTIONAL[logged.kind][0] and size == logged.size
-    match logged.kind:
-        case kinds.NEWDECIMAL:
-            return (base, kind.size, kind.scale) == ("decimal", logged.size, logged.scale)
-        case kinds.BIT:
-            return (base, size) == ("bit", logged.size)
-        case kinds.ENUM | kinds.SET:
-            return base == ("enum" if logged.kind == kinds.ENUM else "set")
-        case kinds.GEOMETRY:
-            return base in GEOMETRIES
-        case kinds.VECTOR:
-            return base == "vector"
-        case kinds.BLOB | kinds.BLOB_COMPRESSED:
-            return base in {TEXTS[logged.size - 1], BLOBS[logged.size - 1]} or (logged.size == 4 and base == "json")
-        case kinds.STRING:
-            return base in {"char", "binary"} or NETWORK_BYTES.get(base) == logged.size
-        case kinds.VARCHAR | kinds.VARCHAR_COMPRESSED:
-            # MariaDB logs VECTOR(n) as bytes, four per number.
-            return base in {"varchar", "varbinary"} or (base == "vector" and logged.size == 4 * size)
-    return base == _PLAIN.get(logged.kind)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.ingest.mysql.ddl.statements import DropTablesStatement, parse_ddl, subjects
+from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
+from penstock.ingest.mysql.ddl.statements import DropTablesStatement, subjects
 from penstock.ingest.mysql.ddl.tables import TableChange, Tables
 from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition, parse_type
 from penstock.ingest.mysql.errors import DdlNotUnderstood

@@ -9,7 +9,7 @@ import pymysql
 import pytest
 
 from penstock.ingest.mysql.binlog.query import Query
-from penstock.ingest.mysql.ddl.statements import parse_ddl
+from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
 from penstock.ingest.mysql.ddl.tables import Tables
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.server.catalog import definitions

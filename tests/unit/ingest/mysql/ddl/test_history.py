@@ -14,8 +14,9 @@ from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.query import Query, parse_query
 from penstock.ingest.mysql.binlog.segment import QUERY
 from penstock.ingest.mysql.binlog.unpack import unpacked
+from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
-from penstock.ingest.mysql.ddl.statements import AlterTableStatement, parse_ddl
+from penstock.ingest.mysql.ddl.statements import AlterTableStatement
 from penstock.ingest.mysql.definition import MySqlColumn, MySqlType, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
 from penstock.ingest.mysql.logged_ddl_rules import renames_column

@@ -20,7 +20,7 @@ from penstock.storage.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
-    from penstock.formats.demand import DemandPolicy
+    from penstock.formats.demand import ConditionLanguage, DemandPolicy
     from penstock.ingest.decoded_source import ChangeSource, Extra
     from penstock.ingest.source import ComparableSource
     from penstock.ingest.source_draft import DraftOptions, SourceDraft
@@ -63,16 +63,18 @@ class Capabilities:
     """The capabilities that all sources of one type have.
 
     `describes_tables`: the source lists its tables with their columns, so that target tables exist before the first
-    batch; otherwise messages are sampled. `rereads_tables`: single tables can be emptied and read again. `names_rows`:
-    each row comes with its database, table and time. `resumes_from_tables`: the offsets in a table's snapshots suffice
-    to continue with a new checkpoint. `keeps_state`: the source needs `SourceRequest.state` in the next run.
-    `reads_exactly`: the rows of a table can be read as of one position, so that no change in them comes again.
-    `reads_flink_cdc`: files of Flink CDC may name this type. `lag_unit` is the
-    unit of `Source.lag`. `numbers_messages`: messages have a number in their partition, the metadata column `offset`.
+    batch; otherwise messages are sampled. `rereads_tables`: single tables can be emptied and read again, with
+    `rereads_parts` also only their rows that meet a condition. `names_rows`: each row comes with its database, table
+    and time. `resumes_from_tables`: the offsets in a table's snapshots suffice to continue with a new checkpoint.
+    `keeps_state`: the source needs `SourceRequest.state` in the next run. `reads_exactly`: the rows of a table can be
+    read as of one position, so that no change in them comes again. `reads_flink_cdc`: files of Flink CDC may name this
+    type. `lag_unit` is the unit of `Source.lag`. `numbers_messages`: messages have a number in their partition, the
+    metadata column `offset`.
     """
 
     describes_tables: bool = False
     rereads_tables: bool = False
+    rereads_parts: bool = False
     names_rows: bool = False
     reads_flink_cdc: bool = False
     resumes_from_tables: bool = True
@@ -102,8 +104,9 @@ class SourceRequest:
     is gone. `single_table`: all rows go to one table; `merges_shards`: so do tables of the same name in several
     databases; `defines_key`: the description, not the source, decides the key of that one table. The next three say
     how values are represented: all as text, times as text, and zero dates as an error. `demand` decides which part
-    of a table has to be read: a source may read more. `sink_warehouse` and `sink_options` open the catalog of the
-    target tables, for a source of tables that does not name its own.
+    of a table has to be read: a source may read more; `language` is that of conditions in `snapshot_requests`.
+    `sink_warehouse` and `sink_options` open the catalog of the target tables, for a source of tables that does not name
+    its own.
     """
 
     state: StateFolder
@@ -122,6 +125,7 @@ class SourceRequest:
     times_as_text: bool = False
     zero_dates_fail: bool = False
     demand: DemandPolicy | None = None
+    language: ConditionLanguage | None = None
     sink_warehouse: str = ""
     sink_options: tuple[tuple[str, str], ...] = ()
 

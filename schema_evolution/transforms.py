@@ -78,12 +78,14 @@ class Transform:
     @property
     def moving_columns(self) -> frozenset[str]:
         """Return the columns of the projection that depend on the time or the kind of a change."""
-        return frozenset(item.name for item in self.projection if item.value is not None and _depends(item.value))
+        return frozenset(
+            item.name for item in self.projection if item.value is not None and depends_on_change(item.value)
+        )
 
     @property
     def filter_moves(self) -> bool:
         """Return whether the filter depends on lookups, or on the time or the kind of a change."""
-        return self.filters and (self.looks_up or (self.filter is not None and _depends(self.filter)))
+        return self.filters and (self.looks_up or (self.filter is not None and depends_on_change(self.filter)))
 
     def demand(
         self,
@@ -131,7 +133,7 @@ class Transform:
         return _taken(change, columns, kinds, kept, self.primary_keys), list(bad)
 
 
-def _depends(node: Node) -> bool:
+def depends_on_change(node: Node) -> bool:
     """Return whether an expression depends on the time or the kind of a change."""
     match node:
         case ColumnReference(name):
@@ -140,7 +142,7 @@ def _depends(node: Node) -> bool:
             return True
         case Call(name, _) if name in _CLOCKS:
             return True
-    return any(map(_depends, children(node)))
+    return any(map(depends_on_change, children(node)))
 
 
 def with_constants(change: ChangeBatch, constants: tuple[tuple[str, str], ...]) -> ChangeBatch:

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from penstock.errors import PositionLost
+from penstock.errors import ConfigError, PositionLost
 from penstock.ingest.connector import TableName
 from penstock.ingest.database.progress import CopyProgress, PlannedChunk
 from penstock.ingest.database.settings import (
@@ -22,8 +22,10 @@ from penstock.ingest.database.settings import (
     Address,
     ChunkedSettings,
     log_reread,
+    requested_parts,
     requested_tables,
 )
+from penstock.ingest.database.table_parts import TablePart, accepted_parts
 from penstock.ingest.source import Barrier, Limit
 
 log = logging.getLogger(__name__)
@@ -85,6 +87,14 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
     def cut_chunk(self, connection: N, rest: Any, rows: int) -> tuple[Any, Any]:
         """Return a chunk of about this many rows, and the rest after it, None if the chunk is the last one."""
 
+    def check_part(self, connection: N, table: T, part: TablePart) -> None:
+        """Raise ConfigError or SourceError if the part cannot be read. By default, no part can."""
+        raise ConfigError(
+            "this source cannot read a part of a table by a condition",
+            table=".".join(part.name),
+            hint="penstock signal PIPELINE snapshot TABLE  without --where reads the whole table",
+        )
+
     def begin(self) -> G:
         """Return the start of a pipeline without a checkpoint."""
         with self.connected() as connection:
@@ -135,7 +145,11 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
         """Return the state in which the tables that users requested are read again."""
         requests = self.settings.requests.pending(progress.signals)
         if requests:
-            progress = progress.reading(requested_tables(requests, list(self.captured_tables(connection))))
+            tables = self.captured_tables(connection)
+            progress = progress.reading(requested_tables(requests, list(tables)))
+            wanted = requested_parts(requests, list(tables))
+            parts, refused = accepted_parts(wanted, lambda one: self.check_part(connection, tables[one.name], one))
+            progress = replace(progress.reading_parts(parts), refused=refused)
         return replace(progress, signals=tuple(request.name for request in requests))
 
     def with_chunks(self, connection: N, progress: G, limit: Limit) -> G:
@@ -144,11 +158,14 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
         rows = limit.rows or self.settings.snapshot_rows
         size = min(self.settings.chunk_rows, rows)
         chunks: list[PlannedChunk] = []
-        waiting, rest = list(progress.waiting), progress.rest
-        while rows > 0 and len(chunks) < MAX_CHUNKS and (rest is not None or waiting):
+        waiting, parts, rest = list(progress.waiting), list(progress.parts), progress.rest
+        while rows > 0 and len(chunks) < MAX_CHUNKS and (rest is not None or waiting or parts):
             if rest is None:
-                table = tables.get(waiting.pop(0))
+                name, where = (waiting.pop(0), "") if waiting else (parts[0].name, parts.pop(0).where)
+                table = tables.get(name)
                 rest = None if table is None else self.first_chunk(connection, table)
+                if rest is not None and where:
+                    rest = replace(rest, where=where)
                 continue
             if rest.name not in tables:  # dropped in the meantime
                 rest = None
@@ -157,4 +174,4 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
             chunks.append(chunk)
             rows -= size
         batch = replace(progress.batch, chunks=tuple(chunks))
-        return replace(progress, waiting=tuple(waiting), rest=rest, batch=batch)
+        return replace(progress, waiting=tuple(waiting), parts=tuple(parts), rest=rest, batch=batch)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from penstock.ingest.connector import TableName
+from penstock.ingest.database.table_parts import TablePart, parts_besides
 from penstock.ingest.source import Barrier
 
 
@@ -44,6 +45,7 @@ class CopyProgress(Generic[K]):
     `known` are the captured tables, `waiting` those whose snapshot has not begun, `rest` what is left of the one that
     is being cut into chunks. `settle` is the position after which the tables read last equal the source at one moment.
     `reread` is the last request to read tables again that was carried out, `signals` are the requests of users.
+    `parts` are parts of tables that wait to be read again, `refused` those that could not be, with the reasons.
     """
 
     log: int
@@ -54,12 +56,29 @@ class CopyProgress(Generic[K]):
     settle: int = 0
     reread: str = ""
     signals: tuple[str, ...] = ()
+    parts: tuple[TablePart, ...] = ()
+    refused: tuple[str, ...] = ()
 
     @property
     def reads_tables(self) -> bool:
-        return bool(self.waiting or self.rest)
+        return bool(self.waiting or self.rest or self.parts)
+
+    @property
+    def unread(self) -> list[TableName]:
+        """The tables that are still to be read, or being read."""
+        rest = [] if self.rest is None else [self.rest.name]
+        return [*self.waiting, *rest, *(part.name for part in self.parts)]
 
     def reading(self, names: Sequence[TableName]) -> Self:
         """Return this state with the rows of these tables still to be read, even if some were read before."""
         rest = None if self.rest is not None and self.rest.name in names else self.rest
-        return replace(self, waiting=tuple(dict.fromkeys([*self.waiting, *names])), rest=rest)
+        waiting = tuple(dict.fromkeys([*self.waiting, *names]))
+        return replace(self, waiting=waiting, rest=rest, parts=parts_besides(self.parts, names))
+
+    def reading_parts(self, parts: Sequence[TablePart]) -> Self:
+        """Return this state with these parts still to be read.
+
+        A table that waits to be read as a whole needs no more. One that is being read does: its first rows were read
+        before.
+        """
+        return replace(self, parts=parts_besides([*self.parts, *parts], self.waiting))

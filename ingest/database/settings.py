@@ -15,8 +15,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from penstock.formats.demand import DemandPolicy
+from penstock.formats.demand import ConditionLanguage, DemandPolicy
 from penstock.ingest.connector import TableName, TableSelection
+from penstock.ingest.database.table_parts import TablePart
 from penstock.storage.state_folder import StateFolder
 from penstock.table_pattern import TablePattern
 
@@ -86,10 +87,14 @@ def selected_by(selection: TableSelection) -> tuple[str, str | None, str, str | 
 
 @dataclass(frozen=True, slots=True)
 class RereadRequest:
-    """A request of a user to read `tables` again, given as `table` or `database.table`."""
+    """A request of a user to read `tables` again, given as `table` or `database.table`.
+
+    With `where`, only their rows that meet this condition.
+    """
 
     name: str
     tables: tuple[str, ...]
+    where: str = ""
 
     def names(self, table: TableName) -> bool:
         return not {table[1], ".".join(table)}.isdisjoint(self.tables)
@@ -117,19 +122,32 @@ class RereadRequests:
             if name in noted:
                 self.folder.delete(name)
             elif content is not None:
-                found.append(RereadRequest(name, tuple(json.loads(content)["tables"])))
+                request = json.loads(content)
+                found.append(RereadRequest(name, tuple(request["tables"]), request.get("where", "")))
         return found
 
 
 def requested_tables(requests: Sequence[RereadRequest], captured: Sequence[TableName]) -> list[TableName]:
-    """Return the captured tables that the requests name, and log names of no captured table."""
-    names = [name for name in captured if any(request.names(name) for request in requests)]
-    wanted = {table for request in requests for table in request.tables}
-    unknown = wanted - {word for name in names for word in (name[1], ".".join(name))}
+    """Return the captured tables that the requests name without a condition, and log names of no captured table."""
+    named = {word for name in captured for word in (name[1], ".".join(name))}
+    unknown = {table for request in requests for table in request.tables} - named
     if unknown:
         log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(sorted(unknown)))
-    log_reread(names)
+    names = [name for name in captured if any(request.names(name) for request in requests if not request.where)]
+    if names:
+        log_reread(names)
     return names
+
+
+def requested_parts(requests: Sequence[RereadRequest], captured: Sequence[TableName]) -> list[TablePart]:
+    """Return the parts of captured tables that the requests name with a condition."""
+    return [
+        TablePart(name, request.where)
+        for request in requests
+        if request.where
+        for name in captured
+        if request.names(name)
+    ]
 
 
 def log_reread(names: Sequence[TableName]) -> None:
@@ -153,7 +171,7 @@ class DatabaseSettings(Generic[A_co]):
     `rereads` is a request that the offsets do not contain yet: empty the tables in `reset`, or all, and read them
     again. With `rereads_when_lost` this is done too if the log is gone. With `keyless_stops`, a table without a key is
     an error. With `fills_added_columns`, tables are read again for new columns that have values in older rows. `demand`
-    decides which part of a table is read.
+    decides which part of a table is read, and `language` is that of conditions in requests.
     """
 
     server: A_co
@@ -166,6 +184,7 @@ class DatabaseSettings(Generic[A_co]):
     rereads_when_lost: bool = False
     fills_added_columns: bool = False
     demand: DemandPolicy | None = None
+    language: ConditionLanguage | None = None
     log_bytes: int = _LOG_BYTES
     snapshot_rows: int = _SNAPSHOT_ROWS
 

@@ -49,6 +49,7 @@ class MongoProgress(CopyProgress[IdChunk]):
             "settle": time_json(self.settle) if self.settle else None,
             "reread": self.reread,
             "signals": list(self.signals),
+            "refused": list(self.refused),
             "batch": {name: part for name, part in batch.items() if part},
         }
         return {name: part for name, part in made.items() if part}
@@ -65,6 +66,7 @@ class MongoProgress(CopyProgress[IdChunk]):
             settle=time_from(value.get("settle", "0:0")),
             reread=str(value.get("reread", "")),
             signals=tuple(value.get("signals", ())),
+            refused=tuple(value.get("refused", ())),
             batch=MongoBatch(
                 time_from(batch.get("from", "0:0")),
                 tuple(IdChunk.from_json(one) for one in batch.get("chunks", ())),

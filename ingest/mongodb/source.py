@@ -67,9 +67,8 @@ class MongoSource(DatabaseSource[MongoSettings, MongoPlanner]):
         if "server" not in offsets:
             return {}
         progress = MongoProgress.from_json(offsets)
-        waiting = [*progress.waiting, *([progress.rest.name] if progress.rest is not None else [])]
         behind = max(0, (self.planner.end() >> 32) - (progress.log >> 32))
-        return {"log": behind} | {f"{database}.{name}": 1 for database, name in waiting}
+        return {"log": behind} | {f"{database}.{name}": 1 for database, name in progress.unread}
 
     def mirror(self, offsets: Offsets) -> None:
         """Do nothing: the server does not store the positions of its readers."""

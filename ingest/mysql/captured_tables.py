@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
+import pymysql
+
 from penstock.errors import ConfigError, SourceError
+from penstock.formats.demand import needed
 from penstock.ingest.database.findings import ServerFinding
-from penstock.ingest.database.settings import MAX_CHUNKS, CapturedTables
-from penstock.ingest.mysql.definition import TableDefinition
+from penstock.ingest.database.settings import MAX_CHUNKS, CapturedTables, requested_parts, requested_tables
+from penstock.ingest.database.table_parts import PartRead, TablePart, accepted_parts, check_key
+from penstock.ingest.mysql.definition import TableDefinition, schema_of
 from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.offsets import Progress
 from penstock.ingest.mysql.position import LogPosition
@@ -24,11 +28,12 @@ from penstock.ingest.mysql.server.catalog import (
     qualified,
 )
 from penstock.ingest.mysql.server.checks import check_source
-from penstock.ingest.mysql.server.connection import ask
+from penstock.ingest.mysql.server.connection import ask, refused
 from penstock.ingest.mysql.server.table_checks import CheckedPlan
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor
 from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
+from penstock.ingest.mysql.snapshot.read import SnapshotOptions, check_selected
 from penstock.ingest.source import Limit
 
 if TYPE_CHECKING:
@@ -129,6 +134,31 @@ def _check_letters(connection: Connection, tables: CapturedTables) -> None:
             )
 
 
+def with_requests(settings: FollowSettings, connection: Connection, progress: Progress) -> Progress:
+    """Return the state in which the tables, and parts of tables, that users requested are read again."""
+    requests = settings.requests.pending(progress.signals)
+    if requests:
+        names = [table.name for table in captured_facts(connection, settings)]
+        progress = progress.reading(requested_tables(requests, names))
+        wanted = requested_parts(requests, names)
+        parts, refusals = accepted_parts(wanted, lambda part: _check_part(connection, settings, part))
+        progress = replace(progress.reading_parts(parts), refused=refusals)
+    return replace(progress, signals=tuple(request.name for request in requests))
+
+
+def _check_part(connection: Connection, settings: FollowSettings, part: TablePart) -> None:
+    """Raise ConfigError or SourceError if a part of a table cannot be read by its condition."""
+    definition = definitions(connection, [part.name]).get(part.name)
+    schema = check_key(None if definition is None else schema_of(definition), part)
+    policy = PartRead(settings.language, part.where).demand(settings.demand)
+    needed(policy, schema)
+    if definition is not None:
+        try:
+            check_selected(connection, definition, SnapshotOptions(demand=policy, zone=settings.zone))
+        except pymysql.MySQLError as error:
+            raise refused(error, settings.server) from error
+
+
 def with_chunks(
     settings: FollowSettings, connection: Connection, progress: Progress, limit: Limit, at: LogPosition
 ) -> Progress:
@@ -138,13 +168,15 @@ def with_chunks(
     facts = {table.name: table for table in captured_facts(connection, settings)}
     chunks: list[Chunk] = []
     waiting, cursors = sorted(progress.waiting, key=settings.rank), list(progress.cursors)
-    while rows > 0 and size > 0 and len(chunks) < MAX_CHUNKS and (cursors or waiting):
+    parts = list(progress.parts)
+    while rows > 0 and size > 0 and len(chunks) < MAX_CHUNKS and (cursors or waiting or parts):
         if not cursors:
-            table = facts.get(waiting.pop(0))
+            name, where = (waiting.pop(0), "") if waiting else (parts[0].name, parts.pop(0).where)
+            table = facts.get(name)
             # Dropped in the meantime: the binlog reports it.
             if table is None:
                 continue
-            cursors.append(start_chunks(connection, table, settings.chunks))
+            cursors.append(replace(start_chunks(connection, table, settings.chunks), where=where))
         elif (cursors[0].database, cursors[0].table) not in facts:
             # The table was dropped while its chunks were cut.
             cursors = []
@@ -161,8 +193,9 @@ def with_chunks(
     exact = settings.snapshot == "exact"
     batch = replace(progress.batch, chunks=tuple(chunks), as_of=at if exact else None)
     # Exact chunks are as of the position of the pipeline itself: the tables need not settle.
-    over = not cursors and not waiting and not exact
-    return replace(progress, waiting=tuple(waiting), cursors=tuple(cursors), unsettled=over, batch=batch)
+    over = not cursors and not waiting and not parts and not exact
+    copies = replace(progress, waiting=tuple(waiting), parts=tuple(parts), cursors=tuple(cursors))
+    return replace(copies, unsettled=over, batch=batch)
 
 
 def _rows_a_chunk(cursor: ChunkCursor, rows: int, facts: dict[TableName, MySqlTableFacts]) -> int:

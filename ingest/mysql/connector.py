@@ -61,6 +61,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
     capabilities = Capabilities(
         describes_tables=True,
         rereads_tables=True,
+        rereads_parts=True,
         names_rows=True,
         reads_flink_cdc=True,
         keeps_state=True,

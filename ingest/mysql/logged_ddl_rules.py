@@ -149,7 +149,7 @@ class LoggedDdlRules:
         if mixed:
             return renamed
         # New tables are read while others stream, and rows of those come only from the binlog by now.
-        new = {*progress.waiting, *((cursor.database, cursor.table) for cursor in progress.cursors)}
+        new = set(progress.unread)
         return [name for name in renamed if name in new]
 
     def applied(self, progress: Progress, plan: LogPlan, looked_up: Sequence[DefinitionVersion]) -> Progress:

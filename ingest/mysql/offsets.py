@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from penstock.ingest.database.table_parts import TablePart, parts_besides, parts_from
 from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
 from penstock.ingest.mysql.ddl.history import DefinitionVersion
 from penstock.ingest.mysql.position import LogPosition
@@ -39,7 +40,7 @@ class Progress:
 
     `waiting` are tables whose snapshot has not begun, `cursors` those being cut into chunks. `settle` is the binlog
     position after which the snapshot tables equal the source at one moment; `unsettled` while it is still to be
-    recorded.
+    recorded. `parts` are parts of tables that wait to be read again, `refused` those that could not be, with reasons.
     """
 
     server: str
@@ -51,18 +52,34 @@ class Progress:
     unsettled: bool = False
     signals: tuple[str, ...] = ()
     reread: str = ""  # the last request to read all tables again that was carried out
+    parts: tuple[TablePart, ...] = ()
+    refused: tuple[str, ...] = ()
     batch: BatchContent = field(default_factory=BatchContent)
 
     @property
     def reads_tables(self) -> bool:
-        return bool(self.waiting or self.cursors)
+        return bool(self.waiting or self.cursors or self.parts)
+
+    @property
+    def unread(self) -> list[TableName]:
+        """The tables that are still to be read, or being read."""
+        cut = [(cursor.database, cursor.table) for cursor in self.cursors]
+        return [*self.waiting, *cut, *(part.name for part in self.parts)]
 
     def reading(self, names: Sequence[TableName]) -> Progress:
         """Return this state with the rows of these tables still to be read, even if some of them were read before."""
         # A table that is being cut into chunks starts again from its first key.
         cursors = tuple(cursor for cursor in self.cursors if (cursor.database, cursor.table) not in names)
         waiting = tuple(dict.fromkeys([*self.waiting, *names]))
-        return replace(self, waiting=waiting, cursors=cursors)
+        return replace(self, waiting=waiting, cursors=cursors, parts=parts_besides(self.parts, names))
+
+    def reading_parts(self, parts: Sequence[TablePart]) -> Progress:
+        """Return this state with these parts still to be read.
+
+        A table that waits to be read as a whole needs no more. One that is being read does: its first rows were read
+        before.
+        """
+        return replace(self, parts=parts_besides([*self.parts, *parts], self.waiting))
 
     def to_json(self) -> Offsets:
         """Return the state as offsets; parts with default values are omitted."""
@@ -86,6 +103,10 @@ class Progress:
             made["signals"] = list(self.signals)
         if self.reread:
             made["reread"] = self.reread
+        if self.parts:
+            made["parts"] = [one.to_json() for one in self.parts]
+        if self.refused:
+            made["refused"] = list(self.refused)
         if not self.batch.is_empty:
             made["batch"] = _batch_json(self.batch)
         return made
@@ -103,6 +124,8 @@ class Progress:
             bool(value.get("unsettled", False)),
             tuple(value.get("signals", ())),
             str(value.get("reread", "")),
+            parts_from(value.get("parts", ())),
+            tuple(value.get("refused", ())),
             _batch_from(value.get("batch", {})),
         )
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import PositionLost
-from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread, requested_tables
+from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread
 from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, check_position, resume
 from penstock.ingest.mysql.binlog.server_positions import at_time, earliest, latest, settled
-from penstock.ingest.mysql.captured_tables import captured_facts, with_chunks
+from penstock.ingest.mysql.captured_tables import captured_facts, with_chunks, with_requests
 from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.logged_ddl_rules import LoggedDdlRules
 from penstock.ingest.mysql.offsets import BatchContent, Progress
@@ -136,7 +136,7 @@ class Planner:
                     log.warning("event=position_lost reason=%s position=%s", error.message, progress.log)
                     return self._restart(connection, facts)
             history = self.recorded.at(progress)
-            progress = self._with_requests(connection, progress)
+            progress = with_requests(self.settings, connection, progress)
             if requested:
                 return self._emptied(progress)
             now = settled(connection, facts)
@@ -202,14 +202,6 @@ class Planner:
             log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
             progress = progress.reading(fresh)
         return progress
-
-    def _with_requests(self, connection: Connection, progress: Progress) -> Progress:
-        """Return the state in which the tables that users requested are read again."""
-        requests = self.settings.requests.pending(progress.signals)
-        if requests:
-            captured = [table.name for table in captured_facts(connection, self.settings)]
-            progress = progress.reading(requested_tables(requests, captured))
-        return replace(progress, signals=tuple(request.name for request in requests))
 
     def _log_plan(self, progress: Progress, limit: Limit, until: LogPosition | None, rules: LoggedDdlRules) -> LogPlan:
         if self.settings.snapshot == "exact" and progress.reads_tables:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy, Int64s, SourceSchema
+from penstock.ingest.database.table_parts import PartRead
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import dumping
@@ -102,29 +103,29 @@ class MySqlRangeReader:
         if IGNORED in self.start:
             yield DecodedChunk(DecodeResult(skipped=Counter(self.start[IGNORED])), 0, 0)
             return
-        for batch in self._batches(oddities):
-            change = self._finished(batch)
-            if change is not None:
-                yield DecodedChunk(DecodeResult([change]), len(change), change.rows.nbytes)
+        part = PartRead(self.settings.language, self.start.get(CHUNK, {}).get("where", ""))
+        finished = map(self._finished, self._batches(oddities, part))
+        for change in part.rows((one for one in finished if one is not None), oddities):
+            yield DecodedChunk(DecodeResult([change]), len(change), change.rows.nbytes)
         if oddities:
             yield DecodedChunk(DecodeResult(skipped=oddities), 0, 0)
 
-    def _batches(self, oddities: Counter[str]) -> Iterator[ChangeBatch]:
+    def _batches(self, oddities: Counter[str], part: PartRead) -> Iterator[ChangeBatch]:
         settings, start = self.settings, self.start
         server_id = settings.server_id(int(start.get("reader", 0)))
         if DEFINED in start:
             yield from (_empty(DefinitionVersion.from_json(one)) for one in start[DEFINED])
         elif CHUNK in start:
             chunk = chunk_from(start[CHUNK])
-            options = SnapshotOptions(settings.rules, demand=settings.demand, zone=settings.zone)
+            options = SnapshotOptions(settings.rules, demand=part.demand(settings.demand), zone=settings.zone)
             if "as_of" in start:
                 at = LogPosition.from_json(start["as_of"])
                 yield from read_as_of(settings.server, chunk, at, options, self._log_options(), server_id, oddities)
             else:
                 yield from read_chunk(settings.server, chunk, options, oddities)
         else:
-            part = range_from(start[LOG])
-            yield from read_range(settings.server, part, self._log_options(), server_id, oddities=oddities)
+            log = range_from(start[LOG])
+            yield from read_range(settings.server, log, self._log_options(), server_id, oddities=oddities)
 
     def _log_options(self) -> BinlogOptions:
         versions: dict[tuple[str, str], tuple[DefinitionVersion, ...]] = {}

@@ -163,6 +163,7 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         rereads_when_lost=request.rereads_when_lost,
         fills_added_columns=snapshot.fill_added_columns,
         demand=request.demand,
+        language=request.language,
     )
 
 

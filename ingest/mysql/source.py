@@ -110,8 +110,7 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
             files = log_files(connection)
         here = file_number(progress.log.file)
         behind = sum(size for name, size in files if file_number(name) >= here)
-        unread = [*progress.waiting, *((cursor.database, cursor.table) for cursor in progress.cursors)]
-        waiting = {f"{database}.{table}": 1 for database, table in unread}
+        waiting = {f"{database}.{table}": 1 for database, table in progress.unread}
         return {"log": behind - progress.log.pos} | waiting
 
     def columns_with_values(self, table: TableName) -> list[str]:

@@ -62,7 +62,9 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
     name = "postgres"
     config = PostgresConfig
     # Not `reads_exactly`: that takes REPLICA IDENTITY FULL, which few tables have.
-    capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=WAL_BYTES)
+    capabilities = Capabilities(
+        describes_tables=True, rereads_tables=True, rereads_parts=True, names_rows=True, lag_unit=WAL_BYTES
+    )
     url_schemes = frozenset({"postgres", "postgresql"})
     url_form = "postgres://user@host:5432/database"
 

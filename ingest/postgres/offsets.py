@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.ingest.database.progress import CopyProgress, PlannedBatch
+from penstock.ingest.database.table_parts import TablePart, parts_from
 from penstock.ingest.postgres.log.truncations import EmptiedTable
 from penstock.ingest.postgres.server.catalog import TableName
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
@@ -79,6 +80,10 @@ class PgProgress(CopyProgress[KeyChunk]):
             "known": [list(name) for name in self.known],
             "waiting": [list(name) for name in self.waiting],
             "rest": self.rest.to_json() if self.rest is not None else None,
+            "rest_part": TablePart(self.rest.name, self.rest.where).to_json()
+            if self.rest and self.rest.where
+            else None,
+            "parts": [one.to_json() for one in self.parts],
             "visible_from": self.visible_from,
             "settle": lsn_text(self.settle) if self.settle else None,
             "exact_from": lsn_text(self.exact_from) if self.exact_from else None,
@@ -86,6 +91,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             "emptied": [list(one) for one in self.emptied],
             "reread": self.reread,
             "signals": list(self.signals),
+            "refused": list(self.refused),
             "batch": {name: part for name, part in batch.items() if part},
         }
         return {name: part for name, part in made.items() if part}
@@ -109,6 +115,8 @@ class PgProgress(CopyProgress[KeyChunk]):
             emptied=_emptied(value.get("emptied", ())),
             reread=str(value.get("reread", "")),
             signals=tuple(value.get("signals", ())),
+            parts=parts_from(value.get("parts", ())),
+            refused=tuple(value.get("refused", ())),
             batch=PgBatch(
                 parse_lsn(batch.get("from", "0/0")),
                 tuple(KeyChunk.from_json(one) for one in batch.get("chunks", ())),

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
+from penstock.formats.demand import needed
 from penstock.ingest.database.planner import CopyPlanner
 from penstock.ingest.database.settings import BYTES_PER_CHANGE
+from penstock.ingest.database.table_parts import PartRead, TablePart, check_key
 from penstock.ingest.postgres.captured_tables import captured, check_keys, publish, selected
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
 from penstock.ingest.postgres.log.truncations import next_truncate
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
-from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName
+from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, relations
 from penstock.ingest.postgres.server.connection import PgConnection, connected
 from penstock.ingest.postgres.server.identity import require_same_past, server_identity
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn, sound_position
@@ -26,7 +28,7 @@ from penstock.ingest.postgres.server.visibility import (
     wait_for_transactions,
 )
 from penstock.ingest.postgres.settings import PgSettings
-from penstock.ingest.postgres.snapshot.chunks import KeyChunk, cut_chunk, first_chunk
+from penstock.ingest.postgres.snapshot.chunks import KeyChunk, check_selected, cut_chunk, first_chunk
 from penstock.ingest.source import Barrier, Limit
 
 log = logging.getLogger(__name__)
@@ -132,6 +134,14 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
 
     def cut_chunk(self, connection: PgConnection, rest: KeyChunk, rows: int) -> tuple[KeyChunk, KeyChunk | None]:
         return cut_chunk(connection, rest, rows)
+
+    def check_part(self, connection: PgConnection, table: PgTableFacts, part: TablePart) -> None:
+        relation = relations(connection, [table.oid]).get(table.oid)
+        schema = check_key(None if relation is None else relation.source_schema, part)
+        policy = PartRead(self.settings.language, part.where).demand(self.settings.demand)
+        needed(policy, schema)
+        if relation is not None:
+            check_selected(connection, relation, policy)
 
     def _with_new_tables(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
         # While tables are read as of a position, the log stays there. For a new table it has to continue first.

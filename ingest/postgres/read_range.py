@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PositionLost, SourceError
 from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy
+from penstock.ingest.database.table_parts import PartRead
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.errors import SlotLost, SlotMissing
 from penstock.ingest.postgres.log.decode import LogDecoder
@@ -26,6 +27,7 @@ from penstock.ingest.postgres.table_as_of import SlotLog, chunk_as_of
 from penstock.ingest.source import Barrier, PastUnknown
 
 if TYPE_CHECKING:
+    from penstock.formats.demand import DemandPolicy
     from penstock.ingest.postgres.relation import LoggedRelation, Relation
     from penstock.ingest.postgres.server.connection import PgConnection
     from penstock.ingest.postgres.settings import PgSettings
@@ -79,18 +81,20 @@ class PgRangeReading:
     def _changes(self) -> Iterator[DecodedChunk]:
         oddities: Counter[str] = Counter()
         if CHUNK in self.start:
-            for batch in self._chunk(KeyChunk.from_json(self.start[CHUNK]), oddities):
+            chunk = KeyChunk.from_json(self.start[CHUNK])
+            part = PartRead(self.settings.language, chunk.where)
+            for batch in part.rows(self._chunk(chunk, part.demand(self.settings.demand), oddities), oddities):
                 yield DecodedChunk(DecodeResult([batch]), len(batch), batch.rows.nbytes)
         else:
             yield from self._log(oddities)
         if oddities:
             yield DecodedChunk(DecodeResult(skipped=oddities), 0, 0)
 
-    def _chunk(self, chunk: KeyChunk, oddities: Counter[str]) -> Iterator[ChangeBatch]:
+    def _chunk(self, chunk: KeyChunk, demand: DemandPolicy | None, oddities: Counter[str]) -> Iterator[ChangeBatch]:
         settings = self.settings
         if AS_OF not in self.start:
-            return read_chunk(settings.server, chunk, oddities, settings.demand)
-        slot_log = SlotLog(settings.server, settings.slot, settings.publication.name, _REMEDY, settings.demand)
+            return read_chunk(settings.server, chunk, oddities, demand)
+        slot_log = SlotLog(settings.server, settings.slot, settings.publication.name, _REMEDY, demand)
         return chunk_as_of(slot_log, chunk, parse_lsn(self.start[AS_OF]), oddities)
 
     def _log(self, oddities: Counter[str]) -> Iterator[DecodedChunk]:

@@ -65,6 +65,7 @@ def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
         rereads_when_lost=request.rereads_when_lost,
         fills_added_columns=config.snapshot.fill_added_columns,
         demand=request.demand,
+        language=request.language,
     )
 
 

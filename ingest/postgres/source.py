@@ -89,9 +89,8 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         if "server" not in offsets:
             return {}
         progress = PgProgress.from_json(offsets)
-        waiting = [*progress.waiting, *([progress.rest.name] if progress.rest is not None else [])]
         behind = max(0, self.planner.end() - progress.log)
-        return {"log": behind} | {f"{schema}.{table}": 1 for schema, table in waiting}
+        return {"log": behind} | {f"{schema}.{table}": 1 for schema, table in progress.unread}
 
     def columns_with_values(self, table: TableName) -> list[str]:
         with connected(self.settings.server) as connection:

@@ -149,7 +149,7 @@ EXAMPLES = {
     "plan": "penstock plan shop.yaml",
     "run": "penstock run shop.yaml --until-caught-up",
     "status": "penstock status shop.yaml",
-    "signal": "penstock signal shop.yaml snapshot ods.orders",
+    "signal": "penstock signal shop.yaml snapshot shop.orders --where \"region = 'EU'\"",
     "verify": "penstock verify shop.yaml --tables ods.orders --wait 5min",
     "dlq": "penstock dlq shop.yaml show --limit 5",
     "schema": "penstock schema > penstock.schema.json",

@@ -5,12 +5,22 @@ from __future__ import annotations
 import time
 
 from penstock.errors import ConfigError
-from penstock.pipelines.commands.arguments import parse_with_words
+from penstock.ingest.sync_actions import Flag
+from penstock.pipelines.commands.arguments import Given, parse_with_words
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, named
+from penstock.pipelines.commands.target import text
 
-_DOES = "Pause, resume or stop a running pipeline after its batch, or copy tables again (MySQL)."
+_DOES = "Pause, resume or stop a running pipeline after its batch, or copy tables of a database again."
 _USAGE = "FILE (pause | resume | stop | snapshot TABLE ...)"
+_FLAGS = (
+    *WHERE,
+    Flag(
+        "where",
+        "snapshot: copy only the rows that meet this condition, such as \"region = 'EU'\" (MySQL, MariaDB, PostgreSQL)",
+        metavar="CONDITION",
+    ),
+)
 _SIGNALS = ("pause", "resume", "stop", "snapshot")
 _SAID = {
     "pause": "{name} pauses after the current batch, until  {resume}",
@@ -21,7 +31,7 @@ _SAID = {
 
 
 def command(name: str, words: list[str]) -> int:
-    found, given = parse_with_words(name, WHERE, words, _DOES, _USAGE, "FILE is the pipeline's file, or its name")
+    found, given = parse_with_words(name, _FLAGS, words, _DOES, _USAGE, "FILE is the pipeline's file, or its name")
     if len(found) < 2 or found[1] not in _SIGNALS:
         raise ConfigError(
             "no signal is given", hint="penstock signal pipeline.yaml pause | resume | stop | snapshot TABLE ..."
@@ -34,10 +44,13 @@ def command(name: str, words: list[str]) -> int:
             else f"the signal {signal} has no arguments"
         )
         raise ConfigError("wrong arguments of a signal", hint=wanted)
+    where = _condition(given, signal)
     pipeline = named(word, given, name)
-    heard = _send(pipeline, signal, tables)
+    heard = _send(pipeline, signal, tables, where)
     facts = {"pipeline": pipeline.name, "signal": signal, "tables": tables, "driver": heard}
-    said = _SAID[signal].format(name=pipeline.name, resume=pipeline.command(name, "resume"), tables=", ".join(tables))
+    facts |= {"where": where} if where else {}
+    wanted = ", ".join(tables) + (f" where {where}" if where else "")
+    said = _SAID[signal].format(name=pipeline.name, resume=pipeline.command(name, "resume"), tables=wanted)
     return answer(
         given,
         facts,
@@ -47,7 +60,23 @@ def command(name: str, words: list[str]) -> int:
     )
 
 
-def _send(pipeline: NamedPipeline, signal: str, tables: list[str]) -> str:
+def _condition(given: Given, signal: str) -> str:
+    """Return the condition of --where, empty without one. ConfigError names the position of a syntax error."""
+    from penstock.schema_evolution.row_conditions import parse_condition
+
+    where = (text(given, "where") or "").strip()
+    if "where" in given and signal != "snapshot":
+        raise ConfigError(
+            f"--where has no meaning for the signal {signal}", hint="penstock signal PIPELINE snapshot TABLE"
+        )
+    if "where" in given and not where:
+        raise ConfigError("the condition of --where is empty", hint="leave --where out to copy whole tables")
+    if where:
+        parse_condition(where)
+    return where
+
+
+def _send(pipeline: NamedPipeline, signal: str, tables: list[str], where: str) -> str:
     """Write the signal, and return the state of the driver that will read it."""
     from penstock.pipelines.ledger.checkpoint_folder import PAUSED, SNAPSHOT_REQUEST, STOP, CheckpointFolder
     from penstock.pipelines.monitor.status import state_of
@@ -70,19 +99,51 @@ def _send(pipeline: NamedPipeline, signal: str, tables: list[str]) -> str:
                 raise ConfigError("no driver of this pipeline runs", state=state, checkpoint=pipeline.checkpoint)
             folder.signal(STOP)
         case "snapshot":
-            _check_copies(pipeline)
+            _check_copies(pipeline, with_condition=bool(where))
+            _check_targets(pipeline, tables)
             # A name for each request, so that a second one does not replace the first before it is obeyed.
-            folder.signal(f"{SNAPSHOT_REQUEST}{time.time_ns() // 1_000_000}.json", tables)
+            folder.signal(f"{SNAPSHOT_REQUEST}{time.time_ns() // 1_000_000}.json", tables, where)
     return state
 
 
-def _check_copies(pipeline: NamedPipeline) -> None:
+def _check_copies(pipeline: NamedPipeline, *, with_condition: bool) -> None:
     from penstock.ingest.connectors import connector_of, only_types
 
-    if pipeline.spec is not None and not connector_of(pipeline.spec.source).capabilities.rereads_tables:
+    if pipeline.spec is None:
+        return
+    capabilities = connector_of(pipeline.spec.source).capabilities
+    if not capabilities.rereads_tables:
         raise ConfigError(
             f"a source of type {pipeline.spec.source.type} does not support copying tables again",
             hint=(
                 f"{only_types('rereads_tables')}; for other sources, start with a new --checkpoint and --accept-replay"
             ),
         )
+    if with_condition and not capabilities.rereads_parts:
+        raise ConfigError(
+            f"a source of type {pipeline.spec.source.type} cannot copy a part of a table by a condition",
+            hint=f"{only_types('rereads_parts')}; without --where the whole table is copied again",
+        )
+
+
+def _check_targets(pipeline: NamedPipeline, tables: list[str]) -> None:
+    """Raise ConfigError if a target table would have the rows of a copy twice.
+
+    A pipeline that is named without its file does not show which tables these are.
+    """
+    from penstock.pipelines.job.build import shape
+    from penstock.pipelines.ledger.batch_identity import adds_repeated_rows
+
+    if pipeline.spec is None:
+        return
+    catalog, mapping = pipeline.warehouse.open(), shape(pipeline.spec, pipeline.warehouse)
+    for name in tables:
+        database, _, table = name.partition(".")
+        target = mapping.target(database, table)
+        if target is not None and catalog.table_exists(target) and adds_repeated_rows(catalog.table(target).definition):
+            raise ConfigError(
+                "the target table would have the copied rows twice: it aggregates rows, or has no primary key",
+                source=name,
+                table=target,
+                hint=f"empty it and read it again: stop the pipeline, then  {pipeline.command('run')} --reset {target}",
+            )

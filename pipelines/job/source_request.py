@@ -23,6 +23,7 @@ from penstock.pipelines.mapping.described_tables import create_described, name_o
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.routes import PipelineDemand, TableRules
 from penstock.pipelines.mapping.target_tables import settings_of
+from penstock.schema_evolution.row_conditions import FilterLanguage
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.catalog.settings import CatalogSettings
 
@@ -64,6 +65,7 @@ def request_of(spec: PipelineSpec) -> SourceRequest:
         times_as_text=mapping.time_to_string,
         zero_dates_fail=mapping.zero_date_error,
         demand=PipelineDemand(TableRules.of(spec.transform, (), {}, catalog), mapping) if spec.transform else None,
+        language=FilterLanguage(mapping, pipeline.local_time_zone),
         sink_warehouse=catalog.warehouse,
         sink_options=catalog.options,
     )

@@ -169,14 +169,18 @@ def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
     )
 
 
+def adds_repeated_rows(table: TableSchema) -> bool:
+    """Return whether a row that is written twice is added twice: as a second row, or to an aggregate."""
+    return not (table.primary_keys and merge_engine(table.typed).forgives_replay)
+
+
 def shows_replay(table: TableSchema) -> bool:
     """Return whether a change that is applied twice is visible in the table or in its changelog.
 
     With deduplicate the last row per key wins, so it is not, but a changelog contains the repetition, and a history the
     versions between the first time and the second.
     """
-    forgives = bool(table.primary_keys) and merge_engine(table.typed).forgives_replay
-    return not forgives or keeps_versions(table) or table.typed[CHANGELOG_PRODUCER].writes_changelog
+    return adds_repeated_rows(table) or keeps_versions(table) or table.typed[CHANGELOG_PRODUCER].writes_changelog
 
 
 @dataclass(frozen=True, slots=True)

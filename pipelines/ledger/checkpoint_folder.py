@@ -46,7 +46,7 @@ class CheckpointProgress:
 class Signals:
     paused: bool = False
     stop: bool = False
-    snapshots: tuple[tuple[str, tuple[str, ...]], ...] = ()  # file name, tables
+    snapshots: tuple[tuple[str, tuple[str, ...], str], ...] = ()  # file name, tables, condition
 
 
 class CheckpointFolder:
@@ -80,6 +80,12 @@ class CheckpointFolder:
         """Return the newest batch that was planned, None before the first."""
         return max(_numbers(self._folder.below(OFFSETS)), default=None)
 
+    @property
+    def planned_offsets(self) -> Offsets | None:
+        """Return the end of the newest batch that was planned, None before the first."""
+        number = self.last_planned
+        return None if number is None else self._offsets(number)
+
     def progress(self) -> CheckpointProgress:
         done = max(_numbers(self._folder.below(COMMITS)), default=None)
         return CheckpointProgress(self.last_planned, done, None if done is None else self._offsets(done))
@@ -107,11 +113,13 @@ class CheckpointFolder:
         folder = self._folder.below(SIGNALS)
         names = folder.names()
         requests = [(name, folder.read(name)) for name in names if name.startswith(SNAPSHOT_REQUEST)]
-        tables = [(name, tuple(json.loads(content)["tables"]) if content else ()) for name, content in requests]
-        return Signals(PAUSED in names, STOP in names, tuple(tables))
+        found = [(name, json.loads(content)) for name, content in requests if content]
+        snapshots = tuple((name, tuple(one["tables"]), str(one.get("where", ""))) for name, one in found)
+        return Signals(PAUSED in names, STOP in names, snapshots)
 
-    def signal(self, name: str, tables: Sequence[str] = ()) -> None:
-        self._folder.below(SIGNALS).write(name, json.dumps({"tables": list(tables)}).encode())
+    def signal(self, name: str, tables: Sequence[str] = (), where: str = "") -> None:
+        content = {"tables": list(tables), **({"where": where} if where else {})}
+        self._folder.below(SIGNALS).write(name, json.dumps(content).encode())
 
     def clear_signal(self, name: str) -> bool:
         """Delete a signal. Return False if it did not exist."""

@@ -183,9 +183,11 @@ class Copying:
     def batch(self, rows: Mapping[str, int], end: Mapping[str, Any], per_second: float) -> SnapshotProgress:
         """Count a batch and return the progress behind it. `end` are the source's offsets at its end."""
         # Offsets of databases list the tables whose copy has not begun (`waiting`) and those that are being copied
-        # (`cursors`).
+        # (`cursors`). A part of a table is copied beside the stream, and is no progress of a copy.
         waiting = {".".join(name) for name in end.get("waiting", ())}
-        waiting |= {f"{one.get('database')}.{one.get('table')}" for one in end.get("cursors", ())}
+        waiting |= {
+            f"{one.get('database')}.{one.get('table')}" for one in end.get("cursors", ()) if not one.get("where")
+        }
         open_ = {self.sources[name] for name in waiting if name in self.sources}
         for table, count in rows.items():
             self._rows[table] = self._rows.get(table, 0) + count

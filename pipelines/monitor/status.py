@@ -63,6 +63,7 @@ class PipelineState:
     lag_unit: str = RECORDS
     warnings: tuple[str, ...] = field(default=())
     parked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    requests: tuple[tuple[str, tuple[str, ...], str], ...] = ()  # signals to copy tables again: name, tables, condition
     letters: Mapping[str, int] = field(default_factory=dict)  # dead letters that are there, by their table ("": none)
 
     @property
@@ -144,7 +145,7 @@ def state_of(
     names = [table for database in databases for table in warehouse.tables(database)]
     with ThreadPoolExecutor(THREADS) as pool:
         states = list(pool.map(lambda table: _table(warehouse, table, name, in_ledger=table in made), names))
-    driver, parked = folder.status(), folder.parked()
+    driver, parked, signals = folder.status(), folder.parked(), folder.signals()
     known = {state.table for state in states if state is not None}
     states += [TableStatus(table, 0) for table in sorted(parked.keys() - known)]  # they could not be created
     return PipelineState(
@@ -152,7 +153,8 @@ def state_of(
         checkpoint=checkpoint,
         progress=folder.progress(),
         driver=driver,
-        paused=folder.signals().paused,
+        paused=signals.paused,
+        requests=signals.snapshots,
         tables=tuple(state for state in states if state is not None),
         now_millis=warehouse.now_millis(),
         lag=lag,

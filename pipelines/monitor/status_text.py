@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.ingest.connector import BYTES, LOG_BYTES, LOG_SECONDS, ROWS, WAL_BYTES
+from penstock.ingest.database.table_parts import unfinished_parts
 from penstock.pipelines.monitor.status import PipelineState, TableStatus
 
 _COLUMNS = ("table", "state", "fresh", "rows/s", "records", "files L0/runs", "snapshot", "schema", "note")
@@ -34,6 +35,7 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "parked": {table: dict(one) for table, one in state.parked.items()},
         "left_out": driver.get("left_out", {}),
         "passed_over": driver.get("passed_over", {}),
+        "rereads": _rereads(state, position or {}),
         "tables": [_table(state, table, driver) for table in state.tables],
         "warnings": list(state.warnings),
     }
@@ -50,6 +52,17 @@ def page_facts(state: PipelineState) -> dict[str, Any]:
     rate = _rate(state, driver.get("rows_per_second"))
     recent = {"recent": driver.get("recent", []), "rows_per_second": rate}
     return {**kept, **recent, **{name: driver.get(name) for name in shown}}
+
+
+def _rereads(state: PipelineState, position: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the tables, and parts of tables, that users want to copy again, by how far that is."""
+    # A signal is taken once the offsets name it, and deleted by the next batch.
+    waiting = [one for one in state.requests if one[0] not in position.get("signals", ())]
+    return {
+        "copy requested": [", ".join(tables) + (f" where {where}" if where else "") for _, tables, where in waiting],
+        "copying again": unfinished_parts(position),
+        "copy refused": list(position.get("refused", ())),
+    }
 
 
 def _rate(state: PipelineState, rate: float | None) -> float | None:
@@ -120,6 +133,7 @@ def as_lines(
     if state.parked:
         foot.append(f"parked {', '.join(sorted(state.parked))}  ->  {command('run', '--retry')}")
     foot += [f"left out  {table}: {reason}" for table, reason in facts["left_out"].items()]
+    foot += [f"{kind}  {what}" for kind, all_ in facts["rereads"].items() for what in all_]
     passed = ", ".join(f"{what} {count:,}" for what, count in facts["passed_over"].items())
     foot += [f"passed over  {passed}"] if passed else []
     return head, _COLUMNS, rows, [*foot, *(f"warning  {warning}" for warning in state.warnings)]
@@ -166,6 +180,7 @@ def place(position: Mapping[str, Any]) -> str:
         return " ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
     if isinstance(at, Mapping | str):
         to_copy = len(position.get("waiting", ())) + len(position.get("cursors", ())) + ("rest" in position)
+        to_copy += len(position.get("parts", ()))
         text = at if isinstance(at, str) else f"{at['file']}:{at['pos']}"
         return text + (f", {to_copy} tables to copy" if to_copy else "")
     shown = json.dumps({name: value for name, value in position.items() if name not in {"now", "lookups"}})

@@ -42,7 +42,8 @@ class Chunk:
 
     The last chunk of a table ends at the greatest key at the time of planning, so that it cannot grow while it waits:
     rows inserted after it arrive through the binlog. Where a chunk must be complete as of a position (`read_exact`),
-    its `open_end` form is used, which includes all later keys.
+    its `open_end` form is used, which includes all later keys. With `where`, only rows that meet this condition of a
+    user are read; which keys belong to the chunk does not depend on it.
     """
 
     database: str
@@ -52,6 +53,7 @@ class Chunk:
     lower: Literals | None = None
     upper: Literals | None = None
     is_last: bool = False
+    where: str = ""
 
     @property
     def open_end(self) -> Chunk:
@@ -74,7 +76,7 @@ class ChunkCursor:
     """The progress of cutting one table; a few literals, whatever the table's size.
 
     `step` is the key distance of even cuts, or the number of rows of walked ones; `rows` is the requested size of a
-    chunk. `done` is true once the last chunk was returned.
+    chunk. `done` is true once the last chunk was returned. `where` is the condition of the chunks.
     """
 
     database: str
@@ -88,9 +90,14 @@ class ChunkCursor:
     estimate: int = 0
     done: bool = False
     rows: int = 0
+    where: str = ""
 
     def to_json(self) -> dict[str, object]:
-        return asdict(self)
+        made = asdict(self)
+        if not self.where:
+            # Without a condition, as versions before conditions read and write cursors.
+            del made["where"]
+        return made
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> ChunkCursor:

@@ -108,7 +108,7 @@ def next_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tupl
         return [], cursor
     match cursor.way:
         case "whole":
-            chunk = Chunk(cursor.database, cursor.table, cursor.number, is_last=True)
+            chunk = Chunk(cursor.database, cursor.table, cursor.number, is_last=True, where=cursor.where)
             return [chunk], replace(cursor, number=cursor.number + 1, done=True)
         case "even":
             return _even_chunks(connection, cursor, count)
@@ -173,7 +173,8 @@ def _scanned_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> 
 
 
 def _chunk(cursor: ChunkCursor, upper: Literals | None, *, is_last: bool = False) -> Chunk:
-    return Chunk(cursor.database, cursor.table, cursor.number, cursor.key, cursor.lower, upper, is_last)
+    key, where = cursor.key, cursor.where
+    return Chunk(cursor.database, cursor.table, cursor.number, key, cursor.lower, upper, is_last, where)
 
 
 def _last(cursor: ChunkCursor, upper: Literals | None) -> tuple[list[Chunk], ChunkCursor]:

@@ -17,8 +17,9 @@ from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.database.row_conditions import described, where
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.server.catalog import definitions, quoted
-from penstock.ingest.mysql.server.connection import connect, refused
+from penstock.ingest.mysql.server.connection import ask, connect, refused
 from penstock.ingest.mysql.server.wire import PacketStream, PayloadReader, command
+from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
 from penstock.ingest.mysql.snapshot.conditions import MySqlConditions
 from penstock.ingest.mysql.values.rules import CellContext, ValueRules
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.catalog import TableName
     from penstock.ingest.mysql.server.connection import Connection
     from penstock.ingest.mysql.server.wire import Packets
-    from penstock.ingest.mysql.snapshot.chunk import Chunk
 
 
 _QUERY = 0x03
@@ -202,6 +202,14 @@ def _selected(definition: TableDefinition, policy: DemandPolicy | None, zone: st
     demand = needed(policy, schema_of(definition))
     types = {column.name: column.type for column in definition.columns}
     return demand, where(demand.condition, MySqlConditions(types, zone))
+
+
+def check_selected(connection: Connection, definition: TableDefinition, options: SnapshotOptions) -> None:
+    """Raise SourceError if the server does not let the user select the part of the table that is needed."""
+    demand, condition = _selected(definition, options.demand, options.zone)
+    definition = replace(definition, columns=tuple(one for one in definition.columns if demand.includes(one.name)))
+    whole = Chunk(definition.database, definition.table, 0)
+    ask(connection, f"{_statement(definition, whole, condition)} LIMIT 0")
 
 
 def selections(

@@ -39,7 +39,8 @@ Bound = tuple[str, ...]
 class KeyChunk:
     """The rows of a table whose key is after `lower` and not after `upper`; an empty bound is open.
 
-    Keys are compared by the server: bounds are texts with the types in `types`.
+    Keys are compared by the server: bounds are texts with the types in `types`. With `where`, only rows that meet this
+    condition of a user are read; which keys belong to the chunk does not depend on it.
     """
 
     oid: int
@@ -50,6 +51,7 @@ class KeyChunk:
     lower: Bound = ()
     upper: Bound = ()
     number: int = 0
+    where: str = ""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -68,12 +70,12 @@ class KeyChunk:
 
     def to_json(self) -> list[Any]:
         lists = [list(self.key), list(self.types), list(self.lower), list(self.upper)]
-        return [self.oid, self.schema, self.table, *lists, self.number]
+        return [self.oid, self.schema, self.table, *lists, self.number, *([self.where] if self.where else [])]
 
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> KeyChunk:
-        oid, schema, table, key, types, lower, upper, number = value
-        return cls(oid, schema, table, tuple(key), tuple(types), tuple(lower), tuple(upper), number)
+        oid, schema, table, key, types, lower, upper, number, *where = value
+        return cls(oid, schema, table, tuple(key), tuple(types), tuple(lower), tuple(upper), number, *where)
 
 
 def first_chunk(connection: PgConnection, table: PgTableFacts) -> KeyChunk | None:
@@ -157,6 +159,14 @@ def chunk_batches(
         rows = pa.RecordBatch.from_arrays(arrays, names=[one.name for one in relation.columns])
         yield ChangeBatch.inserts(relation.source_schema, rows, row)
         row += len(messages)
+
+
+def check_selected(connection: PgConnection, relation: Relation, policy: DemandPolicy | None) -> None:
+    """Raise SourceError if the server does not let the user select the part of the table that is needed."""
+    demand, condition = _selected(relation, policy)
+    relation = replace(relation, columns=tuple(one for one in relation.columns if demand.includes(one.name)))
+    whole = KeyChunk(relation.oid, *relation.name, relation.key, ())
+    connection.rows(f"{_statement(connection, whole, relation, condition)} LIMIT 0")
 
 
 def _selected(relation: Relation, policy: DemandPolicy | None) -> tuple[Demand, str | None]:

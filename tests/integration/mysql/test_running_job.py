@@ -135,6 +135,31 @@ def test_the_source_snapshot_logs_its_share_rate_and_time_left(job: Job) -> None
     assert not re.search(r"fresh \d+ d", job.log)  # since 1970: rows of a first copy have no time
 
 
+def test_a_command_copies_a_part_of_a_table_again(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    server, file = job.server, f"{job.folder}/shop.yaml"
+    server.run(
+        "CREATE TABLE part (id INT PRIMARY KEY, region CHAR(2), n INT)",
+        "INSERT INTO part VALUES (1, 'EU', 0), (2, 'US', 0), (3, 'eu', 0), (4, 'EU', 0)",
+    )
+    job.until(lambda: job.holds("part"), "the first copy of a new table")
+    server.run("SET SESSION sql_log_bin = 0", "UPDATE part SET n = 7", "SET SESSION sql_log_bin = 1")
+
+    def copies() -> dict[str, list[str]]:
+        capsys.readouterr()
+        assert main(["status", file, "--offline", "--json"]) == 0
+        found: dict[str, list[str]] = json.loads(capsys.readouterr().out)["rereads"]
+        return found
+
+    signal = ["signal", file, "snapshot", f"{DATABASE}.part", "--where"]
+    assert main([*signal, "regoin = 'EU'"]) == 0
+    job.until(lambda: copies()["copy refused"], "the refusal of a wrong column")
+    assert "regoin is not a column of it; its columns are id, region, n" in copies()["copy refused"][0]
+    assert "event=signal_refused" in job.log
+    assert main([*signal, "region = 'EU'"]) == 0
+    job.until(lambda: [row["id"] for row in job.rows("part") if row["n"] == 7] == [1, 4], "the rows of the part")
+    job.until(lambda: not any(copies().values()), "the end of the copy")
+
+
 def test_an_idle_job_survives_rotation_and_purge_of_binlogs(job: Job) -> None:
     server = job.server
     server.run(

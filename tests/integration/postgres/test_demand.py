@@ -19,6 +19,7 @@ from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
+from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.settings import CatalogSettings
 from tests.here import Log, run
@@ -170,6 +171,26 @@ def test_rights_on_some_columns_suffice(
     assert source is not None
     (verdict,) = Verification(spec.pipeline.name, source, shape, log.ends[log.done - 1]).verdicts()
     assert verdict.is_equal, verdict
+
+
+def test_condition_on_a_column_without_a_right_is_reported(orders: PgPlayground, tmp_path: Path) -> None:
+    orders.run("GRANT SELECT (amount) ON orders TO few")
+    path = pipeline_file(orders, tmp_path, "'*, null as secret'")
+    spec = yaml_file.load(path)
+    run(spec)
+    table = Catalog(f"{tmp_path}/warehouse").table("ods.orders")
+    table.delete("id > 0")
+    folder = CheckpointFolder(spec.checkpoint)
+    folder.signal(f"{SNAPSHOT_REQUEST}1.json", ["orders"], "secret = 'x'")
+    run(spec)
+    [refused] = Log.at(Path(spec.checkpoint) / "log.json").ends[-1]["refused"]
+    assert refused.startswith("public.orders where secret = 'x'")
+    assert "permission denied" in refused
+    assert table.scan().to_arrow().num_rows == 0
+    # A column of the filter that the transform does not write may be used.
+    folder.signal(f"{SNAPSHOT_REQUEST}2.json", ["orders"], "amount > 0 and note = 'a'")
+    run(spec)
+    assert table.scan().to_arrow()["id"].to_pylist() == [1]
 
 
 def test_long_values_of_columns_that_may_not_be_read_are_not_looked_up(orders: PgPlayground, tmp_path: Path) -> None:

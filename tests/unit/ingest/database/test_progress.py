@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.ingest.database.progress import CopyProgress, PlannedBatch
+from penstock.ingest.database.table_parts import TablePart
 
 ORDERS, USERS = ("shop", "orders"), ("shop", "users")
 
@@ -30,6 +31,24 @@ def test_table_that_is_read_again_begins_at_its_first_chunk() -> None:
     # A table that waits already is read once, and one that is being cut stays.
     kept = progress_of(USERS, rest=Part(ORDERS)).reading([USERS])
     assert (kept.waiting, kept.rest) == ((USERS,), Part(ORDERS))
+
+
+def test_part_of_a_table_is_superfluous_if_the_whole_table_waits() -> None:
+    part, other = TablePart(ORDERS, "id > 1"), TablePart(ORDERS, "id < 0")
+    assert progress_of(ORDERS).reading_parts([part]) == progress_of(ORDERS)
+    # Both parts are read, and each once.
+    both = progress_of(USERS).reading_parts([part, other, part])
+    assert both.reading_parts([other]) == both
+    assert both.parts == (part, other)
+    assert both.unread == [USERS, ORDERS, ORDERS]
+    assert both.reading([ORDERS]).parts == ()
+    assert progress_of().reading_parts([part]).reads_tables
+
+
+def test_part_does_not_narrow_a_table_that_is_being_read() -> None:
+    part = TablePart(ORDERS, "id > 1")
+    found = progress_of(rest=Part(ORDERS)).reading_parts([part])
+    assert (found.rest, found.parts, found.unread) == (Part(ORDERS), (part,), [ORDERS, ORDERS])
 
 
 def test_batch_with_chunks_reads_rows_after_it_was_planned() -> None:

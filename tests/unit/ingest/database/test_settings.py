@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.ingest.database.settings import CapturedTables, RereadRequests, names_pattern, requested_tables
+from penstock.ingest.database.settings import (
+    CapturedTables,
+    RereadRequests,
+    names_pattern,
+    requested_parts,
+    requested_tables,
+)
 from penstock.storage.state_folder import StateFolder
 
 
@@ -52,3 +58,15 @@ def test_request_names_a_table_with_or_without_its_database(tmp_path: Path, capl
     assert names == [("shop", "t"), ("erp", "u")]
     assert "event=signal_unknown tables=w note=no such table is captured" in caplog.messages
     assert "event=tables_read_again tables=shop.t,erp.u" in caplog.messages
+
+
+def test_request_with_a_condition_is_for_a_part_of_its_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    requests = requests_in(tmp_path, a=["shop.t"])
+    requests.folder.write("b.json", json.dumps({"tables": ["t", "x"], "where": "id > 1"}).encode())
+    captured, pending = [("shop", "t"), ("erp", "t"), ("erp", "u")], requests.pending(())
+    assert requested_tables(pending, captured) == [("shop", "t")]
+    assert [str(part) for part in requested_parts(pending, captured)] == [
+        "shop.t where id > 1",
+        "erp.t where id > 1",
+    ]
+    assert "event=signal_unknown tables=x note=no such table is captured" in caplog.messages

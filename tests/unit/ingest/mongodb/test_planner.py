@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -181,3 +182,14 @@ def test_no_collection_is_an_error_only_if_there_must_be_one(planner: MongoPlann
     assert captured_collections(planner, server, must=False) == []  # type: ignore[arg-type]  # the stand-in
     with pytest.raises(ConfigError, match="No collection satisfies"):
         captured_collections(planner, server, must=True)  # type: ignore[arg-type]  # the stand-in
+
+
+def test_part_of_a_collection_is_refused_and_the_pipeline_continues(planner: MongoPlanner) -> None:
+    settled = following(planner, copied(planner))
+    planner.settings.requests.folder.write("1.json", json.dumps({"tables": ["orders"], "where": "a = 1"}).encode())
+    refused = following(planner, settled)
+    assert (refused.waiting, refused.parts, refused.signals) == ((), (), ("1.json",))
+    [reason] = refused.refused
+    assert reason.startswith("shop.orders where a = 1: this source cannot read a part of a table by a condition")
+    again = MongoProgress.from_json(refused.to_json())
+    assert again == refused

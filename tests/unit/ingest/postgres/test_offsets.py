@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+from penstock.ingest.database.table_parts import TablePart, unfinished_parts
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk
@@ -40,6 +42,17 @@ def test_progress_is_equal_after_a_checkpoint() -> None:
     written = progress.to_json()
     assert json.loads(json.dumps(written)) == written
     assert PgProgress.from_json(written) == progress
+
+
+def test_conditions_are_kept_in_a_checkpoint() -> None:
+    chunk, part = replace(CHUNK, where="a > 1"), TablePart(("public", "u"), "b = 'x'")
+    progress = progress_of(rest=chunk, parts=(part,), refused=("u where n: no",), batch=PgBatch(5, (chunk,)))
+    written = progress.to_json()
+    assert json.loads(json.dumps(written)) == written
+    assert PgProgress.from_json(written) == progress
+    assert unfinished_parts(written) == ["public.t where a > 1", "public.u where b = 'x'"]
+    # A chunk of a whole table is written as versions without conditions read it.
+    assert len(CHUNK.to_json()) == 8
 
 
 def test_default_parts_are_omitted() -> None:

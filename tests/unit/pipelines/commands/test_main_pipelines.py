@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import penstock
 from penstock.errors import ConfigError
 from penstock.ingest.kafka.config import KafkaConfig
 from penstock.ingest.mongodb.config import MongoConfig
@@ -295,6 +296,65 @@ def test_a_signal_waits_in_the_checkpoint(shop: Shop, capsys: pytest.CaptureFixt
     assert not folder.signals().paused
     assert main(["signal", "shop.yaml", "stop"]) == 2  # no driver would hear it
     assert main(["signal", "shop.yaml", "snapshot", "shop.orders"]) == 2  # files have no tables to copy
+
+
+def test_a_condition_of_a_signal_is_checked_before_it_is_sent(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = CheckpointFolder(f"{shop.warehouse.warehouse}/_penstock/shop")
+    folder.put_status({"state": "stopped"})
+    words = ["signal", "shop", "snapshot", "shop.orders", "--warehouse", shop.warehouse.warehouse, "--where"]
+    for wrong, said in (
+        ("region = ", "it is incomplete\n  expression  region =\n  at          8"),
+        ("at > now()", "depends on the time"),
+        (" ", "the condition of --where is empty"),
+    ):
+        assert main([*words, wrong]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["signal", "shop.yaml", "pause", "--where", "id > 1"]) == 2
+    assert "--where has no meaning for the signal pause" in capsys.readouterr().err
+    assert folder.signals().snapshots == ()
+    facts = answered(capsys, *words, "region = 'EU'")
+    assert (facts["tables"], facts["where"]) == (["shop.orders"], "region = 'EU'")
+    [(_, tables, where)] = folder.signals().snapshots
+    assert (tables, where) == (("shop.orders",), "region = 'EU'")
+    requested = answered(capsys, "status", "shop", "--warehouse", shop.warehouse.warehouse)["rereads"]["copy requested"]
+    assert requested == ["shop.orders where region = 'EU'"]
+
+
+def test_a_part_of_a_collection_is_refused_by_name(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = "source: {type: mongodb, hosts: h, database: d}"
+    sink = f"sink: {{catalog: {{warehouse: {tmp_path}/w}}, database: ods}}"
+    text = "\n".join(["pipeline: {name: docs}", source, sink])
+    (tmp_path / "docs.yaml").write_text(text)
+    CheckpointFolder(f"{tmp_path}/w/_penstock/docs").put_status({"state": "stopped"})
+    assert main(["signal", f"{tmp_path}/docs.yaml", "snapshot", "d.c", "--where", "a = 1"]) == 2
+    said = capsys.readouterr().err
+    assert "a source of type mongodb cannot copy a part of a table by a condition" in said
+    assert "sources of type mysql, postgres can; without --where the whole table is copied again" in said
+
+
+def test_a_copy_into_a_table_that_adds_rows_up_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = "source: {type: mysql, hostname: h, username: u, password: p, tables: d.*}"
+    sink = f"sink: {{catalog: {{warehouse: {tmp_path}/w}}, database: ods}}"
+    (tmp_path / "sums.yaml").write_text("\n".join(["pipeline: {name: sums}", source, sink]))
+    folder = CheckpointFolder(f"{tmp_path}/w/_penstock/sums")
+    folder.put_status({"state": "stopped"})
+    catalog = penstock.Catalog(f"{tmp_path}/w")
+    catalog.create_database("ods")
+    columns = [("id", "INT NOT NULL"), ("n", "INT")]
+    catalog.create_table("ods.plain", columns, ["id"])
+    sums = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
+    catalog.create_table("ods.sums", columns, ["id"], options=sums)
+    catalog.create_table("ods.log", columns)
+    for table in ("sums", "log"):
+        assert main(["signal", f"{tmp_path}/sums.yaml", "snapshot", "d.plain", f"d.{table}"]) == 2
+        said = capsys.readouterr().err
+        assert "the target table would have the copied rows twice" in said
+        assert f"--reset ods.{table}" in said
+    assert folder.signals().snapshots == ()
+    output_of(capsys, "signal", f"{tmp_path}/sums.yaml", "snapshot", "d.plain", "d.unknown")
+    assert len(folder.signals().snapshots) == 1
 
 
 def test_the_schema_of_pipeline_files_names_every_section(capsys: pytest.CaptureFixture[str]) -> None:

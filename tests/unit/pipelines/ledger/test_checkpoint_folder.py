@@ -62,7 +62,7 @@ def test_a_recorded_checkpoint_is_read(tmp_path: Path) -> None:
     assert checkpoint.status() == {"state": "running", "pid": 4711, "host": "h"}
     signals = checkpoint.signals()
     assert (signals.paused, signals.stop) == (True, True)
-    assert signals.snapshots == (("snapshot-1763800000001.json", ("shop.orders", "users")),)
+    assert signals.snapshots == (("snapshot-1763800000001.json", ("shop.orders", "users"), ""),)
     assert checkpoint.follows() == {"shop-a", "shop-b"}
     parking = ParkedTables.of(checkpoint)
     assert parking.tables == {"ods.orders": PARKED}

@@ -132,6 +132,25 @@ def test_positions_are_shown_as_users_write_them() -> None:
     assert json.loads(place({"batch": 3, "now": 1})) == {"batch": 3}
 
 
+def test_tables_that_users_copy_again_are_listed() -> None:
+    requests = (("1.json", ("shop.a",), ""), ("2.json", ("shop.b", "c"), "id > 1"), ("3.json", ("d",), "taken = 1"))
+    position = {
+        "log": {"file": "binlog.000012", "pos": 4567},
+        "signals": ["3.json"],
+        "parts": [["shop", "d", "taken = 1"]],
+        "refused": ["shop.e where x: no such column"],
+    }
+    found = state(None, requests=requests)
+    head, _, _, foot = as_lines(found, as_facts(found, position), lambda *words: "")
+    assert head[1] == "source at binlog.000012:4567, 1 tables to copy"
+    assert foot == [
+        "copy requested  shop.a",
+        "copy requested  shop.b, c where id > 1",
+        "copying again  shop.d where taken = 1",
+        "copy refused  shop.e where x: no such column",
+    ]
+
+
 def test_caught_up_names_the_compared_position() -> None:
     position = {"log": {"file": "binlog.000012", "pos": 4567}}
     found = state(None, lag={"log": 0}, lag_unit=LOG_BYTES)

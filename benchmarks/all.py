@@ -77,6 +77,7 @@ BENCHMARKS = (
     ),
     Benchmark("kafka-start", "kafka_job", "20000 --again --only ours", JAVA[:1]),
     Benchmark("starts", "starts", "5", ("pyspark", "java")),
+    Benchmark("known-tables", "known_tables", "10000", ("pyspark", "java")),
     Benchmark("quiet", "quiet", "30", ("pyspark", "java")),
     Benchmark("freshness", "trickle", "1000 80", JAVA[:1]),
     Benchmark("background", "trickle", "1000 30 write-only background --turns 2", JAVA[:1]),

@@ -7,17 +7,29 @@ never, so nothing depends on it.
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
+from penstock.ingest.spark_admission import (
+    PASSES_START,
+    BoundedRun,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    RememberedStart,
+    SupportsTriggerAvailableNow,
+)
 
 LONGEST_WAIT = 60.0  # seconds in one call of Spark
 # Seconds between two looks at a source that has nothing new: twice as long each time.
@@ -52,6 +64,24 @@ class RangeStream(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class PackedStream:
+    """A stream as pickled bytes. Only a process that uses the stream unpickles it, and imports its modules.
+
+    Spark passes a source through two processes that do not use its stream, and that stay for a minute.
+    """
+
+    content: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, stream: RangeStream) -> PackedStream:
+        return cls(cloudpickle.dumps(stream))
+
+    def unpacked(self) -> RangeStream:
+        stream: RangeStream = pickle.loads(self.content)  # noqa: S301 -- bytes that this class was made of
+        return stream
+
+
 class ErrorPassage(Protocol):
     """Decides the form in which errors reach Spark."""
 
@@ -63,15 +93,24 @@ class StreamPartition(InputPartition):
 
 
 def changes_source(
-    name: str, columns: str, stream: RangeStream, mark: ErrorMark, interval: float = 0.0
+    name: str,
+    columns: str,
+    stream: RangeStream,
+    mark: ErrorMark,
+    interval: float = 0.0,
+    planned: Offsets | None = None,
+    bounded: BoundedRun | None = None,
 ) -> type[DataSource]:
     """Return a data source to register with one session and to read by its name.
 
     `columns` is the schema as Spark DDL, `interval` the seconds from the start of one batch to the next. The stream is
     part of the class, which Spark pickles like any function. It is not an option: options are text that anybody who can
     name the source may set, and reading a stream from text would mean unpickling it.
+
+    `planned` and `bounded` are for versions of Spark that do not report them: the end of the newest batch that the
+    checkpoint has, and what is notified when a bounded run has read all.
     """
-    source_name = name
+    source_name, packed = name, PackedStream.of(stream)
 
     class Changes(DataSource):
         @classmethod
@@ -81,8 +120,9 @@ def changes_source(
         def schema(self) -> str:
             return columns
 
-        def streamReader(self, schema: Any) -> ChangesStreamReader:  # noqa: N802
-            return ChangesStreamReader(stream, mark, interval)
+        def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+            reader = ChangesStreamReader(packed, mark, interval)
+            return reader if PASSES_START else RememberedStart(reader, lambda: planned, bounded)
 
     return Changes
 
@@ -100,17 +140,21 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(
         self,
-        stream: RangeStream,
+        stream: RangeStream | PackedStream,
         errors: ErrorPassage,
         interval: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._stream = stream
+        self._given = stream
         self._carrying = errors.carrying
         self._until: Offsets | None = None
         self._interval, self._clock, self._sleep = interval, clock, sleep
         self._planned_at: float | None = None
+
+    @cached_property
+    def _stream(self) -> RangeStream:
+        return self._given.unpacked() if isinstance(self._given, PackedStream) else self._given
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with self._carrying():
@@ -164,6 +208,9 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with self._carrying():
             yield from self._stream.read(partition.value)
+
+    def commit(self, end: Offsets) -> None:
+        """Do nothing: the tables show which batches are done."""
 
     def stop(self) -> None:
         self._stream.close()

@@ -55,7 +55,13 @@ def checked_spec(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
 
 def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
     # Imported here, so that errors of the file are shown without loading Spark and Arrow.
-    from penstock.pipelines.api.check_places import check_checkpoint, check_java, check_tables, check_warehouse
+    from penstock.pipelines.api.check_places import (
+        check_checkpoint,
+        check_java,
+        check_spark,
+        check_tables,
+        check_warehouse,
+    )
     from penstock.pipelines.api.check_source import check_source
 
     return [
@@ -64,6 +70,7 @@ def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Find
         ("warehouse", check_warehouse),
         ("tables", check_tables),
         ("checkpoint", partial(check_checkpoint, jars=jars)),
+        ("spark", check_spark),
         ("java", check_java),
     ]
 

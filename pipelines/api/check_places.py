@@ -14,8 +14,9 @@ from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.status import state_of
 from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
-from penstock.pipelines.spark.java import java_home, java_version
+from penstock.pipelines.spark.java import java_home, java_version, pyspark_version
 from penstock.pipelines.spark.session import SUBMITTED
+from penstock.pipelines.spark.versions import NEWEST, SUPPORTED, check_version, installed, lacking, text
 from penstock.table.catalog.base import CatalogBackend
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.options.checks import check_writable, without_effect
@@ -138,6 +139,17 @@ def _closed_above(location: str) -> Path | None:
     # The nearest existing folder decides; the root always exists.
     there = next(parent for parent in above if parent.exists())
     return None if os.access(there, os.W_OK | os.X_OK) else there
+
+
+def check_spark(spec: PipelineSpec) -> Iterator[Finding]:
+    """Check the version of Spark, and name what needs a newer one: no pipeline does."""
+    check_version()
+    yield Finding("spark", "ok", f"Spark {pyspark_version()} runs this pipeline")
+    if lacks := lacking():
+        names = "; ".join(f"{one.title} (Spark {text(one.since)})" for one in lacks)
+        yield Finding("spark", "ok", f"not with this Spark, but with a newer one: {names}")
+    if installed() > NEWEST:
+        yield Finding("spark", "warning", f"Penstock was tested with Spark {SUPPORTED}", f"install PySpark {SUPPORTED}")
 
 
 def check_java(spec: PipelineSpec) -> Iterator[Finding]:

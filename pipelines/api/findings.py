@@ -16,7 +16,7 @@ _MARKS = {"ok": "ok     ", "warning": "warning", "error": "error  "}
 class Finding:
     """One result of a check.
 
-    `about` is file, source, warehouse, tables, checkpoint or java; `code` is the exit code of an error.
+    `about` is file, source, warehouse, tables, checkpoint, spark or java; `code` is the exit code of an error.
     """
 
     about: str

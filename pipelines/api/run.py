@@ -77,6 +77,9 @@ def run_here(
     """
     from py4j.protocol import Py4JError
 
+    from penstock.pipelines.spark.versions import check_version
+
+    check_version()
     from penstock.pipelines.job.build import ready
     from penstock.pipelines.job.job_run import JobRun
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder

@@ -16,6 +16,9 @@ def command(name: str, words: list[str]) -> int:
     given = parse(
         name, (JSON,), words, "Make Spark start faster by archiving the classes that it loads (about 150 MB)."
     )
+    from penstock.pipelines.spark.versions import check_version
+
+    check_version()  # before modules that import PySpark, which fail in versions before 4.0
     from penstock.pipelines.job.build import job
     from penstock.pipelines.job.job_run import JobRun
     from penstock.pipelines.spark.java import archive_path, make_flags, use_lean_home

@@ -15,6 +15,7 @@ from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.compaction import Compact, DueBucket, bucket_groups, compact_task
+from penstock.pipelines.job.partition_ids import partitioned
 from penstock.pipelines.mapping.target_tables import Schemas
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.pipelines.tasks.batch_result import COLUMNS, BatchResult
@@ -109,8 +110,7 @@ def has_few_buckets(warehouse: CatalogSettings, schemas: Schemas) -> bool:
 
 def _shuffled(reader: BatchReader, batch: DataFrame) -> DataFrame:
     """Distribute rows to their writers, with the rows of a bucket together and in source order."""
-    # By id, not by a hash of the number, which would give some tasks several writers and others none.
-    return batch.repartitionById(reader.writers, "writer").sortWithinPartitions(*ORDER)
+    return partitioned(batch, reader.writers, "writer").sortWithinPartitions(*ORDER)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.ingest.decoded_source import ChangeSource
-from penstock.ingest.source import NO_LIMIT, Limit
+from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch, RereadFn
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.first_sample import FirstLook
@@ -177,6 +177,11 @@ class Job:
     def is_new(self) -> bool:
         """True if no batch was ever planned with the checkpoint."""
         return self._own_checkpoint.is_new
+
+    @property
+    def planned_offsets(self) -> Offsets | None:
+        """Return the end of the newest batch that was planned with the checkpoint, None before the first."""
+        return self._own_checkpoint.planned_offsets
 
     @property
     def _own_checkpoint(self) -> CheckpointFolder:

@@ -1,7 +1,4 @@
-"""Runs a job as one Spark Structured Streaming query, and again after failures that may pass.
-
-A batch that takes long logs its progress: without these lines nothing is shown until its commit.
-"""
+"""Runs a job as one Spark Structured Streaming query, and again after failures that may pass."""
 
 from __future__ import annotations
 
@@ -18,12 +15,14 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError, StoreError
+from penstock.ingest.spark_admission import PASSES_START, BoundedRun
 from penstock.ingest.spark_stream import changes_source
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.driver.maintenance import Maintenance
 from penstock.pipelines.errors import SparkEnded, WorkerLate
 from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacted_by_spark
 from penstock.pipelines.job.job import Job
+from penstock.pipelines.job.long_batch import LongBatch, running_tasks
 from penstock.pipelines.ledger.batch_identity import Lineage
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
@@ -31,7 +30,6 @@ from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.storage.base import store_error
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
@@ -136,16 +134,18 @@ class JobRun:
         # The driver's list of tables is in this folder. Spark's planner process reads it, and runs on the same
         # machine.
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+            stops_itself = self.job.trigger.until_caught_up and not PASSES_START
+            bounded = BoundedRun(Path(folder, "caught-up")) if stops_itself else None
             sink = self._sink(Path(folder))
             self._retry_parked(sink)
             # Parked tables have caught up by now. During the query, a released table would lack the batches
             # committed meanwhile.
-            query = self._started(sink)
+            query = self._started(sink, bounded)
             try:
                 # Spark stores the id in the checkpoint at the first start, so later starts have the same commit user.
                 sink.name(str(query.id))
                 with self._maintenance(sink.driver) as maintenance:
-                    ended = self._wait(query, sink)
+                    ended = self._wait(query, sink, bounded)
                 if ended:  # a bounded run may end before maintenance is due
                     maintenance.maintain(now=True)
                 return ended
@@ -180,7 +180,7 @@ class JobRun:
             job.background.maintenance_seconds,
         )
 
-    def _wait(self, query: StreamingQuery, sink: BatchSink) -> bool:
+    def _wait(self, query: StreamingQuery, sink: BatchSink, bounded: BoundedRun | None) -> bool:
         asked = None
         long_batch = LongBatch(lambda: running_tasks(self.session.sparkContext))
         # Polled, because `stop` and `pause` only set flags: a signal handler may not wait for a lock of Spark.
@@ -191,6 +191,8 @@ class JobRun:
                 # without a commit, and is repeated by the next start.
                 if not sink.busy or time.monotonic() - asked > GRACE_SECONDS:
                     return False
+            if bounded is not None and bounded.is_caught_up:
+                return True
             if sink.busy:
                 long_batch.look(sink.number, sink.began)
         return True
@@ -201,51 +203,24 @@ class JobRun:
         driver = self.job.driver(folder, slots, slots, tasks.reread, self.on_batch, lambda: self._stopped)
         return BatchSink(driver, tasks)
 
-    def _started(self, sink: BatchSink) -> StreamingQuery:
+    def _started(self, sink: BatchSink, bounded: BoundedRun | None) -> StreamingQuery:
         reader = sink.driver.reader
-        source = changes_source(self._source, blobs.COLUMNS, reader, reader.mark, self.job.trigger.seconds)
+        planned = None if PASSES_START else self.job.planned_offsets
+        source = changes_source(
+            self._source, blobs.COLUMNS, reader, reader.mark, self.job.trigger.seconds, planned, bounded
+        )
         self.session.dataSource.register(source)
         stream = self.session.readStream.format(self._source).load()
         writer = stream.writeStream.queryName(self.job.name).option(
             "checkpointLocation", checkpoint_url(self.job.checkpoint)
         )
-        return writer.trigger(**self._trigger()).foreachBatch(sink).start()
+        return writer.trigger(**self._trigger(bounded)).foreachBatch(sink).start()
 
-    def _trigger(self) -> dict[str, Any]:
-        if self.job.trigger.until_caught_up:
+    def _trigger(self, bounded: BoundedRun | None) -> dict[str, Any]:
+        if self.job.trigger.until_caught_up and bounded is None:
             return {"availableNow": True}
         return {"processingTime": "0 seconds"}  # the source keeps the interval, see ChangesReader
 
 
 def run(job: Job, session: SparkSession, on_batch: OnBatch | None = None) -> None:
     JobRun(job, session, on_batch).run()
-
-
-SECONDS = 10.0  # between two lines
-
-
-@dataclass(slots=True)
-class LongBatch:
-    """`tasks` returns how many tasks of the running stages are done, and how many there are."""
-
-    tasks: Callable[[], tuple[int, int]]
-    clock: Callable[[], float] = time.monotonic
-    _logged: float = 0.0
-
-    def look(self, number: int, began: float) -> None:
-        """Log the progress of the batch under way, at most once in `SECONDS` and never before."""
-        now = self.clock()
-        if now - max(began, self._logged) < SECONDS:
-            return
-        self._logged = now
-        done, planned = self.tasks()
-        log.info("event=batch_running number=%d seconds=%d tasks_done=%d tasks=%d", number, now - began, done, planned)
-
-
-def running_tasks(context: SparkContext) -> tuple[int, int]:
-    """Return the tasks that are done and all tasks of the stages that run now."""
-    tracker = context.statusTracker()
-    # A stage may end between the two calls, and has no info then.
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    found = [(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage is not None]
-    return sum(done for done, _ in found), sum(planned for _, planned in found)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.spark.java import cache_folder, use_lean_home
 from penstock.pipelines.spark.session import SUBMITTED, is_local, jvm_settings, prepare_environment
+from penstock.pipelines.spark.versions import check_version
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -102,6 +103,7 @@ def start(master: str | None, settings: Mapping[str, str]) -> None:
     taken = {SUBMITTED, "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys()
     if not _OF_PROCESS.allowed or taken or os.name != "posix" or not is_local(master or "local"):
         return
+    check_version()  # before PySpark is imported, which may fail in versions before 4.0
     prepare_environment()
     use_lean_home()
     if "SPARK_HOME" in os.environ:

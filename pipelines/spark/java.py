@@ -161,7 +161,8 @@ def pyspark_folder() -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _pyspark_version() -> str:
+def pyspark_version() -> str:
+    """Return the version of the installed package, without importing it."""
     loaded = sys.modules.get("pyspark")
     if loaded is not None:  # perhaps from a zip, as with spark-submit
         return str(loaded.__version__)
@@ -176,7 +177,7 @@ def archive_path() -> Path:
     spark = os.environ.get("SPARK_HOME", str(pyspark_folder() / "__init__.py"))
     # All that makes an archive useless when it changes: the JVM, the jars, and the release file that changes with
     # an update in the same folder.
-    facts = f"{java}\n{spark}\n{_pyspark_version()}\n{release.read_text() if release.exists() else ''}"
+    facts = f"{java}\n{spark}\n{pyspark_version()}\n{release.read_text() if release.exists() else ''}"
     return cache_folder() / "classes" / f"{hashlib.sha256(facts.encode()).hexdigest()[:16]}.jsa"
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import penstock
 from penstock.errors import ConfigError
 from penstock.pipelines.spark.java import java_home, jvm_start, use_flags, use_lean_home
+from penstock.pipelines.spark.versions import check_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +32,9 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the
 _REMOTE = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
 
 # A JVM that only moves blobs has no hot code: the second compiler and code generation cost more than they save.
-JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Blobs are garbage soon: a small young generation is collected before it occupies hundreds of MiB, and leaves more of
+# the heap to large rows. Metaspace below 192 MiB needs no collections of the whole heap.
+JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms192m -Xmn64m -XX:MetaspaceSize=192m"
 # On a single machine, shuffled data is read again within seconds, mostly from memory, and no executor is lost
 # meanwhile.
 SHUFFLE_GUARDS = (
@@ -97,6 +100,7 @@ def open_session(
     installed there. `stderr` is the file descriptor for the stderr of Spark's processes if they are started here.
     `first` is a JVM that was started ahead.
     """
+    check_version()  # first, because PySpark before 4.0 may fail to import
     from pyspark.sql import SparkSession
 
     running = active_session()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark.java import cache_folder
+from penstock.pipelines.spark.versions import Feature
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JVMView
@@ -82,6 +83,7 @@ def jar_without_session() -> Path:
     """Return the jar for the installed PySpark, compiled in a JVM of its own if it has to be."""
     import pyspark
 
+    Feature.CATALOG.require()
     path = cached_jar(pyspark.__version__)
     if path.exists():
         return path

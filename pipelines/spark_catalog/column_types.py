@@ -19,11 +19,11 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    TimeType,
     VarcharType,
 )
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.spark_api import TimeType
 from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.table.schema.type_text import read_type
 from penstock.table.values.arrow_types import NO_ID, arrow_schema

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
+import sys
 from collections.abc import Mapping
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
@@ -12,6 +16,9 @@ from penstock.references import masked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
+
+log = logging.getLogger(__name__)
 
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -30,10 +37,14 @@ def register(
     are those of the catalog (`metastore`, ...) and of its store; secrets must be references such as `${NAME}`. Called
     twice it changes nothing.
     """
+    from penstock.pipelines.spark.versions import check_version
+
+    check_version()
     from penstock.pipelines.spark_catalog.source import CatalogDataSource
     from penstock.pipelines.spark_cdc.source import register_sources
 
-    session.dataSource.register(CatalogDataSource)
+    _warn_of_another_python(session)
+    _register_format(session, CatalogDataSource)
     register_sources(session)
     # Definitions of Spark's declarative pipelines may not set anything, and call this with settings of the pipeline.
     if session.conf.get(PUSH_DOWN, None) != "true":
@@ -47,6 +58,34 @@ def register(
     _register_catalog(session, catalog, {"warehouse": _place(warehouse, options or {}), **(options or {})})
 
 
+def _warn_of_another_python(session: SparkSession) -> None:
+    """Log a warning if Spark on this machine runs tasks with a Python that may not have the packages of this one."""
+    context = getattr(session, "_sc", None)  # a session of Spark Connect has none
+    if context is None or not str(context.master).startswith("local"):
+        return
+    found = shutil.which(context.pythonExec)
+    # Links are not followed: the Python of a virtual environment is a link to the one that it was made with.
+    if found is None or Path(found).parent.absolute() != Path(sys.executable).parent.absolute():
+        log.warning(
+            "event=another_python driver=%s tasks=%s: Spark runs tasks with a Python that may lack Penstock; set "
+            "PYSPARK_PYTHON=%s before the session starts",
+            sys.executable,
+            found or context.pythonExec,
+            sys.executable,
+        )
+
+
+def _register_format(session: SparkSession, source: type[DataSource]) -> None:
+    from pyspark.errors import AnalysisException
+
+    try:
+        session.dataSource.register(source)
+    except AnalysisException as error:
+        # Spark 4.0 refuses a name that it has found itself among the installed packages, which is the same source.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+
+
 def _place(warehouse: str | PathLike[str], options: Mapping[str, str]) -> str:
     from penstock.table.catalog.registry import DEFAULT, NAMED_WAREHOUSE, OPTION
 
@@ -57,8 +96,10 @@ def _place(warehouse: str | PathLike[str], options: Mapping[str, str]) -> str:
 
 
 def _register_catalog(session: SparkSession, catalog: str, options: Mapping[str, str]) -> None:
+    from penstock.pipelines.spark.versions import Feature
     from penstock.pipelines.spark_catalog.catalog_jar import CLASS_NAME
 
+    Feature.CATALOG.require()
     if not catalog.isidentifier() or catalog == "spark_catalog":
         raise ConfigError(f"{catalog!r} cannot be the name of a catalog", hint="letters, digits and _, such as lake")
     for name, value in options.items():

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import StructType
 
@@ -18,6 +17,7 @@ from penstock.ingest.connector import SourceRequest
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import Limit, Range
 from penstock.pipelines.spark_cdc.read_options import CdcRead
+from penstock.pipelines.spark_source.spark_api import arrow_target
 from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.schema_evolution.drift import ColumnRules, drift_of
 from penstock.schema_evolution.policy import Drift
@@ -55,7 +55,7 @@ class QueryColumns:
     @classmethod
     def of(cls, read: CdcRead, schema: StructType) -> QueryColumns:
         """Return the columns of a query whose schema Spark has."""
-        target = to_arrow_schema(schema, timezone="UTC")
+        target = arrow_target(schema)
         own = {read.kinds, *metadata_names(read)}
         columns = [
             Field(-1, one.name, from_arrow(one.type, True))  # noqa: FBT003 -- nullable

@@ -30,11 +30,13 @@ def cdc_source(kind: str) -> type[DataSource]:
             return f"{kind}-cdc"
 
         def schema(self) -> StructType:
+            from penstock.pipelines.spark.versions import Feature
             from penstock.pipelines.spark_cdc.query_columns import declared_schema
             from penstock.pipelines.spark_cdc.read_options import CdcRead
             from penstock.pipelines.spark_source.table_place import plain_errors
 
             with plain_errors():
+                Feature.CDC_SOURCES.require()
                 return declared_schema(CdcRead.of(kind, self.options))
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 
 from penstock.ingest.source import Offsets
 from penstock.ingest.spark_stream import ChangesStreamReader
+from penstock.pipelines.spark.versions import Feature
 from penstock.pipelines.spark_cdc.change_stream import TableChangeStream
 from penstock.pipelines.spark_cdc.query_columns import QueryColumns
 from penstock.pipelines.spark_cdc.read_options import CdcRead
@@ -37,4 +38,5 @@ class TableChangesReader(ChangesStreamReader):
 def stream_reader(kind: str, options: Mapping[str, str], schema: StructType) -> TableChangesReader:
     """Return the reader of a query with these columns."""
     with plain_errors():
+        Feature.CDC_SOURCES.require()
         return TableChangesReader(TableChangeStream(QueryColumns.of(CdcRead.of(kind, options), schema)))

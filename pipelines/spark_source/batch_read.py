@@ -12,15 +12,16 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import (
-    DataSourceReader,
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from penstock.pipelines.spark_source.spark_api import (
     EqualNullSafe,
     EqualTo,
     Filter,
     GreaterThan,
     GreaterThanOrEqual,
     In,
-    InputPartition,
     IsNotNull,
     IsNull,
     LessThan,
@@ -29,11 +30,10 @@ from pyspark.sql.datasource import (
     StringContains,
     StringEndsWith,
     StringStartsWith,
+    arrow_target,
 )
-from pyspark.sql.types import StructType
-
 from penstock.pipelines.spark_source.table_place import TablePlace, plain_errors
-from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, new_rows, shaped
+from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, new_rows, shaped
 
 
 class TableReader(DataSourceReader):
@@ -53,13 +53,14 @@ class TableReader(DataSourceReader):
         with plain_errors():
             return [InputPartition(piece) for piece in self.table.pieces()]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark adds a partition without a value if a plan has no partitions.
-        if isinstance(partition.value, Piece):
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        # If a plan has no partitions, Spark adds one without a value, and Spark 4.0 adds None.
+        piece = None if partition is None else partition.value
+        if isinstance(piece, Piece):
             with plain_errors():
-                for batch in self.table.batches(partition.value):
+                for batch in self.table.batches(piece):
                     # In a system table, a column of row kinds is ordinary data.
-                    rows = batch if partition.value.way is PieceRead.SYSTEM else new_rows(batch, self.target)
+                    rows = batch if piece.way is PieceRead.SYSTEM else new_rows(batch, self.target)
                     yield shaped(rows, self.target)
 
 

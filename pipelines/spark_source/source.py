@@ -13,8 +13,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
 )
 
 if TYPE_CHECKING:
@@ -73,16 +73,16 @@ class PenstockDataSource(DataSource):
         return (FilteringReader if _takes_filters() else TableReader)(self._read_options(schema), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from penstock.pipelines.spark_source.stream_read import TableStreamReader
+        from penstock.pipelines.spark_source.stream_read import stream_reader
 
-        return TableStreamReader(self._read_options(schema), schema)
+        return stream_reader(self._read_options(schema), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from penstock.pipelines.spark_source.write import BatchWriter
 
         return BatchWriter(self._write_options(schema), overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         from penstock.pipelines.spark_source.write import StreamWriter
 
         return StreamWriter(self._write_options(schema), overwrite)

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spark.versions import Feature
 from penstock.pipelines.spark_source.table_place import OWN
 from penstock.table.options.catalog import find
 
@@ -141,6 +142,7 @@ def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, s
     given = dict(options)
     if given.get("path"):
         return given
+    Feature.NAMED_WRITES.require()
     named = NamedTable.of(schema)
     if named is None or named.passes_through:
         raise ConfigError(

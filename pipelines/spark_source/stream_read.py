@@ -12,12 +12,21 @@ from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError
+from penstock.ingest.spark_admission import (
+    PASSES_START,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    RememberedStart,
+    SupportsTriggerAvailableNow,
+)
+from penstock.pipelines.spark.versions import Feature
+from penstock.pipelines.spark_source.spark_api import arrow_target
 from penstock.pipelines.spark_source.table_place import AUDIT_LOG, BETWEEN, TablePlace, plain_errors
-from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, arrow_target, new_rows, shaped
+from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, new_rows, shaped
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import CONSUMER_ID
@@ -28,6 +37,18 @@ from penstock.table.read.scan import Scan
 from penstock.table.read.stream_start import consumer_files, level_of_state, starting
 
 Offset = dict[str, int]
+
+
+def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    if PASSES_START:
+        return TableStreamReader(options, schema)
+    reader = ReaderWithoutStart(options, schema)
+    with plain_errors():
+        if reader.most_rows is not None:
+            Feature.READ_LIMITS.require()
+        if TableOptions(reader.place.options)[CONSUMER_ID]:
+            Feature.CONSUMERS.require()
+    return RememberedStart(reader, lambda: None)
 
 
 class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -154,3 +175,17 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with plain_errors():
                 for batch in self.table.batches(partition.value):
                     yield shaped(new_rows(batch, self.target), self.target)
+
+
+class ReaderWithoutStart(TableStreamReader):
+    """The stream reader for Spark 4.0 and 4.1, which do not pass the start of a batch to `latestOffset`.
+
+    After a restart it is called with the initial offset instead of the one in the checkpoint. Without a limit only the
+    end matters, which is the newest snapshot in both cases. At worst the batch is empty.
+    """
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        end = super().latestOffset(start, limit)
+        # An end is the start of the next batch. Marked as the start of the query, it would pass over the snapshots
+        # between it and the initial offset after a restart.
+        return {name: number for name, number in end.items() if name != "begins"}

@@ -8,10 +8,12 @@ from enum import StrEnum
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spark.versions import Feature
+from penstock.pipelines.spark_source.spark_api import HAS_TIMES
 from penstock.pipelines.spark_source.table_place import TablePlace, travel_options
 from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
@@ -201,17 +203,14 @@ def _between(scan: Scan) -> SnapshotRange:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
+    if not HAS_TIMES and any(pa.types.is_time(field.type) for field in schema):
+        Feature.TIMES.require()
     return from_arrow_schema(pa.schema([_known(field) for field in schema]), prefer_timestamp_ntz=True)
 
 
 def _known(field: pa.Field) -> pa.Field:
     # Spark knows times of the day in nanoseconds only.
     return field.with_type(pa.time64("ns")) if pa.types.is_time32(field.type) else field
-
-
-def arrow_target(schema: StructType) -> pa.Schema:
-    """Return the exact Arrow schema that Spark expects for batches of `schema`."""
-    return to_arrow_schema(schema, timezone="UTC")
 
 
 def shaped(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.spark_api import DataSourceStreamArrowWriter
 from penstock.pipelines.spark_source.table_place import COMMIT_IDENTIFIER, COMMIT_USER, plain_errors
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.open import open_storage

@@ -8,6 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 UV = ROOT / ".venv" / "bin" / "uv"
+# The wheel of PySpark that `tests.prepare` builds. The registry has only its source: each environment would build it.
+WHEELS = ROOT / ".cache" / "wheels"
 
 
 def environment_of_wheel(environment: Path, extras: str) -> Path:
@@ -17,5 +19,7 @@ def environment_of_wheel(environment: Path, extras: str) -> Path:
     (wheel,) = folder.glob("*.whl")
     subprocess.run([UV, "venv", "-q", "--python", sys.executable, environment], check=True)
     python = environment / "bin" / "python"
-    subprocess.run([UV, "pip", "install", "-q", "--python", python, f"{wheel}[{extras}]"], check=True, timeout=800)
+    WHEELS.mkdir(parents=True, exist_ok=True)
+    install = [UV, "pip", "install", "-q", "--find-links", WHEELS, "--python", python, f"{wheel}[{extras}]"]
+    subprocess.run(install, check=True, timeout=800)
     return environment

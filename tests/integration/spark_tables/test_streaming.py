@@ -97,7 +97,9 @@ def test_a_failed_first_batch_is_read_again_unchanged(
     with pytest.raises(StreamingQueryException, match="the power went"):
         follow(registered, table, tmp_path, fails=True)
     add(table, (1, "b", 1), (2, "b", 2))
-    assert follow(registered, table, tmp_path) == [[(1, "a", 1)], [(1, "b", 1), (2, "b", 2)]]
+    # Before Spark 4.2 this trigger runs one batch, so the second one is that of the next start.
+    found = follow(registered, table, tmp_path) + follow(registered, table, tmp_path)
+    assert found == [[(1, "a", 1)], [(1, "b", 1), (2, "b", 2)]]
 
 
 def test_batches_are_limited_by_whole_snapshots(registered: SparkSession, catalog: Catalog, tmp_path: Path) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
-from penstock.ingest.spark_stream import LONGEST_PAUSE, LONGEST_WAIT, ChangesStreamReader
+from penstock.ingest.spark_stream import LONGEST_PAUSE, LONGEST_WAIT, ChangesStreamReader, changes_source
 
 
 @dataclass
@@ -127,3 +131,31 @@ def test_other_calls_look_once(interval: float | None, bounded: bool) -> None:
     at = reader.initialOffset()
     assert reader.latestOffset(at, reader.getDefaultReadLimit()) == at
     assert (stream.looks, clock.now) == (1, 1000)
+
+
+LOADED: list[str] = []
+
+
+class Numbered(Stream):
+    """A stream that records when it is unpickled."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        LOADED.append("stream")
+        self.__dict__.update(state)
+
+
+def test_a_source_that_is_only_passed_on_does_not_unpickle_its_stream() -> None:
+    source = changes_source("numbers", "n bigint", Numbered(Clock()), ErrorMark(), 0)
+    # As Spark does it: the class is sent to a process that makes the source, the source to one that makes the reader.
+    made = cloudpickle.loads(cloudpickle.dumps(source))({})
+    passed = pickle.loads(cloudpickle.dumps(cloudpickle.loads(cloudpickle.dumps(made)).streamReader(None)))
+    assert (made.schema(), LOADED) == ("n bigint", [])
+    assert passed.latestOffset(passed.initialOffset(), passed.getDefaultReadLimit()) == {"n": 1}
+    assert LOADED == ["stream"]
+
+
+def test_passing_a_source_on_imports_no_pipelines() -> None:
+    # These modules take a second of CPU, and 30 MB in each process.
+    code = "import sys, penstock.ingest.spark_stream; print([m for m in sys.modules if 'penstock.pipelines' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -37,6 +37,14 @@ def test_reads_and_writes_by_name_have_their_table() -> None:
     assert "hush" not in NAMED.json()
 
 
+def test_writes_by_name_are_refused_where_spark_does_not_fit_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.pipelines.spark.versions.pyspark_version", lambda: "4.0.5")
+    with pytest.raises(ConfigError, match=r"needs Spark 4\.1 or newer"):
+        write_options({}, fitted(NAMED))
+    assert write_options({"path": "/other"}, NAMED) == {"path": "/other"}
+    assert read_options({}, NAMED)["path"] == PATH
+
+
 def test_columns_that_only_pass_through_name_no_target() -> None:
     for schema in (NAMED, COLUMNS):
         with pytest.raises(ConfigError, match="nothing was written"):

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from penstock.pipelines.job.job_run import LongBatch
+from penstock.pipelines.job.long_batch import LongBatch
 
 
 def test_a_long_batch_is_logged_every_ten_seconds_and_a_short_one_never(caplog: pytest.LogCaptureFixture) -> None:

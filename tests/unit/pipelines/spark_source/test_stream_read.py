@@ -1,0 +1,98 @@
+"""Streams of tables under versions of Spark that do not pass the start of a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import InputPartition
+
+from penstock.errors import ConfigError
+from penstock.ingest.spark_admission import RememberedStart
+from penstock.pipelines.spark import versions
+from penstock.pipelines.spark_source import stream_read
+from penstock.pipelines.spark_source.stream_read import Offset, ReaderWithoutStart, TableStreamReader, stream_reader
+from penstock.pipelines.spark_source.table_read import spark_schema
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.handle import Table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    catalog = Catalog(str(tmp_path), {"local.sync": "false"})
+    catalog.create_database("shop")
+    return catalog.create_table("shop.orders", [("id", "INT NOT NULL")], ["id"], options={"bucket": "1"})
+
+
+def add(table: Table, number: int) -> None:
+    with table.writer() as writer:
+        writer.write(pa.table({"id": pa.array([number], pa.int32())}))
+        writer.commit()
+
+
+def started(table: Table, **options: str) -> RememberedStart:
+    """Return the reader of a query that starts, again or for the first time."""
+    given = {"path": table.path, **options}
+    return RememberedStart(ReaderWithoutStart(given, spark_schema(table.schema)), lambda: None)
+
+
+def rows(reader: RememberedStart, start: Offset, end: Offset) -> list[int]:
+    found: list[int] = []
+    for partition in reader.partitions(start, end):
+        for batch in reader.read(partition):
+            found += batch.column("id").to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("mode", ["latest", "latest-full", "from-snapshot"])
+def test_a_query_that_restarts_twice_reads_each_row_once(table: Table, mode: str) -> None:
+    add(table, 1)
+    begin = {"scan.mode": mode, **({"scan.snapshot-id": "1"} if mode == "from-snapshot" else {})}
+    first = started(table, **begin)
+    # The order of Spark's calls. Its first batch is run even if it is empty.
+    end = first.latestOffset()
+    found = rows(first, first.initialOffset(), end)
+    for number in (2, 4):
+        add(table, number)
+        add(table, number + 1)
+        start, again = end, started(table, **begin)
+        end = again.latestOffset()
+        found += rows(again, start, end)
+        start, end = end, again.latestOffset()
+        assert end == start
+    assert found == [number for number in range(1, 6) if number > 1 or mode != "latest"]
+
+
+def test_a_first_batch_that_was_planned_but_not_done_is_read_again(table: Table) -> None:
+    add(table, 1)
+    end = started(table).latestOffset()
+    add(table, 2)
+    again = started(table)
+    assert rows(again, again.initialOffset(), end) == [1]
+    assert rows(again, end, again.latestOffset()) == [2]
+
+
+@pytest.fixture
+def old_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "pyspark_version", lambda: "4.0.5")
+    monkeypatch.setattr(stream_read, "PASSES_START", False)
+
+
+@pytest.mark.parametrize(("option", "value"), [("read.stream.maxRowsPerTrigger", "3"), ("consumer-id", "me")])
+def test_options_that_need_the_start_are_refused(old_spark: None, table: Table, option: str, value: str) -> None:
+    schema = spark_schema(table.schema)
+    assert isinstance(stream_reader({"path": table.path}, schema), RememberedStart)
+    with pytest.raises(ConfigError, match=rf"{option} needs Spark 4\.2 or newer"):
+        stream_reader({"path": table.path, option: value}, schema)
+    assert table.consumers == {}
+
+
+def test_the_newest_spark_has_the_plain_reader(table: Table) -> None:
+    reader = stream_reader({"path": table.path, "consumer-id": "me"}, spark_schema(table.schema))
+    assert type(reader) is TableStreamReader
+
+
+def test_a_partition_without_a_value_has_no_rows(table: Table) -> None:
+    reader = TableStreamReader({"path": table.path}, spark_schema(table.schema))
+    assert list(reader.read(InputPartition(None))) == []

@@ -25,7 +25,8 @@ import pyarrow.compute as pc
 
 import penstock
 from benchmarks.figures import Figure, record
-from penstock.table.sql.dml.merge_into import Clause, merge_into
+from penstock.table.sql.dml.merge_into import merge_into
+from penstock.table.sql.dml.merge_query import Clause
 from penstock.table.sql.queries.session import Session
 
 QUERIES = 40

@@ -70,7 +70,7 @@ def _repair(given: Given) -> int:
 
 
 def _publish_iceberg(given: Given) -> int:
-    from penstock.table.sql.procedures import publish_iceberg
+    from penstock.table.sql.procedures.file_procedures import publish_iceberg
 
     table = table_of(given)
     published = publish_iceberg(table)

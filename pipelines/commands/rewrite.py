@@ -27,7 +27,7 @@ from penstock.pipelines.commands.target import (
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
     from penstock.table.meta.snapshot import Snapshot
-    from penstock.table.sql.dml.merge_into import Clause
+    from penstock.table.sql.dml.merge_query import Clause
 
 _SOURCE_AND_TARGET = (
     *WAREHOUSE,
@@ -140,7 +140,7 @@ def _merge_into(given: Given) -> int:
 
 
 def _clause(given: Given, action: str) -> Clause:
-    from penstock.table.sql.dml.merge_into import Clause
+    from penstock.table.sql.dml.merge_query import Clause
 
     values = text(given, f"{action}-values") or text(given, f"{action}-set")
     return Clause(action, values, text(given, f"{action}-condition"))

@@ -15,7 +15,7 @@ from penstock.pipelines.spark_catalog import row_statements, table_creation, tab
 from penstock.pipelines.spark_catalog.descriptions import describe
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_source.table_place import READ_OPTIONS
-from penstock.table.sql.procedures import PROCEDURES, find_procedure, run_procedure
+from penstock.table.sql.procedures.procedure_calls import PROCEDURES, find_procedure, run_named
 
 
 def answer(text: str) -> str:
@@ -62,18 +62,23 @@ def _procedure(request: Request) -> dict[str, object]:
         )
     name = str(request.given["table"])
     procedure = find_procedure(name)
-    usage = f"CALL sys.{name}({', '.join(procedure.parameters)})"
-    return {"parameters": procedure.parameters, "required": procedure.required, "description": usage}
+    # A parameter with two names is optional for Spark, because a call sets one of them.
+    doubled = set(procedure.aliases.values())
+    required = next((place for place, one in enumerate(procedure.parameters) if one in doubled), procedure.required)
+    return {
+        "parameters": procedure.names,
+        "required": min(required, procedure.required),
+        "description": procedure.usage(name),
+    }
 
 
 def _call(request: Request) -> list[str]:
-    procedure = find_procedure(str(request.given["procedure"]))
+    name = str(request.given["procedure"])
     # Spark binds the arguments of CALL to the parameters by name or place, and sends one value for each parameter.
-    values = zip(procedure.parameters, request.given["values"], strict=True)
-    arguments = {name: str(value) for name, value in values if value is not None}
-    if "table" in arguments:
-        arguments["table"] = _full_name(arguments["table"])
-    results = run_procedure(procedure, request.catalog, arguments)
+    values = zip(find_procedure(name).names, request.given["values"], strict=True)
+    arguments = {one: str(value) for one, value in values if value is not None}
+    arguments |= {one: _full_name(arguments[one]) for one in ("table", "target_table") if one in arguments}
+    results = run_named(name, request.catalog, arguments)
     return ["OK"] if results is None else results
 
 

@@ -7,6 +7,7 @@ visible.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,17 +15,20 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.table.buckets.bucket_files import BucketFiles
-from penstock.table.buckets.layout import Layout
+from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.files.columns import VALUE_KIND
 from penstock.table.files.file_reader import FileReader
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import CommitMessage, ManifestEntry
+from penstock.table.meta.live import live_entries
 from penstock.table.meta.paths import POSTPONE_BUCKET
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.buckets import POSTPONE_DEFAULT_BUCKET_NUM
 from penstock.table.read.plan import grouped
 from penstock.table.values.arrow_types import arrow_schema
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,22 @@ def postponed(layout: Layout, live: Sequence[ManifestEntry]) -> list[PostponedPa
         PostponedPartition(partition, tuple(entry.file for entry in entries), totals[partition])
         for (partition, _), entries in waiting.items()
     ]
+
+
+def warn_of_postponed_rows(store: TableStore, verb: str) -> None:
+    """Log a warning if rows wait for their bucket: a statement that changes rows does not see them."""
+    latest = store.snapshots.latest()
+    if latest is None or Layout.of(store.schema()).mode is not BucketMode.POSTPONE:
+        return
+    waiting = sum(entry.file.row_count for entry in live_entries(store, latest) if entry.bucket == POSTPONE_BUCKET)
+    if waiting:
+        log.warning(
+            "event=postponed_rows_not_seen table=%s rows=%d: %s does not see rows that wait for their bucket; "
+            "compact the table first",
+            store.name,
+            waiting,
+            verb,
+        )
 
 
 def distribute(

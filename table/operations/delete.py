@@ -14,6 +14,7 @@ from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.assign_postponed import warn_of_postponed_rows
 from penstock.table.operations.changed_files import ChangedFiles, repeated
 from penstock.table.operations.deleted_rows import FilesDelete, RowRemoval
 from penstock.table.operations.executor import Executor, OwnProcess
@@ -51,6 +52,7 @@ def _delete_by_keys(store: TableStore, condition: RowFilter, user: str, executor
     base = store.snapshots.latest()
     if base is None:
         return []
+    warn_of_postponed_rows(store, "DELETE")
     # Options of the table may make reads return an old snapshot. The newest rows are deleted.
     scan = Scan.of(store, where=condition.given, falls_back=False)
     scan = replace(scan, travel=Travel(), between=None, snapshot=base)

@@ -43,7 +43,7 @@ from penstock.table.sql.grammar.statements import (
     View,
 )
 from penstock.table.sql.listings import describe, show
-from penstock.table.sql.procedures import call
+from penstock.table.sql.procedures.procedure_calls import call
 from penstock.table.sql.queries.context import SqlContext, done
 from penstock.table.sql.session_options import set_option
 from penstock.table.sql.streams.script_streams import Streams

@@ -15,7 +15,7 @@ from penstock.table.meta.live import live_entries
 from penstock.table.schema.type_text import written
 from penstock.table.sql.grammar.statements import Describe, Show
 from penstock.table.sql.grammar.tokens import literal
-from penstock.table.sql.procedures import PROCEDURES
+from penstock.table.sql.procedures.procedure_calls import PROCEDURES
 from penstock.table.sql.queries.context import SqlContext, one_column
 from penstock.table.values.partition_text import value_text
 from penstock.table.values.types import Field, with_nullability

@@ -10,7 +10,8 @@ import penstock
 from penstock.errors import ConfigError
 from penstock.table.catalog.clone import clone_table
 from penstock.table.handle import Table
-from penstock.table.sql.dml.merge_into import Clause, merge_into
+from penstock.table.sql.dml.merge_into import merge_into
+from penstock.table.sql.dml.merge_query import Clause
 from tests.golden.relations import difference
 from tests.interop.oracle.client import Oracle
 from tests.invariants import check_invariants

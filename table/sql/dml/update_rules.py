@@ -8,6 +8,7 @@ from penstock.errors import ConfigError
 from penstock.table.handle import Table
 from penstock.table.merge.engines.registry import ENGINES, merge_engine, merge_spec
 from penstock.table.merge.spec import MergeEngine
+from penstock.table.operations.assign_postponed import warn_of_postponed_rows
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
 from penstock.table.sql.dml.inserts import own_name
 
@@ -48,7 +49,8 @@ def check_updatable(table: Table, verb: str, assigned: Sequence[str]) -> None:
 def check_newest_rows(table: Table, verb: str) -> None:
     """Raise ConfigError if options of the table make reads return other rows than its newest ones.
 
-    A change of what they return would bring old rows back, or copy those of another branch.
+    A change of what they return would bring old rows back, or copy those of another branch. Rows that wait for their
+    bucket are not returned either, and stay as they are: that is logged.
     """
     # The scan as an ordinary read would make it, with the options that the table sets for all reads.
     scan, options = table.scan(), table.definition.typed
@@ -66,3 +68,4 @@ def check_newest_rows(table: Table, verb: str) -> None:
             table=table.name,
             hint=f"change the branch: t$branch_{options[SCAN_FALLBACK_BRANCH]}; or RESET scan.fallback-branch first",
         )
+    warn_of_postponed_rows(table.store, verb)

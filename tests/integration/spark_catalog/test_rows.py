@@ -303,9 +303,17 @@ def test_system_tables_and_branches(spark: SparkSession) -> None:
 def test_procedures(spark: SparkSession, catalog: Catalog) -> None:
     fresh(spark, "kept", "(1, 'new', 1, 'a')")
     spark.sql("INSERT INTO kept VALUES (2, 'new', 1, 'a')")
-    assert rows(spark, "CALL lake.sys.rollback('shop.kept', '1')") == [("snapshot 1",)]
+    assert rows(spark, "CALL lake.sys.rollback('shop.kept', '1')") == [("removed snapshot 2",), ("snapshot 1",)]
     assert rows(spark, "SELECT id FROM kept") == [(1,)]
     assert rows(spark, "CALL lake.sys.compact(table => 'lake.shop.kept')")[0][0].startswith("snapshot")
+    spark.sql("CALL lake.sys.create_tag(table => 'shop.kept', tag => 'a', snapshot_id => 1, time_retained => '1 d')")
+    spark.sql("CALL lake.sys.create_tag(table => 'shop.kept', tag => 'b', snapshot => 1)")
+    spark.sql("CALL lake.sys.rename_tag(table => 'shop.kept', tagName => 'b', targetTagName => 'c')")
+    assert catalog.table("shop.kept").tags == {"a": 1, "c": 1}
+    spark.sql("CALL lake.sys.reset_consumer(table => 'shop.kept', consumerId => 'me', nextSnapshotId => 1)")
+    assert catalog.table("shop.kept").consumers == {"me": 1}
+    assert "needs the argument 'consumer_id'" in refusal(spark, "CALL lake.sys.reset_consumer(table => 'shop.kept')")
+    assert rows(spark, "CALL lake.sys.rollback_to('shop.kept', 'a')")[0][0].startswith("removed snapshot")
     assert "did you mean compact?" in refusal(spark, "CALL lake.sys.compakt('shop.kept')")
     assert "database.table" in refusal(spark, "CALL lake.sys.create_tag('kept', 't')")
     assert "compact" in [row[3] for row in spark.sql("SHOW PROCEDURES IN lake.sys").collect()]

@@ -51,3 +51,20 @@ def test_writers_of_postponed_rows_do_not_conflict(tmp_path: Path) -> None:
         two.commit(1)
     table.compact()
     assert content(table) == [(1, 1), (2, 2)]
+
+
+def test_a_delete_reports_the_rows_that_wait_for_their_bucket(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = new_table(tmp_path, COLUMNS, options={"bucket": "-2", "write-only": "true"})
+    for number in (1, 2):
+        with table.writer() as writer:
+            writer.write(rows(table, (number, number)))
+            writer.commit()
+        if number == 1:
+            table.compact()
+    table.delete("id < 9")
+    assert "rows=1: DELETE does not see rows that wait for their bucket" in caplog.text
+    table.compact()
+    assert content(table) == [(2, 2)]
+    caplog.clear()
+    table.delete("id = 1")
+    assert not caplog.text

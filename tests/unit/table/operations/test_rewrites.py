@@ -20,7 +20,8 @@ from penstock.table.operations import changed_files
 from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.read.scan import Scan
 from penstock.table.read.time_travel import Travel
-from penstock.table.sql.dml.merge_into import Clause, delete_by_query, merge_into
+from penstock.table.sql.dml.merge_into import delete_by_query, merge_into
+from penstock.table.sql.dml.merge_query import Clause
 from penstock.table.sql.queries.session import Session
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows

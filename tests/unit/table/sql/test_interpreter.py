@@ -460,7 +460,7 @@ def test_procedures_call_operations_of_the_library(shop: Shop) -> None:
     )
     shop.run("CALL sys.create_branch('orders', 'b', 't'); INSERT INTO orders$branch_b VALUES (9, 'b', 1, 'a')")
     assert shop.rows("SELECT count(*) FROM orders$branch_b") == [(4,)]
-    assert shop.rows("CALL sys.rollback('orders', '1')") == [("snapshot 1",)]
+    assert shop.rows("CALL sys.rollback('orders', '1')") == [("snapshot 1",), ("removed snapshots 2 to 3",)]
     assert [row[0] for row in shop.rows()] == [1, 2, 3]
     shop.run(
         "CALL sys.rename_tag('orders', 't', 'u'); CALL sys.delete_branch('orders', 'b'); "

@@ -1,0 +1,160 @@
+"""The query of a merge: its clauses, and the SELECT for the rows that each of them changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
+from penstock.table.handle import Table
+from penstock.table.sql.grammar.tokens import SqlToken, duck_text, quoted, tokens_of
+
+ACTIONS = (
+    "matched-upsert",
+    "matched-delete",
+    "not-matched-insert",
+    "not-matched-by-source-upsert",
+    "not-matched-by-source-delete",
+)
+_KINDS = {"upsert": UPDATE_AFTER, "delete": DELETE, "insert": INSERT}
+KIND_COLUMN = "_penstock_kind"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One clause of a merge; `action` is one of ACTIONS.
+
+    `values` is `*` or a list: of `column = expression` for an upsert, of expressions for an insert.
+    """
+
+    action: str
+    values: str | None = None
+    condition: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise ConfigError(f"{self.action!r} is not a merge action", hint=f"choices are {', '.join(ACTIONS)}")
+        if self.values is None and not self.action.endswith("-delete"):
+            what = "insert-values" if self.action.endswith("insert") else "upsert-set"
+            raise ConfigError(f"{self.action} needs its values", hint=f"the {what} of the action, or *")
+
+    @property
+    def kind(self) -> int:
+        return _KINDS[self.action.rpartition("-")[2]]
+
+    @property
+    def where(self) -> str:
+        return f" AND ({self.condition})" if self.condition else ""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeQuery:
+    """The SQL of one merge."""
+
+    table: Table
+    database: str
+    name: str
+    alias: str
+    source: str
+    on: str
+    source_columns: Sequence[str]
+
+    def query(self, clauses: Sequence[Clause]) -> str:
+        """Return the query for the changed rows: a SELECT per clause."""
+        # Two clauses may apply to the same row. Such rows are found afterwards, as doubles.
+        return " UNION ALL ".join(self._select(clause) for clause in clauses)
+
+    def _select(self, clause: Clause) -> str:
+        target = f"{quoted(self.database)}.{quoted(self.name)} AS {quoted(self.alias)}"
+        on = self._written(self.on)
+        where = self._written(clause.where)
+        head = f"SELECT {self._columns(clause)}, {clause.kind}::TINYINT AS {KIND_COLUMN}"
+        match clause.action:
+            case "matched-upsert" | "matched-delete":
+                return f"{head} FROM {target} JOIN {self.source} ON {on} WHERE true{where}"
+            case "not-matched-insert":
+                return f"{head} FROM {self.source} WHERE NOT EXISTS (SELECT 1 FROM {target} WHERE {on}){where}"
+        return f"{head} FROM {target} WHERE NOT EXISTS (SELECT 1 FROM {self.source} WHERE {on}){where}"
+
+    def _written(self, sql: str) -> str:
+        """Shorten `db.t.column` of the target to `t.column`: DuckDB only knows the target's alias."""
+        own = rf"(?<![\w.]){re.escape(self.database)}\.(?={re.escape(self.name)}\.)"
+        return re.sub(own, "", sql)
+
+    def _columns(self, clause: Clause) -> str:
+        names = [field.name for field in self.table.definition.fields]
+        if clause.kind == DELETE:
+            values = {name: f"{quoted(self.alias)}.{quoted(name)}" for name in names}
+        elif clause.kind == INSERT:
+            values = self._inserted(names, clause.values or "*")
+        else:
+            values = self._updated(names, clause)
+        return ", ".join(f"{value} AS {quoted(name)}" for name, value in values.items())
+
+    def _inserted(self, names: Sequence[str], written: str) -> dict[str, str]:
+        if written.strip() == "*":
+            return self._whole_row(names)
+        values = list(_split(self._written(written)))
+        if len(values) != len(names):
+            raise ConfigError(
+                f"{len(values)} values are inserted into {len(names)} columns",
+                table=self.table.name,
+                columns=", ".join(names),
+            )
+        return dict(zip(names, values, strict=True))
+
+    def _updated(self, names: Sequence[str], clause: Clause) -> dict[str, str]:
+        written = clause.values or "*"
+        if written.strip() == "*":
+            if clause.action != "matched-upsert":
+                raise ConfigError("* needs a source row, and this action has none", action=clause.action)
+            return self._whole_row(names)
+        values = {name: f"{quoted(self.alias)}.{quoted(name)}" for name in names}
+        for part in _split(self._written(written)):
+            column, equals, value = part.partition("=")
+            name = column.strip().rpartition(".")[2].strip('`" ')
+            if not equals or name not in values:
+                raise ConfigError(f"{part.strip()!r} sets no column of the table", columns=", ".join(names))
+            if name in self.table.primary_keys:
+                raise ConfigError(f"{name!r} is part of the key and cannot be changed", table=self.table.name)
+            values[name] = value.strip()
+        return values
+
+    def _whole_row(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the values of `*`: the source's columns of the same names, or by place if it has other names."""
+        source = {name.lower(): name for name in self.source_columns}
+        if all(name.lower() in source for name in names):
+            chosen = [source[name.lower()] for name in names]
+        elif len(self.source_columns) == len(names):
+            chosen = list(self.source_columns)
+        else:
+            raise ConfigError(
+                "* needs a source with the columns of the table",
+                table=self.table.name,
+                columns=", ".join(names),
+                source_columns=", ".join(self.source_columns),
+                hint="list the values instead of *",
+            )
+        return {name: f"{self._source_name}.{quoted(one)}" for name, one in zip(names, chosen, strict=True)}
+
+    @property
+    def _source_name(self) -> str:
+        """Return the source's own name, which qualifies its columns: the last part of `db.s`."""
+        names = [token.name for token in tokens_of(self.source) if token.name is not None]
+        return quoted(names[-1] or "")
+
+
+def _split(written: str) -> Iterator[str]:
+    """Yield the parts between commas outside of brackets and quotes."""
+    depth = 0
+    part: list[SqlToken] = []
+    for token in tokens_of(written):
+        depth += (token.text in {"(", "[", "{"}) - (token.text in {")", "]", "}"})
+        if token.text == "," and depth == 0:
+            yield duck_text(part)
+            part = []
+        else:
+            part.append(token)
+    yield duck_text(part)

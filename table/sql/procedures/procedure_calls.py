@@ -1,0 +1,104 @@
+"""CALL: the procedures by name, with Paimon's names and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError, did_you_mean
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.sql.grammar.statements import CallProcedure
+from penstock.table.sql.procedures.compaction_procedures import COMPACTION_PROCEDURES
+from penstock.table.sql.procedures.file_procedures import FILE_PROCEDURES
+from penstock.table.sql.procedures.merge_procedure import MERGE_PROCEDURES
+from penstock.table.sql.procedures.procedure import Arguments, Procedure
+from penstock.table.sql.procedures.snapshot_procedures import SNAPSHOT_PROCEDURES
+from penstock.table.sql.procedures.tag_procedures import TAG_PROCEDURES
+from penstock.table.sql.queries.context import SqlContext, done, one_column
+
+PROCEDURES: Mapping[str, Procedure] = {
+    **COMPACTION_PROCEDURES,
+    **TAG_PROCEDURES,
+    **SNAPSHOT_PROCEDURES,
+    **FILE_PROCEDURES,
+    **MERGE_PROCEDURES,
+}
+_COPY = "create the table and INSERT INTO it a SELECT from the files, which DuckDB and Spark can read"
+_NO_FUNCTIONS = "the catalogs keep no functions; write the expression into the query"
+# Procedures of Paimon that are not here, each with the way out.
+_REFUSED = {
+    "purge_files": "TRUNCATE TABLE, then CALL sys.expire_snapshots(table => '...', retain_max => 1)",
+    "migrate_table": _COPY,
+    "migrate_database": _COPY,
+    "migrate_iceberg_table": _COPY,
+    "clone": "penstock clone",
+    "copy_files": "penstock copy-files",
+    "rewrite_file_index": "set file-index options before rows are written; penstock compact writes the files again",
+    "rollback_to_as_latest": "INSERT OVERWRITE t SELECT * FROM t VERSION AS OF ...",
+    "alter_column_default_value": "ALTER TABLE t ALTER COLUMN c SET DEFAULT ...",
+    "rename_branch": "create a branch with the other name from a tag, and delete this one",
+    "merge_branch": "INSERT INTO t SELECT * FROM t$branch_b, or CALL sys.fast_forward",
+    "create_function": _NO_FUNCTIONS,
+    "alter_function": _NO_FUNCTIONS,
+    "drop_function": _NO_FUNCTIONS,
+    "alter_view_dialect": "CREATE TEMPORARY VIEW: the catalogs keep no views",
+    "query_service": "penstock.Catalog(...).table(name).scan(where=...) reads single rows by key",
+    "refresh_object_table": "object tables are not supported",
+    "materialize_deletion_vectors": "CALL sys.compact(table => '...', compact_strategy => 'full')",
+}
+_TABLES = ("table", "target_table")
+
+
+def call(context: SqlContext, statement: CallProcedure) -> pa.Table:
+    """Run CALL."""
+    procedure = find_procedure(statement.name)
+    results = _run(procedure, context.catalog, _bound(context, statement, procedure))
+    return done() if results is None else one_column("result", results)
+
+
+def find_procedure(name: str) -> Procedure:
+    """Return the procedure of a name."""
+    if name in _REFUSED:
+        raise ConfigError(f"the procedure {name!r} is not supported", hint=_REFUSED[name])
+    if name not in PROCEDURES:
+        hint = did_you_mean(name, PROCEDURES, "SHOW PROCEDURES lists them")
+        raise ConfigError(f"there is no procedure {name!r}", hint=hint)
+    return PROCEDURES[name]
+
+
+def run_named(name: str, catalog: Catalog, values: Mapping[str, str]) -> list[str] | None:
+    """Run a procedure with values by the names of its parameters; tables have full names.
+
+    Return its results as texts, None if it has none.
+    """
+    procedure = find_procedure(name)
+    return _run(procedure, catalog, procedure.bound(name, values))
+
+
+def _run(procedure: Procedure, catalog: Catalog, arguments: Arguments) -> list[str] | None:
+    found = procedure.run(catalog, arguments)
+    if isinstance(found, list):
+        return [str(one) for one in found]
+    return None if found is None else [str(found)]
+
+
+def _bound(context: SqlContext, statement: CallProcedure, procedure: Procedure) -> Arguments:
+    """Return the values of a call. Names of tables are completed by the current database."""
+    name, places = statement.name, procedure.parameters
+    if len(statement.positional) > len(places):
+        raise ConfigError(f"{name} has {len(places)} parameters", hint=procedure.usage(name))
+    texts = dict(zip(places, statement.positional, strict=False))
+    twice = next((one for one in statement.named if one in texts), None)
+    if twice is not None:
+        raise ConfigError(f"the argument {twice!r} of {name} is set twice", hint=procedure.usage(name))
+    # Arguments are expressions of SQL, such as a time that is computed, so DuckDB evaluates them. NULL is no value.
+    values = {one: _value(context, text) for one, text in (texts | dict(statement.named)).items()}
+    bound = procedure.bound(name, {one: value for one, value in values.items() if value is not None})
+    full = {one: context.full_name(bound.texts[one].split(".")) for one in _TABLES if one in bound.texts}
+    return Arguments({**bound.texts, **full})
+
+
+def _value(context: SqlContext, text: str) -> str | None:
+    value = context.session.query(f"SELECT CAST(({text}) AS VARCHAR) AS value")["value"][0].as_py()
+    return None if value is None else str(value)

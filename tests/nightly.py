@@ -36,6 +36,11 @@ _ENDED = re.compile(r"(?:(\d+) failed)?(?:, )?(?:(\d+) passed)?[^\n]* in [\d.:]+
 # The fuzz tests that go on with new inputs until their time is over.
 _TIMED = ("test_a_changed", "test_a_damaged", "test_any_request", "test_changed")
 
+# Fixtures need the plugin of parallel runs, also in one process.
+PYTEST = ("-m", "pytest", "-q", "-n", "0", "--timeout", "36000", "-o", "faulthandler_timeout=0")
+PEERS_TEST = "tests/stories/test_peers.py::test_peers_agree_in_many_stories"
+KILLS_TEST = "tests/chaos/test_kills.py::test_kills_of_the_driver_at_any_point_lose_and_repeat_nothing"
+
 Result = dict[str, Any]
 
 
@@ -121,7 +126,7 @@ def stories(first: int, count: int) -> Iterator[Piece]:
 
 def tests(*words: str, **environment: str) -> Result:
     """Run pytest, and return what it counts at its end."""
-    ran = python("-m", "pytest", "-q", "-p", "no:xdist", "--timeout", "36000", *words, **environment)
+    ran = python(*PYTEST, *words, **environment)
     lines = [line for line in ran.stdout.splitlines() if _ENDED.fullmatch(line.strip("= "))]
     ended = _ENDED.fullmatch(lines[-1].strip("= ")) if lines else None
     failures = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
@@ -135,8 +140,7 @@ def peers(first: int, count: int) -> Iterator[Piece]:
 
     def play(start: int, number: int) -> Result:
         environment = {"PENSTOCK_PEER_SEED": str(start), "PENSTOCK_PEER_STORIES": str(number)}
-        test = "tests/stories/test_peers.py::test_peers_agree_in_many_stories"
-        return {"stories": number, **tests(test, "--night", **environment)}
+        return {"stories": number, **tests(PEERS_TEST, "--night", **environment)}
 
     for start in range(first, first + count, TURNS):
         number = min(TURNS, first + count - start)
@@ -151,9 +155,8 @@ def kills(rounds: int) -> Iterator[Piece]:
 
 
 def killed(start: int, rounds: int) -> Result:
-    test = "test_kills_of_the_driver_at_any_point_lose_and_repeat_nothing"
     environment = {"PENSTOCK_CHAOS_ROUNDS": str(rounds), "PENSTOCK_CHAOS_SEED": str(start)}
-    return {"kills": rounds, **tests(f"tests/chaos/test_kills.py::{test}", **environment)}
+    return {"kills": rounds, **tests(KILLS_TEST, **environment)}
 
 
 def fuzz(folder: Path, minutes: float) -> Iterator[Piece]:

@@ -16,9 +16,11 @@ from tests.chaos.bank import KILLED, Bank, end, python_workers
 from tests.chaos.driver import POINTS
 from tests.integration.kafka.conftest import Broker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
-
 ROUNDS = int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "1"))
+TIMEOUT = 1200 + 120 * ROUNDS
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(TIMEOUT)]
+
 SEED = int(os.environ.get("PENSTOCK_CHAOS_SEED", "11"))
 
 

@@ -120,6 +120,12 @@ VERDICTS = (
         "Java names a local file of its lookups after the partition, whose value may contain a slash",
     ),
     Verdict("pypaimon", "that pypaimon does not yet implement", "pypaimon refuses the table by name, and is right to"),
+    # The number is the mark of a vector of 64 bits.
+    Verdict(
+        "pypaimon",
+        "Invalid magic number: 3520280932, expected: 1581511376",
+        "pypaimon refuses deletion vectors of 64 bits (deletion-vectors.bitmap64), which Java reads",
+    ),
 )
 
 

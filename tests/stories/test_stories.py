@@ -16,7 +16,7 @@ from tests.stories.plot import story_of
 from tests.stories.shrink import faults_of
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
-QUICK, MORE, NIGHT = 80, 400, 20_000
+QUICK, MORE, NIGHT = 80, 240, 20_000
 GROUP = 20
 TRACE = "from tests.stories.test_stories import trace; print(trace({seed}))"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nightly import _ENDED, Night, Piece, Result, stories
+from tests.nightly import _ENDED, KILLS_TEST, PEERS_TEST, PYTEST, Night, Piece, Result, python, stories
 
 
 def test_a_night_that_was_stopped_continues(tmp_path: Path) -> None:
@@ -38,3 +38,9 @@ def test_the_last_line_of_pytest_is_read(line: str, counts: tuple[str | None, st
     found = _ENDED.fullmatch(line)
     assert found is not None
     assert found.groups() == counts
+
+
+@pytest.mark.slow
+def test_the_tests_of_a_night_find_their_fixtures() -> None:
+    planned = python(*PYTEST, "--setup-plan", "--night", PEERS_TEST, KILLS_TEST)
+    assert planned.returncode == 0, planned.stdout[-2000:]

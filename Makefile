@@ -2,6 +2,10 @@
 SHELL := /bin/bash
 VENV ?= .venv
 PY := $(VENV)/bin/python
+# Workers of `make test`. Its tests wait for servers, JVMs and disks almost half of the time, so three workers use two
+# cores better than two do. A worker needs up to 4 GB with its servers and Spark; on less memory there are two workers.
+MEMORY := $(shell awk '/^MemTotal/ {print int($$2 / 1000000)}' /proc/meminfo 2>/dev/null || echo 0)
+TEST_JOBS := $(or $(TEST_JOBS),$(JOBS),$(shell test 0$(MEMORY) -ge 14 && echo 3 || echo 2))
 # Two cores are what continuous integration has; xdist starts one worker a core.
 JOBS ?= 2
 # pytest keeps its rewritten tests as bytecode: without it, each worker rewrites all of them for ten seconds.
@@ -49,7 +53,7 @@ prepare: env ## fetch what the tests run against: Java Paimon, pypaimon, Kafka, 
 
 # One file's tests stay in one process: servers, sessions and JVMs are started once a file.
 test: prepare ## every test; the servers and peers are real: under an hour
-	@timeout --kill-after=60 3200 $(PY) -m pytest -q -n $(JOBS) --dist loadfile --max-worker-restart 1 --durations 15
+	@timeout --kill-after=60 3200 $(PY) -m pytest -q -n $(TEST_JOBS) --dist loadfile --max-worker-restart 1 --durations 15
 
 interop: prepare ## ours against Java Paimon and pypaimon, both ways
 	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/golden tests/interop
@@ -70,6 +74,9 @@ nightly: prepare ## 200,000 stories, 2,000 stories of peers, 20,000 statements o
 
 soak: prepare ## a pipeline under load for MINUTES, with workers killed: memory, files and handles stay flat
 	@PENSTOCK_SOAK_MINUTES=$(MINUTES) $(PY) -m pytest -q tests/chaos/test_soak.py
+
+oldest: env ## pipelines and tables on the oldest Spark that is supported, in an environment of its own: fetches 400 MB
+	@$(PY) -m pytest -q --night tests/integration/install/test_oldest_spark.py
 
 demo: env ## a small shop's changes through a pipeline into tables, on this machine alone
 	@PYTHONPATH=.build $(PY) -W ignore -m penstock.pipelines.commands.main demo
@@ -92,4 +99,4 @@ clean: ## remove what builds and tests leave behind; keep .venv and .cache
 	rm -rf .build dist .hypothesis spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -not -path './.venv/*' -not -path './.cache/*' -prune -exec rm -rf {} +
 
-.PHONY: audit bench chaos check clean coverage demo docs env format help interop lock mutants nightly prepare sbom soak test
+.PHONY: audit bench chaos check clean coverage demo docs env format help interop lock mutants nightly oldest prepare sbom soak test

@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +17,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from penstock.storage.private_folder import private_folder
 from tests.interop.oracle.client import Oracle
 from tests.interop.pypaimon.client import Pypaimon
 
-JVMS = 2
+JVMS = 3  # as many as `make test` has workers
 # The same examples for each change, so that a red run is the change's own doing; new ones every night.
 settings.register_profile("change", max_examples=100, deadline=None, derandomize=True, database=None)
 settings.register_profile("check", settings.get_profile("change"), max_examples=20)
@@ -46,6 +48,7 @@ LONGEST = (
     "tests/stories/test_stories.py",
     "tests/interop/test_java_reads_ours.py",
     "tests/simulation/test_faults.py",
+    "tests/unit/table/write/test_memory_limits.py",
     "tests/chaos/test_mysql_kills.py",
     "tests/integration/kafka/test_docs.py",
     "tests/chaos",
@@ -82,9 +85,23 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(variable, SHORT_LIVED)
     # By default xdist starts the files with most tests first, and the longest have one test.
     config.option.loadscopereorder = False
-    if not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        _set_temporary_folder(config)
+    else:
         # A run that is ended from outside still says what failed so far, and what it was at.
         signal.signal(signal.SIGTERM, _ended)
+
+
+def _set_temporary_folder(config: pytest.Config) -> None:
+    """Give this worker a temporary folder of its own, and delete it at the end.
+
+    The caches on local disk are in it. In one that all runs of a machine share there are thousands of files of tables
+    that no longer exist, and each write with a lookup lists them all.
+    """
+    folder = tempfile.mkdtemp(prefix="penstock-tests-")
+    Path(folder).chmod(0o755)  # PostgreSQL runs as a user of its own, which enters it
+    os.environ["TMPDIR"], tempfile.tempdir = folder, None
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def _ended(_number: int, _frame: object) -> None:
@@ -107,6 +124,15 @@ def pytest_runtest_call() -> None:
             handler.setFormatter(_PLAIN)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def local_caches(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Delete a worker's local caches after each file; they are made again where a table misses them."""
+    yield
+    if hasattr(request.config, "workerinput"):
+        for name in ("lookup", "keys"):
+            shutil.rmtree(private_folder(name), ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def night(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--night"))
@@ -114,7 +140,7 @@ def night(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def oracle(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Oracle]:
-    """Java Paimon, started once for each test process; two processes of one run may have it."""
+    """Java Paimon, started once for each test process; as many processes of one run as `JVMS` may have it."""
     own = tmp_path_factory.getbasetemp()
     shared = own if worker_id == "master" else own.parent
     with one_of(shared, "jvm", JVMS), Oracle.started(log=own / "oracle.log") as running:

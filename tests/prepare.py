@@ -5,6 +5,7 @@ Missing tools are reported now; tests that need them are skipped with a report.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.spark.java import archive_path, use_lean_home
 from penstock.pipelines.spark.session import prepare_environment
 from tests.golden.cases import unpacked
+from tests.integration.install.environments import WHEELS
 from tests.interop.duckdb_iceberg import client as duckdb_iceberg
 from tests.interop.oracle import client as oracle
 from tests.interop.pypaimon import client as pypaimon
@@ -36,12 +38,21 @@ def spark_classes() -> None:
         subprocess.run([sys.executable, "-W", "ignore", "-m", "penstock.pipelines.commands.main", "warm"], check=True)
 
 
+def wheel_of_pyspark() -> None:
+    """Build the wheel once: the registry has the source alone, and tests make environments that need it."""
+    version = importlib.metadata.version("pyspark")
+    if not list(WHEELS.glob(f"pyspark-{version}-*.whl")):
+        words = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(WHEELS), f"pyspark=={version}"]
+        subprocess.run(words, check=True)
+
+
 STEPS: dict[str, Callable[[], object]] = {
     "golden tables": unpacked,
     "Java Paimon": oracle.prepare,
     "pypaimon": pypaimon.prepare,
     "DuckDB for Iceberg": duckdb_iceberg.prepare,
     "classes of Spark": spark_classes,
+    "wheel of PySpark": wheel_of_pyspark,
     "Kafka": server("kafka"),
     "MySQL": server("mysql"),
     "MariaDB 10.11": server("mariadb"),

@@ -111,7 +111,9 @@ class LookupStore:
 
         Merged rows that a lookup opened in the last hour stay: merging them again would cost a read of the bucket.
         """
-        names = {path.stem for path in self._folder.glob(f"*-{mark}.*")}
+        # The names alone: the folder has the files of all tables of this machine, and this runs for each compaction.
+        with os.scandir(self._folder) as found:
+            names = {entry.name.rpartition(".")[0] for entry in found if f"-{mark}." in entry.name}
         gone = (name for name in names if name.rpartition(f"-{mark}.")[0] not in files)
         self.drop(name for name in gone if not (name.endswith(MERGED) and self._is_recent(name)))
 

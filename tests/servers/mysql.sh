@@ -43,6 +43,22 @@ socket_of() {   # a unix socket path may have at most 107 characters
     local s=$1/mysql.sock; [ ${#s} -gt 100 ] && s=/tmp/mysql-$(printf %s "$1" | cksum | cut -d' ' -f1).sock; echo "$s"
 }
 
+create() {   # create DIR [--opt]: an empty data directory, a copy of one that is initialized once
+    local dir=$1; shift
+    local once=() option   # what a server has for life
+    for option; do case $option in --lower-case-table-names=*) once+=("$option") ;; esac; done
+    local empty; empty=$HOME_DIR/empty-$(printf %s "$(stat -c %s-%Y "$ROOT/usr/sbin/mysqld") ${tune[*]} ${once[*]}" | cksum | cut -d' ' -f1)
+    if [ ! -d "$empty" ]; then
+        local made=$HOME_DIR/making.$$
+        rm -rf "$made"
+        run sbin/mysqld "${base[@]}" --datadir="$made" "${tune[@]}" "${once[@]}" --initialize-insecure >"$dir/init.log" 2>&1
+        rm -f "$made/auto.cnf"   # the identity of a server: each makes its own
+        mv -T "$made" "$empty" 2>/dev/null || rm -rf "$made"   # another process was first
+    fi
+    rm -rf "$dir/data"
+    cp -r "$empty" "$dir/data"
+}
+
 start() {
     local dir port sock; mkdir -p "$1"; dir=$(cd "$1" && pwd); port=$2; shift 2; sock=$(socket_of "$dir")
     install
@@ -54,12 +70,7 @@ start() {
         --performance-schema=OFF --mysqlx=OFF --skip-name-resolve --secure-file-priv=)
     local log=(--server-id=1 --log-bin=binlog --binlog-format=ROW --binlog-row-image=FULL --binlog-row-metadata=FULL
         --gtid-mode=ON --enforce-gtid-consistency=ON)
-    if [ ! -d "$dir/data/mysql" ]; then
-        rm -rf "$dir/data"
-        local once=() option   # what a server has for life
-        for option; do case $option in --lower-case-table-names=*) once+=("$option") ;; esac; done
-        run sbin/mysqld "${base[@]}" "${tune[@]}" "${once[@]}" --initialize-insecure >"$dir/init.log" 2>&1
-    fi
+    [ -d "$dir/data/mysql" ] || create "$dir" "$@"
     cat >"$dir/init.sql" <<'SQL'
 SET sql_log_bin = 0;
 CREATE USER IF NOT EXISTS 'root'@'127.0.0.1' IDENTIFIED BY '';

@@ -202,7 +202,7 @@ CORE = [
     [pytest.param(*case, marks=[] if case[1] in QUICK else [pytest.mark.slow]) for case in cases()],
 )
 def test_random_orders_of_two_jobs_keep_the_table_correct(scene: str, table: str, night: bool) -> None:
-    play_at_random(Stage.of(TABLES[table], SCENES[scene]), f"{scene}, {table}", seeds=100 if night else 2)
+    play_at_random(Stage.of(TABLES[table], SCENES[scene]), f"{scene}, {table}", seeds=100 if night else 1)
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ def test_no_order_of_two_jobs_breaks_the_table(scene: str, table: str, night: bo
 @pytest.mark.parametrize("table", LARGE)
 @pytest.mark.parametrize("scene", ON_MANY)
 def test_minor_and_full_compactions_are_interleaved(scene: str, table: str, night: bool) -> None:
-    play_at_random(Stage.of(LARGE[table], ON_MANY[scene]), f"{scene}, {table}", seeds=100 if night else 5)
+    play_at_random(Stage.of(LARGE[table], ON_MANY[scene]), f"{scene}, {table}", seeds=100 if night else 3)
 
 
 def test_a_full_compaction_that_missed_new_vectors_is_not_committed() -> None:

@@ -14,21 +14,30 @@ from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 ROWS = 2000
+TURNS = 30  # transactions of a writer for each batch
 
 
 class Writer(threading.Thread):
-    """A session that changes random rows until it is stopped, some of it in transactions that are rolled back."""
+    """A session that changes random rows beside each batch, some of it in transactions that are rolled back.
+
+    A session that wrote all the time would be ahead of the pipeline for minutes on a slow machine.
+    """
 
     def __init__(self, server: PgPlayground, seed: int) -> None:
         super().__init__()
         self.server, self.random = server, random.Random(seed)
-        self.stopped = threading.Event()
+        self.stopped, self.turns = threading.Event(), threading.Semaphore(TURNS)
+
+    def end(self) -> None:
+        self.stopped.set()
+        self.turns.release()
+        self.join()
 
     def run(self) -> None:
         address = ["-h", "127.0.0.1", "-p", str(self.server.port), "-U", "postgres", "-d", DATABASE]
         with subprocess.Popen(["psql", "-Xq", *address], stdin=subprocess.PIPE, text=True) as session:
             assert session.stdin is not None
-            while not self.stopped.wait(0.002):
+            while self.turns.acquire() and not self.stopped.wait(0.002):
                 session.stdin.write(self._transaction())
                 session.stdin.flush()
             session.stdin.write("\\q\n")
@@ -79,11 +88,14 @@ def test_nothing_is_lost_or_repeated_between_snapshot_and_log(server: PgPlaygrou
     )
     crashes = random.Random(3)
 
+    writers = [Writer(server, seed) for seed in range(3)]
+
     def crash(_identity: BatchIdentity, _report: object) -> None:
+        for writer in writers:
+            writer.turns.release(TURNS)
         if crashes.random() < 0.3:
             raise _CrashError
 
-    writers = [Writer(server, seed) for seed in range(3)]
     for writer in writers:
         writer.start()
     try:
@@ -94,9 +106,7 @@ def test_nothing_is_lost_or_repeated_between_snapshot_and_log(server: PgPlaygrou
                 continue
     finally:
         for writer in writers:
-            writer.stopped.set()
-        for writer in writers:
-            writer.join()
+            writer.end()
     sync.run()
     wanted = server.run("SELECT count(*), sum(id), sum(n), sum(length(big)::bigint * id) FROM w")
     assert "|".join(map(str, sums(sync))) == wanted

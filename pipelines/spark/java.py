@@ -23,7 +23,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.storage.private_folder import private_folder
@@ -155,18 +157,24 @@ _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 def pyspark_folder() -> Path:
     """Return the folder of the package, without importing it: that takes longer than starting a JVM's process."""
+    return Path(next(iter(_pyspark_spec().submodule_search_locations or ())))
+
+
+def _pyspark_spec() -> ModuleSpec:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError("the package pyspark is not installed", hint="pip install pyspark")
-    return Path(next(iter(spec.submodule_search_locations)))
+    return spec
 
 
 def pyspark_version() -> str:
     """Return the version of the installed package, without importing it."""
     loaded = sys.modules.get("pyspark")
-    if loaded is not None:  # perhaps from a zip, as with spark-submit
+    if loaded is not None:
         return str(loaded.__version__)
-    found = re.search(r"""__version__.*["'](.+)["']""", (pyspark_folder() / "version.py").read_text())
+    # The loader reads the file, because spark-submit has the package in a zip.
+    loader: Any = _pyspark_spec().loader
+    found = re.search(r"""__version__.*["'](.+)["']""", loader.get_data(str(pyspark_folder() / "version.py")).decode())
     return found[1] if found else ""
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,12 @@ def test_a_java_without_the_vector_module_is_wrapped_without_its_flag(
     assert output.splitlines() == ["-Xmx1g", "-cp", "a b", "Main", "$HOME"]
     assert java.java_home() == wrapped
     assert java.java_version(wrapped) == 25
+
+
+def test_the_version_of_a_pyspark_in_a_zip_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "pyspark.zip", "w") as archive:
+        archive.writestr("pyspark/__init__.py", "raise AssertionError('the package was imported')")
+        archive.writestr("pyspark/version.py", '__version__: str = "4.2.7"\n')
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path / "pyspark.zip"))
+    assert java.pyspark_version() == "4.2.7"

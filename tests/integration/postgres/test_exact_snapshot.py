@@ -11,7 +11,7 @@ import pytest
 from penstock.ingest.source import PastUnknown
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from tests.integration.postgres.sync import PgPlayground, PgSync
-from tests.integration.postgres.test_while_written import ROWS, Writer
+from tests.integration.postgres.test_while_written import ROWS, TURNS, Writer
 
 pytestmark = pytest.mark.postgres
 SMALL_CHUNKS = "scan.incremental.snapshot.chunk.size=400"
@@ -28,10 +28,11 @@ def written(server: PgPlayground, table: str = "w", *, full: bool = True) -> Non
         server.run(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
 
 
-def run_with_crashes(sync: PgSync, runs: int, seed: int) -> None:
+def run_with_crashes(sync: PgSync, runs: int, seed: int, writer: Writer) -> None:
     crashes = random.Random(seed)
 
     def crash(_identity: BatchIdentity, _report: object) -> None:
+        writer.turns.release(TURNS)
         if crashes.random() < 0.3:
             raise _CrashError
 
@@ -61,14 +62,13 @@ def test_sums_are_right_though_the_source_is_written_during_the_snapshot(server:
     writer = Writer(server, 1)
     writer.start()
     try:
-        run_with_crashes(sync, 6, 5)
+        run_with_crashes(sync, 6, 5, writer)
         # A table that appears later is read as of a later position.
         written(server, "later")
         server.run("UPDATE later SET n = n + 1 WHERE id <= 10")
-        run_with_crashes(sync, 4, 6)
+        run_with_crashes(sync, 4, 6, writer)
     finally:
-        writer.stopped.set()
-        writer.join()
+        writer.end()
     server.run("UPDATE later SET n = n + 1 WHERE id <= 20", "DELETE FROM later WHERE id > 1990")
     sync.run()
     assert sums(sync, "w") == source_sums(server, "w")

@@ -86,7 +86,7 @@ def test_statements_reach_the_catalog_of_their_names(spark: SparkSession, lake: 
     assert catalog.tables("shop") == ["copied", "sales"]
     sales = catalog.table("shop.sales")
     assert (sales.schema.names, sales.count()) == (["id", "v", "n"], 3)
-    assert rows(spark, f"CALL {name}.sys.create_tag('shop.sales', 'monday')") == [("OK",)]
+    assert rows(spark, f"CALL {name}.sys.create_tag('shop.sales', 'monday')") == [("tag monday of snapshot 2",)]
     assert list(catalog.table("shop.sales").tags) == ["monday"]
     spark.sql("CREATE OR REPLACE TABLE copied TBLPROPERTIES ('primary-key' = 'k') AS SELECT id + 1 AS k FROM copied")
     assert rows(spark, "SELECT k FROM copied") == [(3,), (4,)]

@@ -136,7 +136,7 @@ def tests(*words: str, **environment: str) -> Result:
 
 
 def peers(first: int, count: int) -> Iterator[Piece]:
-    """Yield the pieces in which Penstock, Java Paimon and pypaimon play these seeds in turn."""
+    """Yield the pieces in which all peers play these seeds in turn."""
 
     def play(start: int, number: int) -> Result:
         environment = {"PENSTOCK_PEER_SEED": str(start), "PENSTOCK_PEER_STORIES": str(number)}

@@ -21,6 +21,7 @@ from tests.integration.install.environments import WHEELS
 from tests.interop.duckdb_iceberg import client as duckdb_iceberg
 from tests.interop.oracle import client as oracle
 from tests.interop.pypaimon import client as pypaimon
+from tests.interop.pypaimon_rust import client as pypaimon_rust
 
 SERVERS = Path(__file__).resolve().parent / "servers"
 
@@ -50,6 +51,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "golden tables": unpacked,
     "Java Paimon": oracle.prepare,
     "pypaimon": pypaimon.prepare,
+    "pypaimon-rust": pypaimon_rust.prepare,
     "DuckDB for Iceberg": duckdb_iceberg.prepare,
     "classes of Spark": spark_classes,
     "wheel of PySpark": wheel_of_pyspark,

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from penstock.ingest.database.connector import Expression, RelationalConfig, RelationalSnapshot, TablePatterns
-from penstock.settings import Bytes, Names, Strict
+from penstock.settings import Bytes, Names, Seconds, Strict
 
 MODES = ("initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot")
 
@@ -107,6 +107,11 @@ class MySqlConfig(RelationalConfig):
     ddl: MySqlDdl = MySqlDdl()
     ssl: Ssl = Ssl()
     schema_comments: bool = False
+    heartbeat: Seconds = Field(
+        default=10.0,
+        description="seconds between two queries of the server's position, for freshness, and between two batches that "
+        "only move the position because other tables of the server have changed",
+    )
     new_tables: Literal["include", "stream-only"] | None = Field(
         default=None,
         description="`stream-only`: do not read the rows that a new table already has when it is first seen",

@@ -18,6 +18,7 @@ from penstock.ingest.mysql.binlog.resume import Resume, check_position, resume
 from penstock.ingest.mysql.binlog.server_positions import at_time, earliest, latest, settled
 from penstock.ingest.mysql.captured_tables import captured_facts, with_chunks, with_requests
 from penstock.ingest.mysql.errors import BinlogPurged
+from penstock.ingest.mysql.idle_position import IdlePosition
 from penstock.ingest.mysql.logged_ddl_rules import LoggedDdlRules
 from penstock.ingest.mysql.offsets import BatchContent, Progress
 from penstock.ingest.mysql.position import LogPosition
@@ -47,9 +48,11 @@ class Planner:
     recorded: RecordedHistory = field(init=False, repr=False)
     _facts: ServerFacts | None = field(default=None, repr=False)
     _named_from: LogPosition | None = field(default=None, repr=False)
+    _idle: IdlePosition = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.recorded = RecordedHistory(self.settings)
+        self._idle = IdlePosition(self.settings.idle_seconds)
 
     def begin(self) -> Progress:
         """Return the start of a pipeline without a checkpoint, with its tables' definitions recorded as of there."""
@@ -160,6 +163,9 @@ class Planner:
             progress = progress.reading(mixed) if mixed else progress
             if progress.batch.is_empty and replace(progress, batch=before.batch) == before:
                 return None
+            if until is None and not self.at_barrier and self._idle.holds(before, progress):
+                return None
+            self._idle.moved()
             return progress
 
     def _returned(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
@@ -175,6 +181,7 @@ class Planner:
         if resumed.start != progress.log:
             log.info("event=purged_but_read position=%s goes_on=%s", progress.log, resumed.start)
             progress = replace(progress, log=resumed.start)
+        self._idle.forget()
         history = self.recorded.at(progress)
         if resumed.by_gtid:
             log.warning("event=another_server before=%s now=%s gtid=%s", progress.server, facts.uuid, progress.log.gtid)
@@ -216,7 +223,13 @@ class Planner:
         stop = None if progress.reads_tables or progress.by_gtid else _later(until, progress.settle if until else None)
         limits = PlanLimits(most, min(_RANGE_BYTES, max(1 << 16, most // 8)), stop, progress.by_gtid)
         return plan_log(
-            self.settings.server, progress.log, limits, self.settings.server_id(-1), rules.history, rules.is_barrier
+            self.settings.server,
+            self._idle.unread_from(progress),
+            limits,
+            self.settings.server_id(-1),
+            rules.history,
+            rules.is_barrier,
+            self.settings.tables.includes,
         )
 
     def names_in_log(self, connection: Connection, start: LogPosition) -> bool:

@@ -107,6 +107,7 @@ class FollowSettings(DatabaseSettings[ServerAddress]):
     comments: bool = False
     keyless: bool = False
     accept_gap: bool = False  # continue from the oldest binlog file that is left
+    idle_seconds: float = 10.0  # between two batches that only move the position
     first: tuple[str, ...] = ()  # expressions for `database.table`, in the order in which tables are to be read
 
     @property
@@ -160,6 +161,7 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         first=tuple(TablePattern.of("*.*" if one == "*" else one).regex.pattern for one in snapshot.order),
         rereads=secrets.token_hex(4) if request.rereads else "",
         accept_gap=request.accept_gap,
+        idle_seconds=mysql.heartbeat,
         rereads_when_lost=request.rereads_when_lost,
         fills_added_columns=snapshot.fill_added_columns,
         demand=request.demand,

@@ -134,7 +134,7 @@ FLOORS = {
         {"ddl", "binlog"},
         {"snapshot"},
         {"settings", "offsets"},
-        {"read_range", "captured_tables"},
+        {"read_range", "captured_tables", "idle_position"},
         {"recorded_history", "logged_ddl_rules"},
         {"planner"},
         {"source"},

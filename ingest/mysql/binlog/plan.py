@@ -1,7 +1,8 @@
 """The driver's look-ahead: selects the part of the binlog for the next batch and cuts it into independent ranges.
 
-It reads only headers and the statements of DDL. Ranges are cut between transactions, so that a batch contains whole
-transactions; a transaction larger than a range is cut between row events, and its parts carry the table maps they need.
+It reads only headers, table names and the statements of DDL. Ranges are cut between transactions, so that a batch
+contains whole transactions; a transaction larger than a range is cut between row events, and its parts carry the table
+maps they need.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.ingest.mysql.binlog import segment as events
+from penstock.ingest.mysql.binlog.captured_rows import ROWS, CapturedRows, every_table
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_groups import brackets
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
-from penstock.ingest.mysql.binlog.range_cutter import ROWS, STARTS, BinlogRange, RangeCutter, Transactions
+from penstock.ingest.mysql.binlog.range_cutter import STARTS, BinlogRange, RangeCutter, Transactions
 from penstock.ingest.mysql.binlog.server_positions import latest
 from penstock.ingest.mysql.binlog.unpack import opened_query
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
@@ -84,8 +86,11 @@ def plan_log(
     server_id: int,
     history: SchemaHistory,
     is_barrier: Callable[[Statement], bool] = lambda statement: False,
+    includes: Callable[[str, str], bool] = every_table,
 ) -> LogPlan:
     """Plan the next batch from `start`, and apply every DDL within the plan, but none after it, to the history.
+
+    Parts of the log with rows of other tables alone than those that `includes` accepts are in no range.
 
     Called again with the same start it returns a plan with the same beginning, which may reach further if the binlog
     has grown. Holds one block of the binlog in memory.
@@ -98,7 +103,7 @@ def plan_log(
         verify=False,
         block_bytes=min(limits.range_bytes, 8 << 20),
     )
-    planner = RangePlanner(start, limits, history, is_barrier)
+    planner = RangePlanner(start, limits, history, is_barrier, includes)
     before = _end_of_log(server) if limits.by_gtid else start
     with dumping(server, request) as segments:
         plan = planner.plan(segments)
@@ -120,10 +125,11 @@ class RangePlanner:
         limits: PlanLimits,
         history: SchemaHistory,
         is_barrier: Callable[[Statement], bool] = lambda statement: False,
+        includes: Callable[[str, str], bool] = every_table,
     ) -> None:
         self.limits, self.history, self.is_barrier = limits, history, is_barrier
         self.transactions = Transactions(start, mariadb=history.mariadb)
-        self.cut = RangeCutter(start, known=start.gtid if limits.by_gtid else "")
+        self.cut = RangeCutter(start, start.gtid if limits.by_gtid else "", CapturedRows(includes))
         self.ddl: list[LoggedDdl] = []
         self.barrier: list[LoggedDdl] = []
         self.at_barrier = False

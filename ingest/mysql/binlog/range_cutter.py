@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock.ingest.database.buffers import gathered
 from penstock.ingest.mysql.binlog import segment as events
+from penstock.ingest.mysql.binlog.captured_rows import ROWS, CapturedRows
 from penstock.ingest.mysql.binlog.gtid import add_transactions, transaction_name
 from penstock.ingest.mysql.position import transaction_set
 
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.position import LogPosition
 
-ROWS = np.zeros(256, np.bool_)
-ROWS[[*events.ROWS, *range(events.MARIADB_WRITE_V1_COMPRESSED, events.MARIADB_DELETE_COMPRESSED + 1)]] = True
-# A range without any of these events is not read. Some are there only because their reader raises an error.
-_WORTH = ROWS.copy()
+# A range without rows of captured tables is read only if it has one of these events. The tables of the first are known
+# to its reader alone; the others are there because their reader raises an error.
+_WORTH = np.zeros(256, np.bool_)
 _WORTH[[events.TRANSACTION_PAYLOAD, events.PARTIAL_UPDATE, events.XA_PREPARE, events.INCIDENT]] = True
 STARTS = np.zeros(256, np.bool_)
 STARTS[list(events.TRANSACTION_STARTS)] = True
@@ -47,9 +47,13 @@ class BinlogRange:
 
 
 class RangeCutter:
-    """The open range, to be closed at given positions, and the closed ranges with events to read."""
+    """The open range, to be closed at given positions, and the closed ranges with events to read.
 
-    def __init__(self, start: LogPosition, known: str) -> None:
+    Ranges without rows of captured tables are dropped.
+    """
+
+    def __init__(self, start: LogPosition, known: str, captured: CapturedRows) -> None:
+        self.captured = captured
         self.ranges: list[BinlogRange] = []
         self.planned = 0  # bytes of the closed ranges
         self.file: str | None = None
@@ -65,13 +69,16 @@ class RangeCutter:
         """Continue in this segment's file; a range never spans two files."""
         if segment.file != self.file:
             self.close()
+            self.captured.enter_file()
             if self.file is not None or segment.file != self._start_file:
                 self.begin(int(segment.pos[0]), {})
             self.file = segment.file
 
     def follow(self, segment: Segment, begin: int, end: int) -> None:
         self.row_events += int(ROWS[segment.kind[begin:end]].sum())
-        self.worth |= bool(_WORTH[segment.kind[begin:end]].any())
+        # Asked for each event, because table ids of maps are needed later.
+        has_rows = self.captured.any_in(segment, begin, end)
+        self.worth |= has_rows or bool(_WORTH[segment.kind[begin:end]].any())
         self.after = int(segment.pos[end]) if end < len(segment) else segment.after
 
     def begin(self, pos: int, maps: Mapping[bytes, bytes], row_events: int = 0) -> None:

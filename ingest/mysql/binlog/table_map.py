@@ -89,6 +89,13 @@ def parse_table_map(raw: bytes, *, mariadb: bool = False) -> TableMap:
     return TableMap(database, table, _columns(shapes, nullable, extras, mariadb=mariadb), _primary_key(extras))
 
 
+def table_name(raw: bytes) -> tuple[str, str]:
+    """Return database and table of a TABLE_MAP event, given its body after the table id."""
+    reader = PayloadReader(raw)
+    reader.read(2)  # flags
+    return _name(reader), _name(reader)
+
+
 def _name(reader: PayloadReader) -> str:
     name = reader.read(reader.number(1)).decode("utf-8", "replace")
     reader.read(1)

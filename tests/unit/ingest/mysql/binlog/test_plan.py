@@ -68,6 +68,41 @@ def test_the_ranges_of_all_plans_cover_the_log(log: str, range_bytes: int, plan_
     assert all(item.start < other.start for item, other in pairwise(ranges))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("log", LOG_NAMES)
+@settings(max_examples=5)
+@given(
+    chosen=st.integers(0, 1 << 30),
+    range_bytes=st.sampled_from([30, 200, 1500]),
+    plan_bytes=st.sampled_from([300, 4000, 1 << 30]),
+    block=st.sampled_from([100, 700, 1 << 20]),
+)
+def test_the_ranges_have_all_changes_of_the_captured_tables(
+    log: str, chosen: int, range_bytes: int, plan_bytes: int, block: int
+) -> None:
+    whole = changes(batches(log, BinlogOptions()))
+    captured = {table for number, table in enumerate(sorted(whole)) if chosen >> number % 30 & 1}
+    history = SchemaHistory(mariadb=log.startswith("mariadb"))
+    limits = PlanLimits(plan_bytes, range_bytes)
+    plans = all_plans(log, limits, history, block, includes=lambda _database, table: table in captured)
+    found = changes(
+        [batch for one in plans for part in one.ranges for batch in read(log, part, BinlogOptions(), block)]
+    )
+    assert {table: found.get(table) for table in captured} == {table: whole[table] for table in captured}
+
+
+@pytest.mark.parametrize("log", ["mysql-plain", "mariadb-plain", "mariadb-compressed"])
+def test_a_log_of_other_tables_is_in_no_range(log: str) -> None:
+    plans = all_plans(log, PlanLimits(4000, 200), SchemaHistory(mariadb="mariadb" in log), 700)
+    others = all_plans(
+        log, PlanLimits(4000, 200), SchemaHistory(mariadb="mariadb" in log), 700, includes=lambda *_names: False
+    )
+    assert [one.end for one in others] == [one.end for one in plans]
+    # A range that begins inside a transaction is read anyway.
+    assert all(part.maps for one in others for part in one.ranges)
+    assert sum(len(one.ranges) for one in others) < sum(len(one.ranges) for one in plans) / 10
+
+
 @pytest.mark.parametrize("log", LOG_NAMES)
 def test_a_plan_without_limits_is_one_range_and_ends_at_the_end(log: str) -> None:
     only = plan(log, LogPosition(f"{log}.000001", 4), PlanLimits(), SchemaHistory(mariadb="mariadb" in log), 1 << 20)

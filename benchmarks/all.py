@@ -84,6 +84,7 @@ BENCHMARKS = (
     Benchmark("mysql", "mysql", "1000000 500000", ("pymysql",)),
     Benchmark("postgres", "postgres", "500000 250000", ("psql",)),
     Benchmark("demand", "demand", "150000", ("pymysql", "psql")),
+    Benchmark("mysql-log", "mysql_log", "50000", ("pymysql",), "mysql-replication"),
     Benchmark("mysql-tasks", "mysql_tasks", "600000", ("pymysql",)),
     Benchmark("mysql-job", "mysql_job", "300000 300000", ("pymysql", "java"), "Flink CDC", JAVA, OURS),
     Benchmark("mongodb", "mongodb", "20000", ("pymongo",)),

@@ -33,6 +33,8 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     """
     check_known(options)
     check_catalog(options)
+    if "\0" in url:  # no file system has it, and Python raises an error without the path
+        raise ConfigError(f"the path {url!r} has a character that no path can have")
     match = _URL.fullmatch(url)
     if match is None:  # a plain path, or a path with a drive letter
         return _local(options), str(Path(url).expanduser().absolute())

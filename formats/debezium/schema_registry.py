@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.formats.change import BAD_VALUE
+from penstock.json_answers import CONNECTION_ERRORS, answer_bytes, expected, parsed_answer
 
 ATTEMPTS = 4
 # In bytes; a usual schema has some thousands.
@@ -96,7 +97,7 @@ class SchemaRegistry:
         answer = self._ask(f"/schemas/ids/{number}")
         if answer is None:
             raise DecodeError(f"the schema registry has no schema {number}", reason=BAD_VALUE)
-        kind = answer.get("schemaType", "AVRO")
+        kind = answer.get("schemaType") or "AVRO"
         if kind != "AVRO" or answer.get("references"):
             what = f"is {kind}" if kind != "AVRO" else "refers to other schemas"
             raise DecodeError(
@@ -128,7 +129,7 @@ class SchemaRegistry:
                             f"the schema registry rejected the request: {error}", url=url, hint=hint
                         ) from error
                     reasons.append(f"{url}: {error}")
-                except (OSError, ValueError, TypeError, RecursionError) as error:
+                except CONNECTION_ERRORS as error:
                     reasons.append(f"{url}: {error}")
             if attempt < ATTEMPTS - 1:
                 self._sleep(PATIENCE * 2**attempt)
@@ -140,11 +141,4 @@ class SchemaRegistry:
             credentials = base64.b64encode(self._user_info.encode()).decode()
             request.add_header("Authorization", f"Basic {credentials}")
         with self._opener.open(request, timeout=self._timeout) as response:
-            # One byte more, so that a longer answer is noticed without reading all of it.
-            text = response.read(LARGEST_ANSWER + 1)
-        if len(text) > LARGEST_ANSWER:
-            raise ValueError(f"the response is larger than {LARGEST_ANSWER >> 20} MiB")
-        answer = json.loads(text)
-        if not isinstance(answer, dict):
-            raise TypeError("the response is not a JSON object")
-        return answer
+            return expected(parsed_answer(answer_bytes(response, LARGEST_ANSWER)), dict, "the response")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 import ssl
-from collections.abc import Mapping
-from typing import Any
-from urllib.error import HTTPError, URLError
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -16,9 +15,20 @@ from penstock.errors import ConfigError, SourceError
 from penstock.ingest.pulsar.option_names import ADMIN_URL, CERTIFICATE, CHECKS_HOST, INSECURE, KEY, TRUSTED
 from penstock.ingest.pulsar.properties import credentials, token
 from penstock.ingest.pulsar.topics import Place, namespace_of, partition_name, place_of
+from penstock.json_answers import (
+    CONNECTION_ERRORS,
+    WrongAnswer,
+    answer_bytes,
+    expected,
+    expected_names,
+    member,
+    parsed_answer,
+)
 from penstock.references import resolve
 
 _TIMEOUT = 10.0
+
+T = TypeVar("T")
 
 
 class PulsarAdmin:
@@ -32,45 +42,42 @@ class PulsarAdmin:
         """Return the full names that the pattern matches as a whole; a topic with partitions counts as one."""
         namespace, whole = namespace_of(pattern)
         matches = re.compile(whole).fullmatch
-        found = {place_of(name)[0] for name in self._get(f"persistent/{namespace}") or ()}
-        found |= set(self._get(f"persistent/{namespace}/partitioned") or ())
+        found = {place_of(name)[0] for name in self._get(f"persistent/{namespace}", _names) or ()}
+        found |= set(self._get(f"persistent/{namespace}/partitioned", _names) or ())
         internal = re.compile(r".*/__[^/]*")
         return sorted(name for name in found if matches(name) and not internal.fullmatch(name))
 
     def exists(self, place: Place) -> bool:
-        return self.stats(place) is not None
+        return self._get(f"{_path(partition_name(place))}/stats", _object) is not None
 
-    def stats(self, place: Place) -> dict[str, Any] | None:
-        """Return the statistics of a partition, None if it does not exist."""
-        found = self._get(f"{_path(partition_name(place))}/stats")
-        return None if found is None else dict(found)
+    def consumers(self, place: Place, subscription: str) -> list[str] | None:
+        """Return the names of the consumers of a subscription, None if the partition does not exist."""
+        return self._get(f"{_path(partition_name(place))}/stats", lambda found: _consumers(found, subscription))
 
     def ledgers(self, place: Place) -> list[tuple[int, int]]:
         """Return the ledgers of a partition with the number of their entries."""
-        stats = self._get(f"{_path(partition_name(place))}/internalStats") or {}
-        ledgers = [(int(one["ledgerId"]), int(one["entries"])) for one in stats.get("ledgers", ())]
-        # The newest ledger is still written: its entries are counted separately.
-        if ledgers:
-            ledgers[-1] = (ledgers[-1][0], max(ledgers[-1][1], int(stats.get("currentLedgerEntries", 0))))
-        return ledgers
+        return self._get(f"{_path(partition_name(place))}/internalStats", _ledgers) or []
 
     def message_ttl(self, topic: str) -> int | None:
         """Return the seconds after which the namespace acknowledges messages by itself, None if it does not."""
         tenant, namespace, _ = topic.partition("://")[2].split("/", 2)
-        found = self._get(f"namespaces/{tenant}/{namespace}/messageTTL")
-        return int(found) if found else None
+        return (
+            self._get(f"namespaces/{tenant}/{namespace}/messageTTL", lambda found: expected(found, int, "it")) or None
+        )
 
     def schema_type(self, topic: str) -> str | None:
         """Return the type of the newest schema of a topic, None without a schema."""
-        found = self._get(f"schemas/{topic.partition('://')[2]}/schema")
-        return None if found is None else str(found.get("type"))
+        return self._get(
+            f"schemas/{topic.partition('://')[2]}/schema", lambda found: member(_object(found), "type", str)
+        )
 
-    def _get(self, path: str) -> Any:
-        """Return the answer, None if what the path names does not exist."""
+    def _get(self, path: str, read: Callable[[Any], T]) -> T | None:
+        """Return what `read` makes of the answer, None if what the path names does not exist."""
         request = Request(f"{self._url}/admin/v2/{path}", headers=self._headers())  # noqa: S310  the user's own URL
         try:
             with urlopen(request, timeout=_TIMEOUT, context=self._tls()) as answer:  # noqa: S310
-                return json.loads(answer.read() or b"null")
+                found = parsed_answer(answer_bytes(answer) or b"null")
+                return None if found is None else read(found)
         except HTTPError as error:
             if error.code == 404:
                 return None
@@ -81,7 +88,13 @@ class PulsarAdmin:
                 retryable=error.code >= 500,
                 hint="check pulsar.client.authParams, and the role's permissions in the namespace" if refused else None,
             ) from error
-        except (URLError, TimeoutError, OSError) as error:
+        except WrongAnswer as error:
+            raise SourceError(
+                f"the answer of Pulsar's admin interface is not what it should be: {error}",
+                url=f"{self._url}/admin/v2/{path}",
+                hint="check that pulsar.admin.adminUrl is the address of Pulsar's admin interface",
+            ) from error
+        except CONNECTION_ERRORS as error:
             raise SourceError(
                 "Pulsar's admin interface does not answer",
                 url=self._url,
@@ -125,3 +138,37 @@ class PulsarAdmin:
 def _path(name: str) -> str:
     domain, _, rest = name.partition("://")
     return f"{domain}/{quote(rest)}"
+
+
+def _names(found: object) -> list[str]:
+    return expected_names(found, "the list of topics")
+
+
+def _object(found: object) -> dict[str, Any]:
+    return expected(found, dict, "it")
+
+
+def _number(found: object) -> int:
+    return expected(found, int, "it")
+
+
+def _type(found: object) -> str:
+    return member(_object(found), "type", str)
+
+
+def _consumers(found: object, subscription: str) -> list[str]:
+    subscriptions = expected(_object(found).get("subscriptions", {}), dict, "subscriptions")
+    facts = expected(subscriptions.get(subscription, {}), dict, f"the subscription {subscription}")
+    consumers = expected(facts.get("consumers", []), list, "consumers")
+    return [str(expected(one, dict, "an entry of consumers").get("consumerName")) for one in consumers]
+
+
+def _ledgers(found: object) -> list[tuple[int, int]]:
+    stats = _object(found)
+    given = [expected(one, dict, "an entry of ledgers") for one in expected(stats.get("ledgers", []), list, "ledgers")]
+    ledgers = [(member(one, "ledgerId", int), member(one, "entries", int)) for one in given]
+    # The newest ledger is still written: its entries are counted separately.
+    if ledgers:
+        current = expected(stats.get("currentLedgerEntries", 0), int, "currentLedgerEntries")
+        ledgers[-1] = (ledgers[-1][0], max(ledgers[-1][1], current))
+    return ledgers

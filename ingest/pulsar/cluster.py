@@ -59,7 +59,7 @@ class PulsarCluster:
         except SourceError as error:
             if error.retryable and self.admin is not None:
                 # A broker does not answer a wrong login, but its admin interface does.
-                self.admin.stats((topic, NO_PARTITION))
+                self.admin.exists((topic, NO_PARTITION))
             raise
         return [place_of(name) for name in names]
 

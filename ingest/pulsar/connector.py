@@ -191,12 +191,11 @@ def _findings(
         )
         return
     for place in places:
-        stats = admin.stats(place)
-        if stats is None:
+        consumers = admin.consumers(place, settings.subscription)
+        if consumers is None:
             yield SourceFinding("error", f"the topic {partition_name(place)} does not exist", "create it", 3)
             continue
-        consumers = stats.get("subscriptions", {}).get(settings.subscription, {}).get("consumers", ())
-        others = sorted({str(one.get("consumerName")) for one in consumers} - {settings.reader})
+        others = sorted(set(consumers) - {settings.reader})
         if others:
             yield SourceFinding(
                 "error",

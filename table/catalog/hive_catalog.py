@@ -78,12 +78,8 @@ class HiveCatalog(CatalogBackend):
         with self._metastore.session() as client:
             client.create_database(new_database(database, _uri(location), given))
 
-    def _database(self, database: str) -> Any:
-        with self._metastore.session() as client:
-            return client.get_database(database)
-
     def database_properties(self, database: str) -> dict[str, str]:
-        found = self._database(database)
+        found = self._metastore.database(database)
         comment = {"comment": found.description} if found.description else {}
         return {**(found.parameters or {}), **comment, "location": found.locationUri}
 
@@ -117,12 +113,15 @@ class HiveCatalog(CatalogBackend):
             raise TableMissing("the table is not a Paimon table", table=name, type=kind, metastore=str(self._metastore))
         return found
 
+    def _location(self, name: str) -> str:
+        return self._metastore.location(self._table(name))
+
     def _place(self, location: str) -> tuple[Storage, str]:
         storage, root = open_storage(location, self._store_options)
         return storage, root.rstrip("/")
 
     def open(self, name: str, branch: str | None) -> TableStore:
-        storage, root = self._place(self._table(name).sd.location)
+        storage, root = self._place(self._location(name))
         return TableStore.open(storage, root, branch, self._environment, self._commits, name)
 
     def create_table(self, name: str, schema: TableSchema) -> bool:
@@ -140,7 +139,7 @@ class HiveCatalog(CatalogBackend):
             return False
         if not self.has_database(database):
             self.create_database(database, {})
-        location = f"{self._database(database).locationUri.rstrip('/')}/{table}"
+        location = f"{self._metastore.database(database).locationUri.rstrip('/')}/{table}"
         storage, root = self._place(location)
         self._probe(storage, root)
         files = SchemaFiles(storage, root)
@@ -168,7 +167,7 @@ class HiveCatalog(CatalogBackend):
         with self._metastore.session() as client:
             client.drop_table(*split_name(name), deleteData=False)
         if not is_external(found):
-            storage, root = self._place(found.sd.location)
+            storage, root = self._place(self._metastore.location(found))
             storage.delete_tree(root)
             _forget(root)
 
@@ -177,15 +176,15 @@ class HiveCatalog(CatalogBackend):
         (database, table), (new_database_, new_table_) = split_name(name), split_name(new_name)
         _check_case(new_table_, "table")
         found = self._table(name)
-        location = found.sd.location
+        location = self._metastore.location(found)
         found.dbName, found.tableName = new_database_, new_table_
         self._metastore.alter(database, table, found)
-        usual = f"{self._database(database).locationUri.rstrip('/')}/{table}"
+        usual = f"{self._metastore.database(database).locationUri.rstrip('/')}/{table}"
         storage, root = self._place(location)
         moves = not is_external(found) and location.rstrip("/") == usual
         if not moves or not SchemaFiles(storage, root).ids():  # the metastore may have moved the folder itself
             return
-        target = f"{self._database(new_database_).locationUri.rstrip('/')}/{new_table_}"
+        target = f"{self._metastore.database(new_database_).locationUri.rstrip('/')}/{new_table_}"
         storage.rename_tree(root, self._place(target)[1])
         # The metastore names the new place only once the folder is there.
         renamed = self._metastore.table(new_database_, new_table_)
@@ -206,7 +205,7 @@ class HiveCatalog(CatalogBackend):
             if not self._folders.has_database(database):
                 raise ConfigError(f"there is no database {database!r}", warehouse=self._warehouse)
             self.create_database(database, {})
-        storage, root = self._place(self._database(database).locationUri)
+        storage, root = self._place(self._metastore.database(database).locationUri)
         found = sorted(entry.name for entry in storage.list(root) if entry.is_dir)
         with_schema = {table for table in found if SchemaFiles(storage, f"{root}/{table}").ids()}
         # Tables may also be in other places than the folder of their database.
@@ -224,7 +223,7 @@ class HiveCatalog(CatalogBackend):
         _check_case(table, "table")
         found = self._found(name)
         location = (
-            self._table(name).sd.location if found else f"{self._database(database).locationUri.rstrip('/')}/{table}"
+            self._location(name) if found else f"{self._metastore.database(database).locationUri.rstrip('/')}/{table}"
         )
         storage, root = self._place(location)
         store = TableStore.open(storage, root, None, self._environment, self._commits, name)

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError
+from penstock.json_answers import expected, expected_texts, member
 from penstock.storage.base import Storage
 from penstock.storage.catalog_options import split_options
 from penstock.storage.environment import Environment
 from penstock.storage.open import open_storage
 from penstock.storage.options import check_known, is_store_option
 from penstock.table.catalog.base import CatalogBackend, split_name
-from penstock.table.catalog.rest_client import HEADER, RestExists, RestMissing, RestServer, server_address
+from penstock.table.catalog.rest_client import HEADER, RestServer, server_address
 from penstock.table.catalog.rest_commits import RestCommits, table_path
 from penstock.table.catalog.rest_login import LOGIN, LOGIN_PREFIX, check_login
+from penstock.table.catalog.rest_replies import RestExists, RestMissing
 from penstock.table.catalog.rest_schemas import schema_node
 from penstock.table.catalog.rest_storage import DATA_TOKEN, TokenStorage
 from penstock.table.meta.store import TableMissing, TableStore
@@ -63,8 +65,9 @@ class RestCatalog(CatalogBackend):
 
     def database_properties(self, database: str) -> dict[str, str]:
         found = self._server.get("databases", database)
-        location = {"location": found["location"]} if found.get("location") else {}
-        return {**(found.get("options") or {}), **location}
+        with self._server.replying("databases", database):
+            location = expected_texts({"location": found.get("location") or None}, "the database")
+            return {**expected_texts(found.get("options"), "options"), **location}
 
     def drop_database(self, database: str) -> None:
         self._server.delete("databases", database)
@@ -82,7 +85,7 @@ class RestCatalog(CatalogBackend):
 
     def has_table(self, name: str) -> bool:
         found = self._found(name)
-        return found is not None and _kind(found) == "table"
+        return found is not None and self._kind(name, found) == "table"
 
     def _found(self, name: str) -> dict[str, Any] | None:
         try:
@@ -95,19 +98,28 @@ class RestCatalog(CatalogBackend):
         found = self._found(name)
         if found is None:
             raise TableMissing("there is no table", table=name, uri=str(self._server))
-        if _kind(found) != "table":
-            raise TableMissing("the table is not a Paimon table", table=name, type=_kind(found), uri=str(self._server))
+        kind = self._kind(name, found)
+        if kind != "table":
+            raise TableMissing("the table is not a Paimon table", table=name, type=kind, uri=str(self._server))
         return found
+
+    def _kind(self, name: str, found: Mapping[str, Any]) -> str:
+        with self._server.replying(*table_path(name)):
+            schema = expected(found.get("schema") or {}, dict, "schema")
+            return expected_texts(schema.get("options"), "schema.options").get("type", "table").lower()
 
     def open(self, name: str, branch: str | None) -> TableStore:
         found = self._table(name)
         storage, root = self._place(name, found)
-        commits = RestCommits(self._server, str(found["id"]))
+        with self._server.replying(*table_path(name)):
+            commits = RestCommits(self._server, member(found, "id", str))
         return TableStore.open(storage, root, branch, self._environment, commits, name)
 
     def _place(self, name: str, found: Mapping[str, Any]) -> tuple[Storage, str]:
         """Open the store of a table. Its options are the user's and the server's."""
-        settings, url = self._server.settings, str(found["path"])
+        settings = self._server.settings
+        with self._server.replying(*table_path(name)):
+            url = member(found, "path", str)
         options = {key: text for key, text in settings.items() if is_store_option(key)}
         storage, root = open_storage(url, options)
         if parse_boolean(settings.get(DATA_TOKEN, "false")) and not found.get("isExternal"):
@@ -148,11 +160,6 @@ class RestCatalog(CatalogBackend):
             names[role] = {"database": database, "object": table}
         self._server.post("tables", "rename", body=names)
         _forget(root)
-
-
-def _kind(found: Mapping[str, Any]) -> str:
-    options = (found.get("schema") or {}).get("options") or {}
-    return str(options.get("type", "table")).lower()
 
 
 def _forget(root: str) -> None:

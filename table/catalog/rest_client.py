@@ -6,58 +6,33 @@ import http.client
 import json
 import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from email.message import Message
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote_plus, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from penstock.errors import ConfigError, StoreError
+from penstock.json_answers import (
+    CONNECTION_ERRORS,
+    WrongAnswer,
+    answer_bytes,
+    expected,
+    expected_names,
+    expected_texts,
+)
 from penstock.references import resolve, without_login
 from penstock.storage.environment import Environment
-from penstock.table.catalog.rest_login import login_headers
+from penstock.table.catalog.rest_login import check_login, login_headers
+from penstock.table.catalog.rest_replies import RestBusy, RestCut, RestUncertain, parsed_reply, refuse, replying
 
 HEADER = "header."
+_LARGEST_ERROR = 1 << 20  # bytes
 _TIMEOUT_SECONDS = 180  # as in Java
 _TRIES = 6
 _MAX_PAUSE_SECONDS = 64.0
-_BUSY = {429, 503}
-_UNCERTAIN = {500, 502, 504}
-_HINTS = {
-    401: "check the options token.provider and token, or the keys of dlf",
-    403: "the server does not allow this to the user of the token",
-    501: "the server does not support this",
-}
-
-
-class RestRefused(ConfigError):
-    """A request that the server refused: it had no effect."""
-
-
-class RestMissing(RestRefused):
-    """A name that the server does not know; the fact `type` is its kind: DATABASE, TABLE, SNAPSHOT, BRANCH, ..."""
-
-
-class RestExists(RestRefused):
-    """A name that the server has already."""
-
-
-class RestUnsupported(RestRefused):
-    """A request that this server does not implement."""
-
-
-class RestUncertain(StoreError):
-    """A request without a clear reply: it may have taken effect, or may still do so."""
-
-
-class RestBusy(RestUncertain):
-    """A request that the server postponed."""
-
-
-class RestCut(RestUncertain):
-    """A request whose connection was closed before the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +69,26 @@ class RestServer:
     def delete(self, *path: str) -> None:
         self._send("DELETE", self._path(path), {}, None)
 
-    def listed(self, *path: str, key: str, query: Mapping[str, str] | None = None) -> list[Any]:
-        """Return all pages of a list, which is the value of `key` in the replies."""
-        found: list[Any] = []
-        given = dict(query or {})
+    def listed(self, *path: str, key: str, query: Mapping[str, str] | None = None) -> list[str]:
+        """Return all pages of a list of names, which is the value of `key` in the replies."""
+        found: list[str] = []
+        given, seen = dict(query or {}), set[str]()
         while True:
             page = self.get(*path, query=given)
-            found += page.get(key) or []
-            following = page.get("nextPageToken")
-            if not following or not page.get(key):
+            with self.replying(*path):
+                names = expected_names(page.get(key) or [], key)
+                following = expected(page.get("nextPageToken") or "", str, "nextPageToken")
+            found += names
+            if not following or not names:
                 return found
-            if following == given.get("pageToken"):
+            if following in seen:
                 raise StoreError("the REST catalog repeats a page of a list", uri=str(self), request="/".join(path))
+            seen.add(following)
             given["pageToken"] = following
+
+    def replying(self, *path: str) -> AbstractContextManager[None]:
+        """Report parts of the reply to a request that are not as the protocol requires."""
+        return replying(self, "/".join(path))
 
     def _path(self, path: Sequence[str]) -> str:
         prefix = self.settings.get("prefix")
@@ -119,9 +101,12 @@ class RestServer:
         # The value is encoded twice, as Java and pypaimon do.
         reply = self._send("GET", "/v1/config", {"warehouse": quote_plus(self.warehouse, safe="*")}, None)
         given = dict(self.options)
-        defaults, overrides = (_texts(reply.get(name)) for name in ("defaults", "overrides"))
+        with self.replying("config"):
+            defaults, overrides = (expected_texts(reply.get(name), name) for name in ("defaults", "overrides"))
         # Defaults of the server yield to the user's options; its overrides do not.
-        return {**defaults, **given, **overrides}
+        merged = {**defaults, **given, **overrides}
+        check_login(merged)
+        return merged
 
     def _send(
         self, method: str, path: str, query: Mapping[str, str], body: object, *, repeat: bool = True
@@ -152,13 +137,19 @@ class RestServer:
         address = f"{self.uri}{path}" + (f"?{urlencode(query)}" if query else "")
         request = Request(address, data, headers, method=method)  # noqa: S310 -- the scheme was checked
         where = f"{method} {path}"
+        with replying(self, where):
+            return parsed_reply(self._received(request, where))
+
+    def _received(self, request: Request, where: str) -> bytes:
         try:
             with _opener().open(request, timeout=_TIMEOUT_SECONDS) as reply:
-                received = reply.read()
+                return answer_bytes(reply)
         except HTTPError as error:
             with error:
-                _refuse(error.code, error.read(), error.headers, self, where)
-        except (OSError, http.client.HTTPException) as error:
+                refuse(error.code, _body_of(error), error.headers, self, where)
+        except WrongAnswer:
+            raise
+        except CONNECTION_ERRORS as error:
             reason = getattr(error, "reason", error)
             cut = isinstance(reason, ConnectionResetError | BrokenPipeError | http.client.HTTPException)
             raise (RestCut if cut else RestUncertain)(
@@ -167,7 +158,6 @@ class RestServer:
                 request=where,
                 hint="check that the server is running, and the option uri",
             ) from error
-        return _parsed(received, self, where)
 
 
 @lru_cache(maxsize=32)
@@ -185,6 +175,14 @@ class _NoRedirect(HTTPRedirectHandler):
 @lru_cache(maxsize=1)
 def _opener() -> Any:
     return build_opener(HTTPSHandler(context=ssl.create_default_context()), _NoRedirect())
+
+
+def _body_of(error: HTTPError) -> bytes:
+    """Return the body of an error, as far as it arrives: the status says enough."""
+    try:
+        return answer_bytes(error, _LARGEST_ERROR)
+    except CONNECTION_ERRORS:
+        return b""
 
 
 def server_address(uri: str) -> str:
@@ -205,58 +203,9 @@ def server_address(uri: str) -> str:
     return text
 
 
-def _parsed(data: bytes, server: RestServer, where: str) -> dict[str, Any]:
-    # Requests without a result have an empty reply.
-    if not data:
-        return {}
-    try:
-        found = json.loads(data)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise RestUncertain(
-            "the reply of the REST catalog is not a JSON object",
-            uri=str(server),
-            request=where,
-            reply=data[:200].decode(errors="replace"),
-            hint="check that the option uri is the address of a Paimon REST catalog",
-        )
-    return found
-
-
-def _refuse(code: int, data: bytes, headers: Message, server: RestServer, where: str) -> NoReturn:
-    """Raise the error of a reply. The code in its body counts, as in Java, if it has one."""
-    try:
-        body = json.loads(data)
-    except ValueError:
-        body = None
-    body = body if isinstance(body, dict) else {}
-    text = str(body.get("message") or data[:200].decode(errors="replace") or f"status {code}")
-    code = body["code"] if isinstance(body.get("code"), int) else code
-    facts = {"uri": str(server), "request": where, "type": body.get("resourceType"), "name": body.get("resourceName")}
-    facts["request id"] = headers.get("x-request-id")
-    if code in _BUSY:
-        raise RestBusy(
-            f"the REST catalog is busy: {text}",
-            hint="try again later",
-            status=code,
-            retry_after=headers.get("Retry-After"),
-            **facts,
-        )
-    if code in _UNCERTAIN:
-        raise RestUncertain(f"the REST catalog failed: {text}", hint="see the log of the server", status=code, **facts)
-    kind = {404: RestMissing, 409: RestExists, 501: RestUnsupported}.get(code, RestRefused)
-    raise kind(f"the REST catalog refused a request: {text}", hint=_HINTS.get(code), status=code, **facts)
-
-
 def _pause(error: RestUncertain, attempt: int, jitter: float) -> float:
     """Return the seconds to wait: what the server asks for, or 1, 2, 4, ... with up to 10 percent more."""
     after = str(error.facts.get("retry_after", ""))
     if after.isdigit():
         return min(float(after), _MAX_PAUSE_SECONDS)
     return min(2.0 ** (attempt - 1), _MAX_PAUSE_SECONDS) * (1 + 0.1 * jitter)
-
-
-def _texts(given: object) -> dict[str, str]:
-    items = given.items() if isinstance(given, dict) else ()
-    return {str(name): str(value) for name, value in items if value is not None}

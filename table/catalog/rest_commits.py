@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import CommitConflict, ConfigError, StoreError
+from penstock.json_answers import member
 from penstock.storage.base import Storage
 from penstock.storage.environment import Environment
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import split_name
-from penstock.table.catalog.rest_client import RestMissing, RestRefused, RestServer, RestUncertain, RestUnsupported
+from penstock.table.catalog.rest_client import RestServer
+from penstock.table.catalog.rest_replies import RestMissing, RestRefused, RestUnsupported
 from penstock.table.catalog.rest_schemas import change_nodes
 from penstock.table.meta.entries import FileKind, ManifestEntry
 from penstock.table.meta.snapshot import Snapshot, snapshot_node, snapshot_of
@@ -51,7 +53,9 @@ class RestSnapshots(SnapshotFiles):
             if error.facts.get("type") == "SNAPSHOT":
                 return None
             raise
-        return snapshot_of(JsonFile(f"snapshot of {self._name}", reply["snapshot"]["snapshot"]))
+        with self._server.replying(*table_path(self._name, self._branch), "snapshot"):
+            snapshot = member(member(reply, "snapshot", dict), "snapshot", dict)
+        return snapshot_of(JsonFile(f"snapshot of {self._name}", snapshot))
 
     def latest_id(self) -> int | None:
         latest = self.latest()
@@ -137,10 +141,8 @@ class RestCommits:
                 uri=str(self.server),
                 hint="the table was dropped, or created again: open the table again" if missing else refusal.hint,
             ) from refusal
-        success = reply.get("success")
-        if not isinstance(success, bool):
-            raise RestUncertain("the REST catalog did not say whether it committed", table=store.name, reply=reply)
-        return success
+        with self.server.replying(*path, "commit"):
+            return member(reply, "success", bool)
 
     def evolve_schema(self, store: TableStore, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
         """Let the server create the next schema version, after the changes have been checked here.

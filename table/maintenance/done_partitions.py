@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import urllib.error
 import urllib.request
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError, SourceError
+from penstock.json_answers import CONNECTION_ERRORS, answer_bytes, expected, parsed_answer
 from penstock.table.buckets.layout import Layout
 from penstock.table.maintenance.partition_times import PartitionTimes
 from penstock.table.meta.live import delta_entries, live_entries
@@ -213,8 +213,8 @@ def _report(store: TableStore, layout: Layout, partition: bytes) -> None:
     timeout = options.get(PARTITION_MARK_DONE_ACTION_HTTP_TIMEOUT, _TIMEOUT) / 1000
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
-            reply = json.loads(answer.read())
-    except (urllib.error.URLError, TimeoutError, ValueError) as reason:
+            reply = expected(parsed_answer(answer_bytes(answer)), dict, "the answer")
+    except CONNECTION_ERRORS as reason:
         raise SourceError(f"a done partition could not be reported: {reason}", url=url, retryable=True) from reason
     if str(reply.get("result", "")).upper() != "SUCCESS":
         raise SourceError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,10 +12,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError, StoreError
+from penstock.json_answers import LARGEST_ANSWER
 
 try:
     from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
     from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+    from thrift.protocol.TProtocol import TProtocolException
     from thrift.Thrift import TApplicationException, TException
     from thrift.transport.TSocket import TSocket
     from thrift.transport.TTransport import TBufferedTransport, TTransportException
@@ -23,6 +26,9 @@ except ImportError as error:
         "the client of Hive metastores is not installed", hint="on all machines of the job:  pip install pymetastore"
     ) from error
 
+# What Thrift and the classes that it reads into raise for damaged bytes.
+_DAMAGES = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError, EOFError, struct.error)
+_LONGEST_LIST = 1_000_000  # entries of a list in a reply
 _PORT = 9083
 _TIMEOUT_MILLIS = 60_000
 # Tables per request: the descriptions of all tables of a large database would be one very large reply.
@@ -35,6 +41,10 @@ class NameMissing(ConfigError):
 
 class NameExists(ConfigError):
     """A database or table that the metastore has already."""
+
+
+class MalformedReply(StoreError):
+    """A reply of the metastore that is not as its protocol requires: the request may have taken effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +86,17 @@ class HiveMetastore:
         """
         transport = self._connected()
         try:
-            yield ThriftHiveMetastore.Client(TBinaryProtocol(transport))
+            limits = {"string_length_limit": LARGEST_ANSWER, "container_length_limit": _LONGEST_LIST}
+            yield ThriftHiveMetastore.Client(TBinaryProtocol(transport, **limits))
         except (ttypes.NoSuchObjectException, ttypes.UnknownDBException, ttypes.UnknownTableException) as error:
             raise NameMissing(f"the metastore has no such name: {error.message}", metastore=str(self)) from error
         except ttypes.AlreadyExistsException as error:
             raise NameExists(f"the metastore has this name already: {error.message}", metastore=str(self)) from error
-        # Before TException, its base class: the request may have taken effect, which other errors exclude.
+        # Before TException, the base class of two: the request may have taken effect, which other errors exclude.
         except (TTransportException, OSError) as error:
             raise _unreachable(str(self), error) from error
+        except (TProtocolException, *_DAMAGES) as error:
+            raise self._malformed(f"{type(error).__name__}: {error}") from error
         except TApplicationException as error:
             raise ConfigError(
                 f"the metastore does not support a request: {error}",
@@ -115,7 +128,37 @@ class HiveMetastore:
         """Return a table of any type. NameMissing if it does not exist."""
         with self.session() as client:
             # Hive 4 has no `get_table`. The forms with a request object exist in all versions from 2.3.
-            return client.get_table_req(ttypes.GetTableRequest(dbName=database, tblName=table)).table
+            found = client.get_table_req(ttypes.GetTableRequest(dbName=database, tblName=table)).table
+        return self._named(found)
+
+    def location(self, described: Any) -> str:
+        """Return the folder of a table of Paimon."""
+        found = described.sd.location if described.sd is not None else None
+        return self._text(found, f"location of the table {described.tableName}")
+
+    def database(self, name: str) -> Any:
+        """Return a database, which has a location. NameMissing if it does not exist."""
+        with self.session() as client:
+            found = client.get_database(name)
+        self._text(found.locationUri, f"location of the database {name}")
+        return found
+
+    def _named(self, described: Any) -> Any:
+        """Return a table whose reply has at least its name."""
+        self._text(getattr(described, "tableName", None), "name of a table")
+        return described
+
+    def _text(self, value: object, what: str) -> str:
+        if not isinstance(value, str):
+            raise self._malformed(f"it has no {what}")
+        return value
+
+    def _malformed(self, reason: str) -> MalformedReply:
+        return MalformedReply(
+            f"the reply of the Hive metastore is not as its protocol requires: {reason}",
+            metastore=str(self),
+            hint="check that the option uri is the address of a Hive metastore, 2.3 or newer",
+        )
 
     def tables(self, database: str) -> list[Any]:
         """Return all tables of a database, of any type."""
@@ -125,7 +168,7 @@ class HiveMetastore:
             for start in range(0, len(names), _SLICE):
                 request = ttypes.GetTablesRequest(dbName=database, tblNames=names[start : start + _SLICE])
                 found += client.get_table_objects_by_name_req(request).tables
-            return found
+        return [self._named(one) for one in found]
 
     def create(self, described: Any) -> None:
         """Create a table. NameExists if its name is in use."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -93,7 +93,7 @@ def test_refusals_are_not_repeated_and_errors_of_the_server_are(
 ) -> None:
     server.answers["persistent/shop/eu/orders/stats"] = HTTPStatus(code)
     with pytest.raises(SourceError, match=str(code)) as caught:
-        admin(server).stats((TOPIC, -1))
+        admin(server).exists((TOPIC, -1))
     assert caught.value.retryable is retryable
     assert bool(caught.value.hint) is hinted
 
@@ -112,9 +112,29 @@ def test_address_where_nothing_answers_is_named(server: AdminServer) -> None:
     one = admin(server)
     server.close()
     with pytest.raises(SourceError, match="does not answer") as caught:
-        one.stats((TOPIC, -1))
+        one.exists((TOPIC, -1))
     assert caught.value.retryable
     assert caught.value.facts["url"] == server.url
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "ask"),
+    [
+        ("persistent/shop/eu", {"a": 1}, lambda one: one.topics_matching("shop/eu/.*")),
+        ("persistent/shop/eu/orders/stats", [], lambda one: one.consumers((TOPIC, -1), "s")),
+        ("persistent/shop/eu/orders/stats", {"subscriptions": {"s": 1}}, lambda one: one.consumers((TOPIC, -1), "s")),
+        ("persistent/shop/eu/orders/internalStats", {"ledgers": [{}]}, lambda one: one.ledgers((TOPIC, -1))),
+        ("namespaces/shop/eu/messageTTL", "soon", lambda one: one.message_ttl(TOPIC)),
+        ("schemas/shop/eu/orders/schema", {}, lambda one: one.schema_type(TOPIC)),
+    ],
+)
+def test_a_wrong_answer_is_named_with_its_address(
+    server: AdminServer, path: str, answer: object, ask: Callable[[PulsarAdmin], object]
+) -> None:
+    server.answers[path] = answer
+    with pytest.raises(SourceError, match=r"is not what it should be: .* should be") as caught:
+        ask(admin(server))
+    assert caught.value.facts["url"] == f"{server.url}/admin/v2/{path}"
 
 
 def test_certificate_file_that_does_not_exist_is_a_wrong_setting() -> None:
@@ -122,4 +142,4 @@ def test_certificate_file_that_does_not_exist_is_a_wrong_setting() -> None:
         {"pulsar.admin.adminUrl": "https://127.0.0.1:1", "pulsar.client.tlsTrustCertsFilePath": "/no/such/file"}
     )
     with pytest.raises(ConfigError, match="certificate"):
-        one.stats((TOPIC, -1))
+        one.exists((TOPIC, -1))

@@ -16,18 +16,19 @@ import pytest
 import penstock
 from penstock.errors import ConfigError, StoreError
 from penstock.storage.environment import Environment
-from penstock.table.catalog.rest_client import (
+from penstock.table.catalog.rest_client import RestServer, server_address
+from penstock.table.catalog.rest_replies import (
     RestBusy,
     RestCut,
     RestExists,
+    RestMalformed,
     RestMissing,
     RestRefused,
-    RestServer,
     RestUncertain,
     RestUnsupported,
-    server_address,
 )
 from tests.rest_server import PREFIX, Fault, RestCatalogServer, running
+from tests.wire_server import json_reply, listening, path_of
 
 
 @pytest.fixture
@@ -229,9 +230,63 @@ def test_a_redirect_does_not_carry_the_token_elsewhere(other: str) -> None:
 
 
 def test_a_reply_that_is_not_json_names_the_address(other: str) -> None:
-    with pytest.raises(StoreError, match="not a JSON object") as caught:
+    with pytest.raises(RestMalformed, match="not as its protocol requires: it is not JSON: <html>") as caught:
         client({"uri": other, "token": "t"}, []).get("else")
-    assert caught.value.facts["reply"] == "<html>"
+    assert caught.value.facts["uri"] == other
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        ({"databases": "shop"}, "databases should be a list, and is 'shop'"),
+        ({"databases": [1]}, "an entry of databases should be a text, and is 1"),
+        ({"databases": ["a"], "nextPageToken": {}}, None),  # no token
+        ({"databases": ["a"], "nextPageToken": 5}, "nextPageToken should be a text, and is 5"),
+        ([], "the reply should be an object"),
+    ],
+)
+def test_a_wrong_list_is_named(reply: object, message: str | None) -> None:
+    def answer(request: bytes) -> bytes:
+        return json_reply({} if "config" in path_of(request) else reply)
+
+    with listening(answer) as wire:
+        server = client({"uri": f"http://127.0.0.1:{wire.port}", "token": "t"}, [])
+        if message is None:
+            assert server.listed("databases", key="databases") == ["a"]
+            return
+        with pytest.raises(RestMalformed, match=message):
+            server.listed("databases", key="databases")
+
+
+def test_pages_that_follow_each_other_for_ever_are_an_error() -> None:
+    def answer(request: bytes) -> bytes:
+        following = "b" if b"pageToken=a" in request else "a"
+        return json_reply({} if "config" in path_of(request) else {"databases": ["x"], "nextPageToken": following})
+
+    with listening(answer) as wire, pytest.raises(StoreError, match="repeats a page"):
+        client({"uri": f"http://127.0.0.1:{wire.port}", "token": "t"}, []).listed("databases", key="databases")
+
+
+def test_a_read_whose_reply_was_cut_is_repeated() -> None:
+    cut = True
+
+    def answer(request: bytes) -> bytes:
+        nonlocal cut
+        whole = json_reply({} if "config" in path_of(request) else {"name": "shop"})
+        if "config" not in path_of(request) and cut:
+            cut = False
+            return whole[:-3]
+        return whole
+
+    with listening(answer) as wire:
+        assert client({"uri": f"http://127.0.0.1:{wire.port}", "token": "t"}, []).get("x") == {"name": "shop"}
+    assert not cut
+
+
+def test_a_login_that_the_server_sets_needs_its_keys() -> None:
+    reply = json_reply({"overrides": {"token.provider": "dlf", "dlf.region": "r"}})
+    with listening(lambda _request: reply) as wire, pytest.raises(ConfigError, match="need keys"):
+        client({"uri": f"http://127.0.0.1:{wire.port}", "token": "t"}, []).get("databases")
 
 
 @pytest.mark.parametrize(

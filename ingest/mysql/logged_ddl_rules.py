@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from penstock.errors import SchemaConflict
-from penstock.ingest.mysql.binlog.plan import LoggedDdl, LogPlan
+from penstock.ingest.mysql.binlog.log_plan import LoggedDdl, LogPlan
 from penstock.ingest.mysql.ddl import statements as ddl
 from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumnClause
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PositionLost
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread
-from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, plan_log
+from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
+from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, check_position, resume
 from penstock.ingest.mysql.binlog.server_positions import at_time, earliest, latest, settled
 from penstock.ingest.mysql.captured_tables import captured_facts, with_chunks, with_requests

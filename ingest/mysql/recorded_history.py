@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.ingest.mysql.binlog.plan import LogPlan
+from penstock.ingest.mysql.binlog.log_plan import LogPlan
 from penstock.ingest.mysql.captured_tables import captured_facts
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.offsets import Progress

@@ -13,8 +13,9 @@ import pytest
 
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.log_files import file_segments
+from penstock.ingest.mysql.binlog.log_plan import PlanLimits
 from penstock.ingest.mysql.binlog.options import BinlogOptions
-from penstock.ingest.mysql.binlog.plan import PlanLimits, RangePlanner
+from penstock.ingest.mysql.binlog.plan import RangePlanner
 from penstock.ingest.mysql.binlog.segment import CHECKSUM, HEADER
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import SchemaHistory

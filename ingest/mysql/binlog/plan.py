@@ -7,7 +7,7 @@ maps they need.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +17,9 @@ from penstock.ingest.mysql.binlog.captured_rows import ROWS, CapturedRows, every
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_groups import brackets
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
+from penstock.ingest.mysql.binlog.log_plan import LoggedDdl, LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
-from penstock.ingest.mysql.binlog.range_cutter import STARTS, BinlogRange, RangeCutter, Transactions
+from penstock.ingest.mysql.binlog.range_cutter import STARTS, RangeCutter, Transactions
 from penstock.ingest.mysql.binlog.server_positions import latest
 from penstock.ingest.mysql.binlog.unpack import opened_query
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
@@ -32,51 +33,11 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.ddl.history import SchemaHistory
     from penstock.ingest.mysql.ddl.statements import Statement
-    from penstock.ingest.mysql.ddl.tables import TableChange
     from penstock.ingest.mysql.server.address import ServerAddress
 
 _DDL = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "SET"})
 _QUERIES = np.zeros(256, np.bool_)
 _QUERIES[[events.QUERY, events.MARIADB_QUERY_COMPRESSED]] = True
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedDdl:
-    """A change of a table's definition in the binlog, with its position."""
-
-    change: TableChange
-    file: str
-    pos: int
-
-
-@dataclass(frozen=True, slots=True)
-class LogPlan:
-    """The ranges of a batch, in binlog order, and the start of the next plan.
-
-    `barrier` contains DDL that must be applied between batches: such a plan contains nothing else and no ranges.
-    `at_barrier` is true for such a plan and for the plan that ends just before it. `caught_up` is true if the plan
-    reached the current end of the binlog.
-    """
-
-    ranges: tuple[BinlogRange, ...]
-    end: LogPosition
-    ddl: tuple[LoggedDdl, ...] = ()
-    barrier: tuple[LoggedDdl, ...] = ()
-    caught_up: bool = False
-    at_barrier: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PlanLimits:
-    """The limits of a plan: a batch ends at the first transaction start after `bytes`, ranges have about `range_bytes`.
-
-    `until` stops the plan there at the latest. With `by_gtid` the server finds the start by the position's GTID set.
-    """
-
-    bytes: int = 1 << 30
-    range_bytes: int = 8 << 20
-    until: LogPosition | None = None
-    by_gtid: bool = False
 
 
 def plan_log(

@@ -12,8 +12,9 @@ from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
+from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.options import BinlogOptions
-from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, plan_log
+from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.definition import TableDefinition

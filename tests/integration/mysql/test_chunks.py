@@ -14,8 +14,8 @@ import pyarrow as pa
 import pymysql
 import pytest
 
+from penstock.ingest.mysql.binlog.log_plan import PlanLimits
 from penstock.ingest.mysql.binlog.options import BinlogOptions
-from penstock.ingest.mysql.binlog.plan import PlanLimits
 from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.read_range import read_range

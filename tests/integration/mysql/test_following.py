@@ -12,8 +12,8 @@ import pytest
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
+from penstock.ingest.mysql.binlog.log_plan import PlanLimits
 from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
-from penstock.ingest.mysql.binlog.plan import PlanLimits
 from penstock.ingest.mysql.binlog.server_positions import at_time, earliest, latest
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.errors import (

@@ -14,7 +14,8 @@ from penstock.errors import PenstockError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant, SourceNotReady, require_ready
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
-from penstock.ingest.mysql.binlog.plan import PlanLimits, plan_log
+from penstock.ingest.mysql.binlog.log_plan import PlanLimits
+from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.resume import check_position, resume
 from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, GtidDiverged, RowImageError

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.ingest.mysql.binlog.log_files import file_segments
+from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
-from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, RangePlanner
+from penstock.ingest.mysql.binlog.plan import RangePlanner
 from penstock.ingest.mysql.binlog.range_cutter import STARTS, BinlogRange
 from penstock.ingest.mysql.binlog.segment import XID, Segment
 from penstock.ingest.mysql.ddl.history import SchemaHistory

@@ -64,7 +64,8 @@ class Capabilities:
 
     `describes_tables`: the source lists its tables with their columns, so that target tables exist before the first
     batch; otherwise messages are sampled. `rereads_tables`: single tables can be emptied and read again, with
-    `rereads_parts` also only their rows that meet a condition. `names_rows`: each row comes with its database, table
+    `rereads_at_start` only when a run begins and not by a signal, with `rereads_parts` also only their rows that meet a
+    condition. `names_rows`: each row comes with its database, table
     and time. `resumes_from_tables`: the offsets in a table's snapshots suffice to continue with a new checkpoint.
     `keeps_state`: the source needs `SourceRequest.state` in the next run. `reads_exactly`: the rows of a table can be
     read as of one position, so that no change in them comes again. `reads_flink_cdc`: files of Flink CDC may name this
@@ -74,6 +75,7 @@ class Capabilities:
 
     describes_tables: bool = False
     rereads_tables: bool = False
+    rereads_at_start: bool = False
     rereads_parts: bool = False
     names_rows: bool = False
     reads_flink_cdc: bool = False

@@ -24,10 +24,12 @@ FLAGS = (
     Flag("resume-from-tables", "start a new checkpoint at the position of the tables", "bool"),
     Flag("accept-gap", "continue where the source has deleted records, with a gap", "bool"),
     Flag("retry", "let parked tables apply the batches they missed first", "bool"),
-    Flag("resnapshot", "empty the tables and read them from MySQL again, if the binlog is lost or unreliable", "bool"),
+    Flag(
+        "resnapshot", "empty the tables and read them from the source again, if its log is lost or unreliable", "bool"
+    ),
     Flag(
         "reset",
-        "empty these tables and read their MySQL tables again, while the others continue; may be repeated",
+        "empty these tables and read their source tables again, while the others continue; may be repeated",
         "list",
         "TABLE",
     ),

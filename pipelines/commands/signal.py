@@ -119,6 +119,11 @@ def _check_copies(pipeline: NamedPipeline, *, with_condition: bool) -> None:
                 f"{only_types('rereads_tables')}; for other sources, start with a new --checkpoint and --accept-replay"
             ),
         )
+    if capabilities.rereads_at_start:
+        raise ConfigError(
+            f"a source of type {pipeline.spec.source.type} reads tables again only when a run begins",
+            hint=f"stop the pipeline, then  {pipeline.command('run')} --reset TARGET_TABLE",
+        )
     if with_condition and not capabilities.rereads_parts:
         raise ConfigError(
             f"a source of type {pipeline.spec.source.type} cannot copy a part of a table by a condition",

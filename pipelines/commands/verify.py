@@ -32,7 +32,7 @@ FLAGS = (
     JSON,
 )
 _DOES = (
-    "Compare tables with their MySQL sources by checksums of key ranges, at one binlog position, while the "
+    "Compare tables with their sources by checksums of key ranges, at one position of the log, while the "
     "pipeline runs. Exit code 0: equal, 1: different. Tables that cannot be compared are listed."
 )
 
@@ -86,7 +86,7 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
     while True:
         source = connector(spec).comparable(spec.source, request_of(spec))
         if source is None:
-            hint = "servers whose tables can be read, such as MySQL and PostgreSQL, can be compared"
+            hint = "servers whose tables can be read, such as MySQL and PostgreSQL, and Paimon tables can be compared"
             raise ConfigError(f"a source of type {spec.source.type} has no rows to compare with", hint=hint)
         checkpoint = CheckpointFolder(spec.checkpoint, catalog.store_options)
         # Read again for each attempt: the pipeline continues meanwhile.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
@@ -23,6 +25,7 @@ from penstock.pipelines.table_source.config import TableSourceConfig
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
+    from penstock.pipelines.table_source.comparison import TableComparison
     from penstock.pipelines.table_source.source import TableSource
     from penstock.table.schema.table_schema import TableSchema
 
@@ -38,7 +41,9 @@ class TableConnector(Connector[TableSourceConfig]):
 
     name = "table"
     config = TableSourceConfig
-    capabilities = Capabilities(describes_tables=True, names_rows=True, lag_unit=ROWS)
+    capabilities = Capabilities(
+        describes_tables=True, rereads_tables=True, rereads_at_start=True, names_rows=True, lag_unit=ROWS
+    )
 
     def open(self, config: TableSourceConfig, request: SourceRequest) -> TableSource:
         from penstock.pipelines.mapping.target_tables import settings_of
@@ -101,7 +106,15 @@ class TableConnector(Connector[TableSourceConfig]):
                     source_table=name,
                     hint=_PRODUCER,
                 )
-        return source
+        reset = tuple(".".join(name) for name in preparation.reread)
+        rereads = secrets.token_hex(4) if request.rereads or reset else ""
+        lost = request.rereads_when_lost
+        return replace(source, settings=replace(source.settings, rereads=rereads, reset=reset, rereads_when_lost=lost))
+
+    def comparable(self, config: TableSourceConfig, request: SourceRequest) -> TableComparison:
+        from penstock.pipelines.table_source.comparison import TableComparison
+
+        return TableComparison(self.open(config, request))
 
     def resume_point(self, config: TableSourceConfig, request: SourceRequest, reached: Offsets) -> str | None:
         source = self.open(config, request)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from penstock.ingest.source import Offsets
+
+TABLES = "tables"
+_REREAD, _EMPTIED = "reread", "emptied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +45,38 @@ class TableProgress:
     @property
     def is_empty(self) -> bool:
         return self.done == self.done_before and self.next == self.next_before
+
+    def unchanged(self) -> TableProgress:
+        """Return the progress of a batch without rows, behind this one."""
+        return replace(self, done_before=self.done, next_before=self.next)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """The end of a batch for all tables. `reread` is the last request to read tables again that was carried out.
+
+    A batch with `emptied` has no rows: it empties the target tables of these tables, which are read again after it.
+    """
+
+    tables: Mapping[str, TableProgress]
+    reread: str = ""
+    emptied: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, stored: Offsets) -> SourceProgress:
+        tables = {name: TableProgress.from_json(one) for name, one in stored.get(TABLES, {}).items()}
+        return cls(tables, stored.get(_REREAD, ""), tuple(stored.get(_EMPTIED, ())))
+
+    def to_json(self) -> Offsets:
+        tables = {name: one.to_json() for name, one in self.tables.items()}
+        made: Offsets = {TABLES: tables}
+        if self.reread:
+            made[_REREAD] = self.reread
+        if self.emptied:
+            made[_EMPTIED] = list(self.emptied)
+        return made
+
+    @property
+    def reached(self) -> tuple[int, int]:
+        """Return a number that grows with every batch: snapshots, then splits of the first state."""
+        return sum(one.next for one in self.tables.values()), sum(one.done for one in self.tables.values())

@@ -6,38 +6,45 @@ a batch are those of whole snapshots, except for the state that a new reader beg
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import ConfigError, PositionLost
 from penstock.formats.change import DecodeOptions, DecodeResult
 from penstock.ingest.decoded_source import DecodedChunk
-from penstock.ingest.source import SMALL_RECORDS, SMALLEST_PIECE, Limit, Offsets, Range
-from penstock.pipelines.table_source.progress import TableProgress
+from penstock.ingest.source import SMALL_RECORDS, SMALLEST_PIECE, Barrier, Limit, Offsets, Range
+from penstock.pipelines.table_source.lost_positions import check_history, lost_positions
+from penstock.pipelines.table_source.progress import TABLES, SourceProgress, TableProgress
 from penstock.pipelines.table_source.upstream import Upstream
 from penstock.table.catalog.settings import CatalogSettings
-from penstock.table.errors import SnapshotMissing
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing
 from penstock.table.options.scans import CONSUMER_ID
 from penstock.table.read.follow import next_snapshot
-from penstock.table.read.stream_start import consumer_files, starting
+from penstock.table.read.stream_start import Start, consumer_files, starting
 
-TABLES = "tables"
-_STATE, _CHANGES = "state", "changes"
-_RESTART = "start the pipeline with a new checkpoint: it then reads the rows that the table has now"
+log = logging.getLogger(__name__)
+
+_STATE, _CHANGES, _EMPTY = "state", "changes", "empty"
 
 
 @dataclass(frozen=True, slots=True)
 class TableSourceSettings:
-    """The settings of a source of tables. `options` are those of Paimon's streaming reads."""
+    """The settings of a source of tables. `options` are those of Paimon's streaming reads.
+
+    `rereads` names a request: the target tables of `reset`, or of all tables, are emptied, and the tables read again.
+    With `rereads_when_lost` this is done too when a snapshot is gone before it was read.
+    """
 
     catalog: CatalogSettings
     tables: tuple[str, ...]
     consumer: str | None = None
     options: tuple[tuple[str, str], ...] = ()
+    rereads: str = ""
+    reset: tuple[str, ...] = ()
+    rereads_when_lost: bool = False
 
 
 @dataclass(slots=True)
@@ -47,6 +54,7 @@ class TableSource:
     settings: TableSourceSettings
     _opened: dict[str, Upstream] = field(default_factory=dict, repr=False, compare=False)
     _kept: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+    _at_barrier: bool = field(default=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[type[TableSource], tuple[TableSourceSettings]]:
         return TableSource, (self.settings,)
@@ -75,17 +83,40 @@ class TableSource:
         return {TABLES: newest}
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
-        known = _progress_of(start)
-        share = None if limit.rows is None else max(1, limit.rows // len(self.settings.tables))
-        ends = {name: one for name, one in known.items() if name not in self.settings.tables}
-        for name in self.settings.tables:
-            last = None if until is None else int(until[TABLES].get(name, 0))
-            with _lost_positions(name):
-                ends[name] = self._end(self.upstream(name), known.get(name), share, last)
-        is_new = ends.keys() != known.keys()
+        before, self._at_barrier = SourceProgress.from_json(start), False
+        if self.settings.rereads not in ("", before.reread):
+            return self._emptied(before, self.settings.reset or self.settings.tables)
+        try:
+            ends = self._ends(before, limit, until)
+        except PositionLost as error:
+            if not self.settings.rereads_when_lost:
+                raise
+            log.warning("event=position_lost reason=%s", error.message)
+            return self._emptied(before, self.settings.tables)
+        is_new = ends.keys() != before.tables.keys()
         if not is_new and all(ends[name].is_empty for name in self.settings.tables):
             return start
-        return {TABLES: {name: one.to_json() for name, one in ends.items()}}
+        return SourceProgress(ends, before.reread).to_json()
+
+    def _ends(self, before: SourceProgress, limit: Limit, until: Offsets | None) -> dict[str, TableProgress]:
+        share = None if limit.rows is None else max(1, limit.rows // len(self.settings.tables))
+        ends = {name: one for name, one in before.tables.items() if name not in self.settings.tables}
+        for name in self.settings.tables:
+            last = None if until is None else int(until[TABLES].get(name, 0))
+            with lost_positions(name):
+                ends[name] = self._end(self.upstream(name), before.tables.get(name), share, last)
+        return ends
+
+    def _emptied(self, before: SourceProgress, names: Sequence[str]) -> Offsets:
+        """Return a batch that empties the targets of tables, whose rows of now are read after it."""
+        log.info("event=tables_read_again tables=%s", ",".join(names))
+        self._at_barrier = True
+        ends = {name: one.unchanged() for name, one in before.tables.items()}
+        for name in names:
+            table = self.upstream(name)
+            newest = table.store.snapshots.latest_id() or 0
+            ends[name] = self._started(table, Start(newest, newest + 1))
+        return SourceProgress(ends, self.settings.rereads or before.reread, tuple(names)).to_json()
 
     def _end(self, table: Upstream, before: TableProgress | None, most: int | None, last: int | None) -> TableProgress:
         """Return the end of the next batch of one table, of about `most` rows, not beyond snapshot `last`."""
@@ -102,7 +133,7 @@ class TableSource:
             if snapshot is None or (last is not None and following > last):
                 break
             if following == begin.next:
-                _check_history(table, following - 1, begin.mark)
+                check_history(table, following - 1, begin.mark)
             rows += table.rows_of(snapshot)
             following, mark = following + 1, snapshot.time_millis
         return TableProgress(begin.state, begin.splits, done, following, begin.done, begin.next, mark)
@@ -110,7 +141,9 @@ class TableSource:
     def _begin(self, table: Upstream) -> TableProgress:
         """Return the start of a table without progress, and keep its snapshots from now on."""
         consumer = {CONSUMER_ID.key: self.settings.consumer} if self.settings.consumer else {}
-        start = starting(table.store, {**table.options, **consumer})
+        return self._started(table, starting(table.store, {**table.options, **consumer}))
+
+    def _started(self, table: Upstream, start: Start) -> TableProgress:
         self._keep(table, start.state or start.first)
         splits, mark = 0, 0
         if start.state:
@@ -119,11 +152,14 @@ class TableSource:
         return TableProgress(start.state, splits, 0, start.first, 0, start.first, mark)
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        before, after = SourceProgress.from_json(start), SourceProgress.from_json(end)
         parts: list[tuple[str, list[Any], int]] = []
-        for name, progress in _progress_of(end).items():
+        if after.emptied and after != before:
+            parts.append(("emptied", [_EMPTY, list(after.emptied)], 1))
+        for name, progress in after.tables.items():
             # A table that is not read any more keeps its progress, but has no part in the batch.
-            if name in self.settings.tables and progress != _progress_of(start).get(name):
-                with _lost_positions(name):
+            if name in self.settings.tables and progress != before.tables.get(name):
+                with lost_positions(name):
                     parts += self._parts(self.upstream(name), progress, tasks)
         return [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
 
@@ -149,20 +185,25 @@ class TableSource:
                 yield place, [_CHANGES, table.name, number, part, parts], weight
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
-        kind, name, number, first, last = range_.start
+        kind, *place = range_.start
+        if kind == _EMPTY:
+            barriers = tuple(Barrier("truncate", *name.split(".", 1)) for name in place[0])
+            yield DecodedChunk(DecodeResult(), 0, 0, barriers=barriers)
+            return
+        name, number, first, last = place
         table = self.upstream(name)
-        with _lost_positions(name):
+        with lost_positions(name):
             snapshot = table.snapshot(number)
             batches = table.state(snapshot, first, last) if kind == _STATE else table.changes(snapshot, first, last)
             for batch in batches:
                 yield DecodedChunk(DecodeResult([batch]), len(batch), batch.rows.nbytes)
 
     def at_barrier(self) -> bool:
-        return False  # changes of a table are changes of rows
+        return self._at_barrier  # only where target tables are emptied: other changes are changes of rows
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         """Return about how many rows of each table follow these offsets."""
-        known, behind = _progress_of(offsets), {}
+        known, behind = SourceProgress.from_json(offsets).tables, {}
         for name in self.settings.tables:
             table, progress = self.upstream(name), known.get(name)
             if progress is not None:
@@ -171,7 +212,7 @@ class TableSource:
 
     def mirror(self, offsets: Offsets) -> None:
         """Move the consumers to the start of the batch that these offsets end: a restart may read it again."""
-        for name, progress in _progress_of(offsets).items():
+        for name, progress in SourceProgress.from_json(offsets).tables.items():
             if name in self.settings.tables:
                 self._keep(self.upstream(name), progress.keep)
 
@@ -182,10 +223,6 @@ class TableSource:
 
     def close(self) -> None:
         self._opened.clear()
-
-
-def _progress_of(offsets: Offsets) -> dict[str, TableProgress]:
-    return {name: TableProgress.from_json(one) for name, one in offsets.get(TABLES, {}).items()}
 
 
 def _from(table: Upstream, number: int) -> Iterator[Snapshot]:
@@ -204,28 +241,3 @@ def _pieces(rows: Sequence[int], progress: TableProgress, tasks: int) -> Iterato
         if weight >= size or number == chosen.stop - 1:
             yield first, number + 1, max(1, weight)
             first, weight = number + 1, 0
-
-
-@contextmanager
-def _lost_positions(table: str) -> Iterator[None]:
-    """Raise PositionLost for a snapshot that has expired before it was read."""
-    try:
-        yield
-    except SnapshotMissing as error:
-        raise PositionLost(
-            "the table no longer has the snapshot that is to be read next",
-            source_table=table,
-            reason=error.message,
-            hint=f"{_RESTART}. A  consumer-id  keeps the snapshots that a pipeline has not read",
-        ) from error
-
-
-def _check_history(table: Upstream, number: int, mark: int) -> None:
-    """Raise PositionLost if a snapshot that was read has been replaced by another. One that has expired passes."""
-    found = table.store.snapshots.find(number) if mark else None
-    if found is not None and found.time_millis != mark:
-        raise PositionLost(
-            f"snapshot {number} was replaced after it was read: the table was rolled back, or created again",
-            source_table=table.name,
-            hint=_RESTART,
-        )

@@ -38,7 +38,10 @@ class Lake:
         return self.catalog.table(name)
 
     def write(self, name: str, rows: list[dict[str, Any]], kinds: list[str] | None = None) -> None:
-        table = self.table(f"ods.{name}")
+        self.write_into(f"ods.{name}", rows, kinds)
+
+    def write_into(self, name: str, rows: list[dict[str, Any]], kinds: list[str] | None = None) -> None:
+        table = self.table(name)
         with table.writer() as writer:
             writer.write(pa.Table.from_pylist(rows, schema=table.schema), kinds)
             writer.commit()
@@ -57,7 +60,8 @@ class Lake:
             "sink": {"catalog": {"warehouse": f"{self.folder}/lake"}, "database": "dwd", **(sink or {})},
             **sections,
         }
-        run(parsed(description))
+        self.spec = parsed(description)
+        run(self.spec)
 
     def rows(self, name: str) -> list[tuple[Any, ...]]:
         table = self.table(name)

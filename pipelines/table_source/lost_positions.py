@@ -1,0 +1,40 @@
+"""Snapshots that a pipeline was to read next, and that its source table no longer has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.errors import PositionLost
+from penstock.pipelines.table_source.upstream import Upstream
+from penstock.table.errors import SnapshotMissing
+
+_AGAIN = (
+    "penstock run FILE --resnapshot  empties the target tables and reads the rows that the source tables have now;"
+    "  --reset TABLE  does so for one target table"
+)
+
+
+@contextmanager
+def lost_positions(table: str) -> Iterator[None]:
+    """Raise PositionLost for a snapshot that has expired before it was read."""
+    try:
+        yield
+    except SnapshotMissing as error:
+        raise PositionLost(
+            "the table no longer has the snapshot that is to be read next",
+            source_table=table,
+            reason=error.message,
+            hint=f"{_AGAIN}. A  consumer-id  keeps the snapshots that a pipeline has not read",
+        ) from error
+
+
+def check_history(table: Upstream, number: int, mark: int) -> None:
+    """Raise PositionLost if a snapshot that was read has been replaced by another. One that has expired passes."""
+    found = table.store.snapshots.find(number) if mark else None
+    if found is not None and found.time_millis != mark:
+        raise PositionLost(
+            f"snapshot {number} was replaced after it was read: the table was rolled back, or created again",
+            source_table=table.name,
+            hint=_AGAIN,
+        )

@@ -11,6 +11,16 @@ from py_compile import PycInvalidationMode
 import penstock
 
 PACKAGE_FOLDERS = ("storage", "ingest", "formats", "schema_evolution", "table", "pipelines")
+# At the root of the tree; an installation has them below penstock/.
+_ROOT_MODULES = (
+    "errors.py",
+    "extensions.py",
+    "json_answers.py",
+    "references.py",
+    "row_kinds.py",
+    "settings.py",
+    "table_pattern.py",
+)
 
 
 def zip_code(folder: Path) -> Path:
@@ -23,8 +33,7 @@ def zip_code(folder: Path) -> Path:
     root = Path(penstock.__path__[0])
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         _put(archive, Path(penstock.__file__), "penstock/__init__.py")
-        # Modules at the root of the tree, which an installation has below penstock/.
-        for name in ("errors.py", "extensions.py", "references.py", "row_kinds.py", "settings.py", "table_pattern.py"):
+        for name in _ROOT_MODULES:
             _put(archive, root / name, f"penstock/{name}")
         for name in PACKAGE_FOLDERS:
             for path in sorted((root / name).rglob("*.py")):

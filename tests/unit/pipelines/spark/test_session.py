@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
+import zipfile
 from pathlib import Path
 from unittest.mock import patch
 
@@ -12,6 +14,8 @@ from penstock.errors import ConfigError
 from penstock.pipelines.spark.code_zip import zip_code
 from penstock.pipelines.spark.java import use_lean_home
 from penstock.pipelines.spark.session import LOG_SETTINGS, local_cores, prepare_environment, session_settings
+
+ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2)])
@@ -35,6 +39,15 @@ def test_settings_of_the_user_win() -> None:
 
 def test_log_settings_are_part_of_the_package() -> None:
     assert LOG_SETTINGS.exists()
+
+
+def test_the_shipped_zip_contains_every_module_of_an_installation(tmp_path: Path) -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = config["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["packages"]
+    modules = {str(path.relative_to(ROOT)) for name in packages for path in ROOT.glob(f"{name}/**/*.py")}
+    modules |= {name for name in packages if name.endswith(".py")}
+    zipped = {name.removeprefix("penstock/") for name in zipfile.ZipFile(zip_code(tmp_path)).namelist()}
+    assert modules <= zipped
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("stories", "peers", "statements", "kills", "fuzz", "mutants")
 CHUNK = 500  # stories per process
 TURNS = 100  # stories of peers per process
 ROUNDS = 25  # random kills per process
@@ -214,12 +215,21 @@ def statements(first: int, engines: dict[str, int]) -> Iterator[Piece]:
             )
 
 
+def chosen_parts(text: str) -> list[str]:
+    """Return the parts in a list that is separated by commas; an error of argparse names the known ones."""
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if part not in PARTS:
+            raise argparse.ArgumentTypeError(f"{part!r} is not a part of the night: choose from {', '.join(PARTS)}")
+    return parts
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.nightly")
     parser.add_argument(
         "--folder", type=Path, default=ROOT / ".build/nightly", help="log and summary; what is in the log is done"
     )
-    parser.add_argument("--parts", default="stories,peers,statements,kills,fuzz,mutants")
+    parser.add_argument("--parts", type=chosen_parts, default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
     parser.add_argument("--jobs", type=int, default=2, help="processes of stories and mutants")
     parser.add_argument("--first-seed", type=int, default=1_000_000)
     parser.add_argument("--stories", type=int, default=200_000)
@@ -242,7 +252,7 @@ def main() -> int:
         "fuzz": lambda: fuzz(given.folder, given.fuzz_minutes),
         "mutants": lambda: planted(given.mutant_seeds, given.mutant_minutes, given.jobs),
     }
-    for part in given.parts.split(","):
+    for part in given.parts:
         night.run(list(pieces[part]()), jobs=given.jobs if part == "stories" else 1)
     summary = night.summarize()
     print(

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.nightly import _ENDED, KILLS_TEST, PEERS_TEST, PYTEST, Night, Piece, Result, python, stories
+from tests.nightly import (
+    _ENDED,
+    KILLS_TEST,
+    PARTS,
+    PEERS_TEST,
+    PYTEST,
+    Night,
+    Piece,
+    Result,
+    chosen_parts,
+    python,
+    stories,
+)
 
 
 def test_a_night_that_was_stopped_continues(tmp_path: Path) -> None:
@@ -38,6 +51,17 @@ def test_the_last_line_of_pytest_is_read(line: str, counts: tuple[str | None, st
     found = _ENDED.fullmatch(line)
     assert found is not None
     assert found.groups() == counts
+
+
+def test_parts_are_chosen_by_name() -> None:
+    assert chosen_parts(",".join(PARTS)) == list(PARTS)
+    assert chosen_parts("fuzz, stories") == ["fuzz", "stories"]
+
+
+@pytest.mark.parametrize("text", ["fuz", "stories,", ""])
+def test_an_unknown_part_is_refused_with_the_known_names(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="choose from stories, peers, statements, kills, fuzz"):
+        chosen_parts(text)
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
         raise ConfigError(f"the path {url!r} has a character that no path can have")
     match = _URL.fullmatch(url)
     if match is None:  # a plain path, or a path with a drive letter
-        return _local(options), str(Path(url).expanduser().absolute())
+        return _local(options), _absolute(url)
     scheme, host, path = match["scheme"].lower(), match["host"] or "", (match["path"] or "/").rstrip("/") or "/"
     match scheme:
         case "file":
@@ -54,6 +54,14 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
 
             return HdfsStorage(f"{scheme}://{host}", hdfs_config(options)), path
     raise ConfigError(f"no storage client supports {scheme}://", path=url, hint=f"choices are {_KNOWN}")
+
+
+def _absolute(path: str) -> str:
+    try:
+        return str(Path(path).expanduser().absolute())
+    except RuntimeError as error:  # Python names neither the user nor the path
+        hint = "write the folder in full, or ./~name for a folder whose name begins with ~"
+        raise ConfigError("a path begins with the folder of an unknown user", path=path, hint=hint) from error
 
 
 def is_object_store(url: str) -> bool:

@@ -148,14 +148,6 @@ def _object(found: object) -> dict[str, Any]:
     return expected(found, dict, "it")
 
 
-def _number(found: object) -> int:
-    return expected(found, int, "it")
-
-
-def _type(found: object) -> str:
-    return member(_object(found), "type", str)
-
-
 def _consumers(found: object, subscription: str) -> list[str]:
     subscriptions = expected(_object(found).get("subscriptions", {}), dict, "subscriptions")
     facts = expected(subscriptions.get(subscription, {}), dict, f"the subscription {subscription}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError
-from penstock.json_answers import expected, expected_texts, member
+from penstock.json_answers import expected, expected_texts, named
 from penstock.storage.base import Storage
 from penstock.storage.catalog_options import split_options
 from penstock.storage.environment import Environment
@@ -112,14 +112,14 @@ class RestCatalog(CatalogBackend):
         found = self._table(name)
         storage, root = self._place(name, found)
         with self._server.replying(*table_path(name)):
-            commits = RestCommits(self._server, member(found, "id", str))
+            commits = RestCommits(self._server, named(found, "id"))
         return TableStore.open(storage, root, branch, self._environment, commits, name)
 
     def _place(self, name: str, found: Mapping[str, Any]) -> tuple[Storage, str]:
         """Open the store of a table. Its options are the user's and the server's."""
         settings = self._server.settings
         with self._server.replying(*table_path(name)):
-            url = member(found, "path", str)
+            url = named(found, "path")
         options = {key: text for key, text in settings.items() if is_store_option(key)}
         storage, root = open_storage(url, options)
         if parse_boolean(settings.get(DATA_TOKEN, "false")) and not found.get("isExternal"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -33,6 +34,9 @@ _LARGEST_ERROR = 1 << 20  # bytes
 _TIMEOUT_SECONDS = 180  # as in Java
 _TRIES = 6
 _MAX_PAUSE_SECONDS = 64.0
+# What HTTP allows in names and values of headers. Python's client would quote a secret value in its error.
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +134,7 @@ class RestServer:
         headers = {"Accept": "application/json"}
         if data is not None:
             headers["Content-Type"] = "application/json"
-        headers |= {
-            name.removeprefix(HEADER): resolve(text) for name, text in options.items() if name.startswith(HEADER)
-        }
+        headers |= _own_headers(options)
         headers |= login_headers(options, method, path, query, data, self.environment)
         address = f"{self.uri}{path}" + (f"?{urlencode(query)}" if query else "")
         request = Request(address, data, headers, method=method)  # noqa: S310 -- the scheme was checked
@@ -158,6 +160,19 @@ class RestServer:
                 request=where,
                 hint="check that the server is running, and the option uri",
             ) from error
+
+
+def _own_headers(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that the user's options and those of the server set."""
+    headers = {}
+    for key, text in options.items():
+        if key.startswith(HEADER):
+            name, value = key.removeprefix(HEADER), resolve(text)
+            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+                hint = "headers have no line breaks and no characters beyond Latin-1; the server may set options too"
+                raise ConfigError("an option is not a valid header of HTTP", option=key, hint=hint)
+            headers[name] = value
+    return headers
 
 
 @lru_cache(maxsize=32)
@@ -206,6 +221,6 @@ def server_address(uri: str) -> str:
 def _pause(error: RestUncertain, attempt: int, jitter: float) -> float:
     """Return the seconds to wait: what the server asks for, or 1, 2, 4, ... with up to 10 percent more."""
     after = str(error.facts.get("retry_after", ""))
-    if after.isdigit():
+    if re.fullmatch(r"[0-9]{1,9}", after):
         return min(float(after), _MAX_PAUSE_SECONDS)
     return min(2.0 ** (attempt - 1), _MAX_PAUSE_SECONDS) * (1 + 0.1 * jitter)

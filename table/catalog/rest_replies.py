@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from penstock.errors import ConfigError, StoreError
 from penstock.json_answers import WrongAnswer, expected, parsed_answer, shown
 
+_ERRORS = range(400, 600)
 _BUSY = {429, 503}
 _UNCERTAIN = {500, 502, 504}
 _HINTS = {
@@ -75,7 +76,8 @@ def refuse(code: int, data: bytes, headers: Message, server: object, request: st
     body = _error_body(data)
     text = str(body.get("message") or shown(data) or f"status {code}")
     given = body.get("code")
-    code = given if isinstance(given, int) and not isinstance(given, bool) else code
+    # Only codes of errors: {"code": 200} in a failure of the server would be a refusal, which has no effect.
+    code = given if isinstance(given, int) and given in _ERRORS else code
     facts = {"uri": str(server), "request": request, "type": body.get("resourceType"), "name": body.get("resourceName")}
     facts["request id"] = headers.get("x-request-id")
     if code in _BUSY:

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 from penstock.errors import StoreError
+from penstock.json_answers import expected_texts
 from penstock.storage.base import Entry, Storage
 from penstock.storage.open import open_storage
 from penstock.storage.options import is_store_option
@@ -99,7 +100,8 @@ class _Token:
                 token, expires = reply.get("token"), reply.get("expiresAtMillis")
                 if not isinstance(token, dict) or not isinstance(expires, int):
                     raise StoreError("the REST catalog issued no token for the files of a table", table=self._table)
-                issued = {str(key): str(text) for key, text in token.items() if is_store_option(str(key))}
+                with self._server.replying("databases", database, "tables", table, "token"):
+                    issued = {key: text for key, text in expected_texts(token, "token").items() if is_store_option(key)}
                 self._storage, _ = open_storage(self._url, self._options | issued)
                 self._renewed_at = max(expires - _SAFE_MILLIS, now + (expires - now) // 2)
             return self._storage

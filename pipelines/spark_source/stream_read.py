@@ -25,7 +25,7 @@ from penstock.ingest.spark_admission import (
 )
 from penstock.pipelines.spark.versions import Feature
 from penstock.pipelines.spark_source.spark_api import arrow_target
-from penstock.pipelines.spark_source.table_place import AUDIT_LOG, BETWEEN, TablePlace, plain_errors
+from penstock.pipelines.spark_source.table_place import BETWEEN, TablePlace, plain_errors
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, new_rows, shaped
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
@@ -35,6 +35,8 @@ from penstock.table.options.table_options import TableOptions
 from penstock.table.read.follow import next_snapshot, reads_overwrites, snapshot_splits
 from penstock.table.read.scan import Scan
 from penstock.table.read.stream_start import consumer_files, level_of_state, starting
+from penstock.table.read.update_pairs import packed_updates, whole_updates
+from penstock.table.system.streamed import BINLOG
 
 Offset = dict[str, int]
 
@@ -60,11 +62,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         with plain_errors():
-            self.place = TablePlace.of(options)
-            if self.place.system == AUDIT_LOG:
-                self.place = self.place.as_changes()
-            if self.place.system is not None:
-                raise ConfigError("a system table cannot be streamed", table=self.place.path)
+            named = TablePlace.of(options)
+            self.packs_updates = (named.system or "").lower() == BINLOG
+            self.place = named.as_stream()
             if self.place.options.keys() & BETWEEN:
                 hint = "use spark.read, or start a stream with scan.snapshot-id"
                 raise ConfigError(
@@ -173,7 +173,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition.value, Piece):
             with plain_errors():
-                for batch in self.table.batches(partition.value):
+                batches = self.table.batches(partition.value)
+                if self.packs_updates:
+                    batches = map(packed_updates, whole_updates(batches))
+                for batch in batches:
                     yield shaped(new_rows(batch, self.target), self.target)
 
 

@@ -22,6 +22,7 @@ from penstock.table.options.kinds import FLAG, TEXT, WHOLE
 from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
 from penstock.table.options.spark import READ_CHANGELOG
 from penstock.table.options.table_options import TableOptions
+from penstock.table.system.streamed import AUDIT_LOG, CHANGES, streamed_system
 from penstock.table.system.tables import check_system_options
 
 # Options of this format itself; all others override table options for this one read or write.
@@ -139,7 +140,6 @@ class CatalogTable:
         return self.settings.open().store(name)
 
 
-AUDIT_LOG = "audit_log"
 BETWEEN = frozenset({INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key})
 
 
@@ -172,7 +172,7 @@ class TablePlace:
         place = cls(f"{folder}{slash}{base}", given.get("branch", branch), system, given, catalog)
         if system == AUDIT_LOG and given.keys() & BETWEEN:
             return place.as_changes()
-        if system not in {None, AUDIT_LOG}:  # an audit log may be read as a stream; whether it is becomes known later
+        if system is not None and system.lower() not in CHANGES:  # these may be streams, which becomes known later
             place.check_shows_now()
         return place
 
@@ -184,6 +184,15 @@ class TablePlace:
     def as_changes(self) -> TablePlace:
         """Return the table whose audit log this is, read with row kinds, which produces the same columns."""
         return replace(self, system=None, options={**self.options, "rowkind": "true"})
+
+    def as_stream(self) -> TablePlace:
+        """Return the table whose rows a stream of this place has. ConfigError for system tables without a stream."""
+        if self.system is None:
+            return self
+        has_keys = bool(self.store().schema().primary_keys)
+        if streamed_system(self.system, self.path.rpartition("/")[2], has_keys=has_keys) is None:
+            return replace(self, system=None)
+        return self.as_changes()
 
     @property
     def table_options(self) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,22 +18,6 @@ Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 def kind_numbers(texts: pa.Array) -> RowKinds:
     """Return the numbers of row kinds that are given as texts."""
     return np.asarray(pc.index_in(texts, pa.array(KIND_TEXTS)), np.int8)
-
-
-def whole_updates(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a changelog so that the two rows of an update are in one batch."""
-    rest: pa.RecordBatch | None = None
-    for batch in batches:
-        if rest is not None:
-            batch = pa.concat_batches([rest, batch])  # rest: the old row of its first update
-            rest = None
-        if batch.num_rows and batch.column(0)[-1].as_py() == KIND_TEXTS[UPDATE_BEFORE]:
-            rest = batch.slice(batch.num_rows - 1)
-            batch = batch.slice(0, batch.num_rows - 1)
-        if batch.num_rows:
-            yield batch
-    if rest is not None:
-        yield rest
 
 
 class ResultKinds:

@@ -15,14 +15,14 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.read.change_stream import ChangeStream, SnapshotBatches
 from penstock.table.read.changes import writes_changelog
+from penstock.table.read.update_pairs import packed_updates, whole_updates
 from penstock.table.sql.queries.context import OpenCatalog
-from penstock.table.sql.streams.changelog_kinds import Numbers, ResultKinds, kind_numbers, whole_updates
+from penstock.table.sql.streams.changelog_kinds import Numbers, ResultKinds, kind_numbers
 from penstock.table.sql.streams.stream_lookups import StreamLookups
 from penstock.table.sql.streams.stream_queries import StreamBranch
-from penstock.table.sql.streams.stream_text import ROW, refused
+from penstock.table.sql.streams.stream_text import ROW
+from penstock.table.system.streamed import BINLOG
 from penstock.table.values.arrow_types import arrow_schema
-
-_AUDIT_LOG = "audit_log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,14 @@ class ChangedRows:
 class StreamReader:
     """One SELECT over the changes of a table.
 
-    `t$audit_log` is read as the changes of t with their kinds as a column, so that each of them is a new row.
+    `t$audit_log` is read as the changes of t with their kinds as a column, so that each of them is a new row;
+    `t$binlog` too, with the old and the new values of an update as lists in one row.
     """
 
     def __init__(self, opened: OpenCatalog, branch: StreamBranch) -> None:
         self.branch, self.session, source = branch, opened.session, branch.source
-        if source.system is not None and source.system != _AUDIT_LOG:
-            name = source.name.partition(".")[2]
-            hint = f"{name}$audit_log can be; SET 'execution.runtime-mode' = 'batch' for other system tables"
-            raise refused(branch.place, f"the system table {name}${source.system} cannot be read as a stream", hint)
         self.table, self.name = source.table, source.name
-        self.shows_kinds = source.system is not None
+        self.shows_kinds, self.packs_updates = source.system is not None, source.system == BINLOG
         self.lookups = StreamLookups(opened.session, branch.lookups)
         self.stop = Event()
         self._stream: ChangeStream | None = None
@@ -84,7 +81,7 @@ class StreamReader:
     def _condition(self) -> pc.Expression | None:
         """Return a condition that each row must match to be in the result, as DuckDB pushes it down; None: unknown."""
         # From lookups without rows DuckDB derives conditions that do not hold for the rows to come.
-        if self.lookups.opened:
+        if self.lookups.opened or self.packs_updates:  # nor do conditions on lists hold for their values
             return None
         asked: list[pc.Expression | None] = []
 
@@ -98,6 +95,8 @@ class StreamReader:
 
     def _columns_of_view(self) -> pa.Schema:
         fields = arrow_schema(self.table.definition.fields)
+        if self.packs_updates:
+            fields = pa.schema([pa.field(one.name, pa.list_(one.type)) for one in fields])
         if self.shows_kinds:
             fields = fields.insert(0, pa.field(ROWKIND, pa.string()))
         return fields.append(pa.field(ROW, pa.int64()))
@@ -122,7 +121,8 @@ class StreamReader:
     def rows(self, found: SnapshotBatches, query: str) -> Iterator[ChangedRows]:
         """Yield the rows of a query, which is that of the branch or one around it, on the changes of a snapshot."""
         self.lookups.begin(found.snapshot.id)
-        for batch in whole_updates(found.batches):
+        for changed in whole_updates(found.batches):
+            batch = packed_updates(changed) if self.packs_updates else changed
             kinds = np.full(batch.num_rows, INSERT, np.int8) if self.shows_kinds else kind_numbers(batch.column(0))
             self._register(pa.Table.from_batches([batch]), kinds)
             self.lookups.register(self.stop)

@@ -18,6 +18,7 @@ from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.tokens import SqlToken, duck_text, quoted, tokens_of
 from penstock.table.sql.queries.context import OpenCatalog
 from penstock.table.sql.streams.query_tree import Node, QueryTrees, offset_of
+from penstock.table.system.streamed import NotStreamed, streamed_system
 
 ROW = "_penstock_row"  # twice the number of a changed row in its batch; for an old row or a delete, one more
 ONCE = "run the query once: SET 'execution.runtime-mode' = 'batch'"
@@ -43,6 +44,8 @@ class StreamSource:
         base, branch, system = parse_name(place[1])
         table = opened.catalog.table(f"{place[0]}.{base}")
         name = f"{place[0]}.{base if branch is None else f'{base}$branch_{branch}'}"
+        if system is not None and lookup is None:
+            system = streamed_system(system, name, has_keys=bool(table.primary_keys))
         return cls(table if branch is None else table.branch(branch), name, system, options, lookup)
 
     @cached_property
@@ -94,7 +97,11 @@ class StreamText:
             clause = clause_of(clauses, tokens, mention)
             # Options of the session begin streams; a lookup is not a read with a start.
             options = {**opened.session.read_options, **mention.options} if clause is None else mention.options
-            made.sources[view] = StreamSource.of(opened, place, options, clause)
+            try:
+                made.sources[view] = StreamSource.of(opened, place, options, clause)
+            except NotStreamed as error:
+                at = place_in(part, base + _length(tokens[: mention.start]))
+                raise refused(at, error.message, error.hint or "") from error
             looked_up += [(mention, view)] if clause is not None else []
             alias = "" if has_alias(tokens, mention.end) else f" AS {quoted(place[1])}"
             made._add(f"{view}{alias}", base + _length(tokens[: mention.start]))

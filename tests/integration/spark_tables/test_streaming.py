@@ -171,3 +171,21 @@ def test_the_audit_log_streams_and_contains_overwrites_of_append_tables_on_deman
     assert collected(read.load(f"{table.path}$audit_log"), tmp_path / "a") == [("+I", 1, "a", 1)]
     reader = read.option("streaming-read-append-overwrite", "true")
     assert collected(reader.load(table.path), tmp_path / "b") == [(1, "a", 1), (2, "b", 2)]
+
+
+def test_the_binlog_streams_updates_as_one_row_and_other_system_tables_are_refused(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    options = {"bucket": "1", "changelog-producer": "input"}
+    columns = [("id", "INT NOT NULL"), ("name", "STRING"), ("q", "INT")]
+    table = catalog.create_table("shop.logged", columns, primary_keys=["id"], options=options)
+    rows = [{"id": 1, "name": name, "q": 1} for name in ("a", "a", "b")]
+    with table.writer() as writer:
+        writer.write(pa.Table.from_pylist(rows, schema=table.schema), ["+I", "-U", "+U"])
+        writer.commit()
+    read = registered.readStream.format("penstock").option("scan.snapshot-id", "1")
+    binlog = collected(read.load(f"{table.path}$binlog"), tmp_path / "binlog")
+    assert binlog == [("+I", [1], ["a"], [1]), ("+U", [1, 1], ["a", "b"], [1, 1])]
+    for system in ("ro", "files"):
+        with pytest.raises(Exception, match=f"logged.{system} cannot be read as a stream"):
+            collected(registered.readStream.format("penstock").load(f"{table.path}${system}"), tmp_path / system)

@@ -13,6 +13,7 @@ from penstock.errors import ConfigError
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session_options import STREAMING
+from penstock.table.system.tables import NAMES
 from tests.invariants import check_invariants
 
 BATCH = "SET 'execution.runtime-mode' = 'batch'"
@@ -105,6 +106,36 @@ def test_the_audit_log_is_a_stream_of_new_rows(lake: Lake) -> None:
     lake.stream(f"INSERT INTO log SELECT rowkind, id, v FROM {source} WHERE v > 0")
     rows = lake.batch("SELECT * FROM log")
     assert [tuple(row.values()) for row in rows] == [("+I", 1, 1), ("-U", 1, 1), ("+U", 1, 2)]
+
+
+def test_the_binlog_is_a_stream_of_rows_with_both_values_of_an_update(lake: Lake) -> None:
+    lake.batch(
+        "CREATE TABLE log (kind STRING, id ARRAY<INT>, v ARRAY<INT>); INSERT INTO s VALUES (1, 0, 1);"
+        "UPDATE s SET v = 2; DELETE FROM s WHERE id = 1"
+    )
+    source = "s$binlog /*+ OPTIONS('scan.snapshot-id' = '1') */"
+    lake.stream(f"INSERT INTO log SELECT rowkind, id, v FROM {source}")
+    rows = [tuple(row.values()) for row in lake.batch("SELECT * FROM log")]
+    assert rows == [("+I", [1], [1]), ("+U", [1, 1], [1, 2]), ("-D", [1], [2])]
+    shown = lake.stream(f"SELECT v[1] AS was FROM {source} WHERE len(v) = 2 AND v[2] > v[1]")
+    assert shown == [{"op": "+I", "was": 1}]
+    lake.batch("INSERT INTO s VALUES (5, 0, 7)")
+    assert lake.stream("SELECT * FROM S$BINLOG") == [{"op": "+I", "rowkind": "+I", "id": [5], "g": [0], "v": [7]}]
+
+
+def test_the_read_optimized_rows_of_a_table_without_a_key_are_a_stream(lake: Lake) -> None:
+    lake.batch("CREATE TABLE log (id INT); INSERT INTO log VALUES (1); CREATE TABLE copy (id INT)")
+    lake.stream("INSERT INTO copy SELECT id FROM log$ro")
+    lake.batch("INSERT INTO log VALUES (2)")
+    lake.stream("INSERT INTO copy SELECT id FROM log$ro")
+    assert [row["id"] for row in lake.batch("SELECT id FROM copy ORDER BY id")] == [1, 2]
+
+
+@pytest.mark.parametrize("system", sorted({*NAMES} - {"audit_log", "binlog"}))
+def test_other_system_tables_are_refused_with_what_to_read_instead(lake: Lake, system: str) -> None:
+    with pytest.raises(ConfigError, match=rf"s[$]{system} cannot be read as a stream") as caught:
+        lake.stream(f"SELECT * FROM s${system}")
+    assert "in batch mode" in str(caught.value.hint)
 
 
 def test_old_rows_leave_groups_that_a_key_moves_from(lake: Lake) -> None:

@@ -54,7 +54,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         ("SELECT id FROM s UNION ALL SELECT id, v FROM s", (1, 35), "the first SELECT has 1 columns"),
         ("SELECT id FROM s WHERE", (1, 18), "syntax error"),
         ("SELECT nothing FROM s", (1, 8), '"nothing" not found'),
-        ("SELECT * FROM s$files", (1, 8), "system table s$files"),
+        ("SELECT * FROM s$files", (1, 15), "system table s$files"),
         ("SELECT * FROM plain WHERE v > 1", (1, 8), "needs the old rows"),
         ("SELECT * FROM sums", (1, 1), "Pre-aggregate streaming reading is not supported"),
         ("INSERT INTO log SELECT * FROM s", (1, 24), "has no primary key"),

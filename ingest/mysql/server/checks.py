@@ -16,6 +16,8 @@ from penstock.ingest.mysql.errors import (
     ServerIdClash,
 )
 from penstock.ingest.mysql.server.connection import ask, server_facts, variables
+from penstock.ingest.mysql.server.kind_checks import SETTINGS as KIND_SETTINGS
+from penstock.ingest.mysql.server.kind_checks import check_kind, logs_replicated
 from penstock.ingest.mysql.server.table_checks import CheckedPlan, check_labels, check_tables, setting_statement
 from penstock.ingest.mysql.server.table_rights import check_rights, missing_grant, tried
 
@@ -42,8 +44,7 @@ _SETTINGS = (
     "server_id",
     "binlog_expire_logs_seconds",
     "expire_logs_days",
-    "log_replica_updates",
-    "log_slave_updates",
+    *KIND_SETTINGS,
 )
 
 
@@ -58,6 +59,7 @@ def check_source(connection: Connection, wanted: CheckedPlan) -> list[ServerFind
     settings = variables(connection, *_SETTINGS)
     findings = [
         *_version(facts),
+        *check_kind(facts, settings),
         *_log_settings(facts, settings, wanted),
         *_retention(facts, settings),
         *_identity(connection, facts, settings, wanted),
@@ -144,13 +146,10 @@ def _identity(
                 "a range that no other reader uses",
                 fix,
             )
-    # MySQL renamed the setting in 8.0.26; MariaDB has the old name.
-    logs_replicated = settings.get("log_replica_updates") or settings.get("log_slave_updates") or "ON"
-    if logs_replicated != "ON" and _is_replica(connection, facts):
+    logged = logs_replicated(settings)
+    if logged != "ON" and _is_replica(connection, facts):
         fix = "start the replica with log_replica_updates=ON (MariaDB: log_slave_updates), or read from its source"
-        yield error_finding(
-            SourceError, "this replica does not log the changes that it replicates", logs_replicated, "ON", fix
-        )
+        yield error_finding(SourceError, "this replica does not log the changes that it replicates", logged, "ON", fix)
 
 
 def _readers(connection: Connection, facts: ServerFacts) -> list[int]:

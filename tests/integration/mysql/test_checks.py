@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +45,7 @@ ERRORS = {
     "the server's own id is in the pipeline's range",
 }
 WARNINGS = {
+    "a crash of the server may lose the end of its binlog, which the pipeline has read by then",
     "the binlog contains no column names",
     "binlogs are kept for a short time only",
     f"{DATABASE}.fleeting has no primary key",
@@ -61,6 +62,18 @@ sink: {{catalog: {{warehouse: {folder}/warehouse}}, database: ods}}
 """
 NOT_ASKED = ("hidden", "fleeting", "RELOAD", "server-id")  # by the pipeline that is checked
 TABLES = [(DATABASE, "t"), (DATABASE, "fleeting"), (DATABASE, "hidden")]
+
+
+@pytest.fixture(autouse=True)
+def synced(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The shared servers sync their binlog, as they should. In other tests they are faster without."""
+    if "server" not in request.fixturenames:
+        yield
+        return
+    server: Playground = request.getfixturevalue("server")
+    server.run("SET GLOBAL sync_binlog = 1")
+    yield
+    server.run("SET GLOBAL sync_binlog = 0")
 
 
 def messages_of(findings: Sequence[ServerFinding], level: str) -> set[str]:

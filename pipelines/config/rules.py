@@ -35,14 +35,9 @@ class LookupRetryConfig(Strict):
 
     fixed_delay: Seconds = Field(default=10.0, description="time between two attempts")
     max_attempts: int = Field(default=3, gt=0, description="after them, missing rows count as misses")
-    output_mode: Literal["ordered"] = "ordered"
-
-    @field_validator("output_mode", mode="before")
-    @classmethod
-    def _waits(cls, given: object) -> object:
-        if str(given).lower() == "allow_unordered":
-            raise ValueError("allow_unordered is not supported: rows with a key wait for those without. Use ordered")
-        return given
+    output_mode: Literal["ordered", "allow_unordered"] = Field(
+        default="ordered", description="accepted as in Flink; rows stay in order with both"
+    )
 
 
 class LookupConfig(Strict):

@@ -25,6 +25,7 @@ from penstock.schema_evolution.types.source import typed
 from penstock.schema_evolution.update_images import filtered_by
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.errors import SnapshotMissing
+from penstock.table.lookup.flink_hints import report_hints
 from penstock.table.lookup.matches import LookupRetry, Matches
 from penstock.table.lookup.partitions import LookupPartitions
 from penstock.table.meta.store import TableMissing, TableStore
@@ -75,6 +76,8 @@ class LookupStep:
         """Build from the section of a pipeline file."""
         columns = tuple(_renamed(text) for text in given.columns)
         retry = None if given.retry is None else LookupRetry(given.retry.fixed_delay, given.retry.max_attempts)
+        if given.retry is not None:
+            report_hints(given.table, {"output-mode": given.retry.output_mode})
         inner = given.join == "inner"
         partitions = None if given.partitions is None else LookupPartitions.parse(given.partitions)
         return cls(catalog, given.table, tuple(given.on.items()), columns, inner, retry, partitions)

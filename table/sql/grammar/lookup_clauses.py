@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
+from penstock.table.lookup.flink_hints import HINT_VALUES, HINTS, report_hints
 from penstock.table.lookup.matches import LookupRetry
 from penstock.table.options.kinds import parse_duration, parse_integer
 from penstock.table.sql.grammar.mentions import Mention
@@ -25,8 +26,6 @@ _FORM = (
 )
 # The options that ask for a retry, and the value that each must have, if there is only one.
 _RETRY = {"retry-predicate": "lookup_miss", "retry-strategy": "fixed_delay", "fixed-delay": None, "max-attempts": None}
-# The values of other options that are what lookups do anyway.
-_AS_IS = {"async": "false", "output-mode": "ordered", "shuffle": "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +69,8 @@ class LookupHint:
 
     @property
     def retry(self) -> LookupRetry | None:
-        """Return how often missing keys are asked for again. ConfigError for options that would have no effect."""
-        for key, value in self.options.items():
-            if key != "table" and key not in _RETRY and _AS_IS.get(key) != value.lower():
-                like = f"; {key} = {_AS_IS[key]} is how lookups run" if key in _AS_IS else ""
-                hint = f"leave the option out{like}. Rows of a batch stay in order, and are looked up together"
-                raise ConfigError(f"the option {key!r} = {value!r} of the hint LOOKUP is not supported", hint=hint)
+        """Return how often missing keys are asked for again. ConfigError for options that are not supported."""
+        self._check_others()
         given = {key: self.options[key] for key in _RETRY if key in self.options}
         if not given:
             return None
@@ -89,6 +84,18 @@ class LookupHint:
         if attempts < 1:
             raise ConfigError(f"max-attempts {attempts} of the hint LOOKUP is not a positive number", hint=_FORM)
         return LookupRetry(parse_duration(given["fixed-delay"]) / 1000, attempts)
+
+    def _check_others(self) -> None:
+        """Log the options that change nothing. ConfigError for all others than those of a retry."""
+        others = {key: value.lower() for key, value in self.options.items() if key != "table" and key not in _RETRY}
+        for key, value in others.items():
+            allowed = HINT_VALUES.get(key, (value,) if key in HINTS else ())
+            if value not in allowed:
+                hint = (
+                    f"use {' or '.join(allowed)}" if allowed else f"leave the option out; others are {', '.join(HINTS)}"
+                )
+                raise ConfigError(f"the option {key!r} = {value!r} of the hint LOOKUP is not supported", hint=hint)
+        report_hints(self.table, others)
 
 
 def lookup_clauses(tokens: Sequence[SqlToken]) -> list[LookupClause]:

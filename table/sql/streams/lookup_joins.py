@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 from penstock.errors import ConfigError
 from penstock.table.lookup.partitions import LookupPartitions
+from penstock.table.options.catalog import find
+from penstock.table.options.checks import check_given, report
+from penstock.table.options.declaration import Effect
 from penstock.table.sql.grammar.cursor import TextPlace
 from penstock.table.sql.grammar.tokens import quoted
 from penstock.table.sql.streams.query_tree import NO_PLACE, Node, expressions, offset_of, stars
@@ -122,10 +125,19 @@ def _check_form(query: StreamText, join: Node, source: StreamSource) -> None:
         raise query.error(join["right"], "the columns of a dimension cannot be renamed in FROM", _FORM)
     if source.system is not None:
         raise query.error(join["right"], f"rows of {source.name}${source.system} cannot be looked up", _FORM)
-    others = [name for name in source.options if name != _PARTITIONS]
-    if others:
-        why = f"the option {others[0]!r} has no effect on a lookup in {source.name}"
-        raise query.error(join["right"], why, "leave it out; options of the table are set by ALTER TABLE t SET (...)")
+    others = {name: value for name, value in source.options.items() if name != _PARTITIONS}
+    for name in others:
+        option = find(name)
+        # Those of Flink's joins are in statements that are copied, and change no rows.
+        if not name.startswith("lookup.") or option is None or option.effect is not Effect.REPORTED:
+            why = f"the option {name!r} has no effect on a lookup in {source.name}"
+            hint = "leave it out; options of the table are set by ALTER TABLE t SET (...)"
+            raise query.error(join["right"], why, hint)
+    try:
+        check_given(others)
+    except ConfigError as error:
+        raise query.error(join["right"], error.message, error.hint or "") from error
+    report(f"a lookup in {source.name}", others)
 
 
 def _partitions(query: StreamText, table: Node, source: StreamSource) -> LookupPartitions | None:

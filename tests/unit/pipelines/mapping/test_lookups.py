@@ -248,7 +248,7 @@ def test_the_newest_day_of_a_dimension_is_looked_up(lake: Lake) -> None:
         ({"columns": ["name user_name"]}, "not a column; write"),
         ({"columns": ["id"]}, "has a column 'id', and so has the lookup"),
         ({"join": "full"}, "join"),
-        ({"retry": {"output-mode": "allow_unordered"}}, "allow_unordered is not supported"),
+        ({"retry": {"output-mode": "unordered"}}, "output-mode"),
     ],
     ids=str,
 )

@@ -91,11 +91,12 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
             (1, 34),
             "names the table 'x'",
         ),
-        (f"SELECT /*+ LOOKUP('table' = 'x', 'async' = 'true') */ s.id FROM s {JOIN}", (1, 8), "'async' = 'true'"),
+        (f"SELECT /*+ LOOKUP('table' = 'x', 'async' = 'yes') */ s.id FROM s {JOIN}", (1, 8), "'async' = 'yes'"),
+        (f"SELECT /*+ LOOKUP('table' = 'x', 'timeout' = '9s') */ s.id FROM s {JOIN}", (1, 8), "'timeout' = '9s'"),
         (
-            f"SELECT /*+ LOOKUP('table' = 'x', 'output-mode' = 'allow_unordered') */ s.id FROM s {JOIN}",
+            f"SELECT /*+ LOOKUP('table' = 'x', 'output-mode' = 'unordered') */ s.id FROM s {JOIN}",
             (1, 8),
-            "'output-mode' = 'allow_unordered' of the hint LOOKUP is not supported",
+            "'output-mode' = 'unordered' of the hint LOOKUP is not supported",
         ),
         (f"SELECT /*+ LOOKUP('table' = 'x', {RETRY}) */ s.id FROM s {JOIN}", (1, 8), "lacks max-attempts"),
         (
@@ -130,6 +131,23 @@ def test_a_join_that_is_no_lookup_is_refused_at_its_place(
     list(session.run(STREAMING))
     assert message in str(caught.value)
     assert (caught.value.facts.get("line"), caught.value.facts.get("column")) == place
+
+
+def test_options_of_flinks_guide_are_accepted_and_logged_once(
+    session: Interpreter, caplog: pytest.LogCaptureFixture
+) -> None:
+    hint = f"LOOKUP('table'='x', {RETRY}, 'max-attempts'='1', 'output-mode'='allow_unordered', 'async'='true')"
+    join = JOIN.replace(
+        "dim FOR", "dim /*+ OPTIONS('lookup.async' = 'true', 'lookup.async-thread-number' = '8') */ FOR"
+    )
+    assert join != JOIN
+    query = f"SELECT /*+ {hint} */ s.id, x.name FROM s {join}"
+    for _ in range(2):
+        list(session.run(query))
+    logged = [one for one in caplog.messages if "lookup_option_without_effect" in one]
+    assert [one for one in logged if "output-mode = allow_unordered" in one and "stay in order" in one]
+    assert len(logged) == len(set(logged)) == 2
+    assert len([one for one in caplog.messages if "lookup.async-thread-number" in one]) == 1
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_the_binlog_is_a_stream_of_rows_with_both_values_of_an_update(lake: Lake
     shown = lake.stream(f"SELECT v[1] AS was FROM {source} WHERE len(v) = 2 AND v[2] > v[1]")
     assert shown == [{"op": "+I", "was": 1}]
     lake.batch("INSERT INTO s VALUES (5, 0, 7)")
-    assert lake.stream("SELECT * FROM S$BINLOG") == [{"op": "+I", "rowkind": "+I", "id": [5], "g": [0], "v": [7]}]
+    assert lake.stream("SELECT * FROM s$BINLOG") == [{"op": "+I", "rowkind": "+I", "id": [5], "g": [0], "v": [7]}]
 
 
 def test_the_read_optimized_rows_of_a_table_without_a_key_are_a_stream(lake: Lake) -> None:

@@ -70,11 +70,10 @@ class JdbcCatalog(FileCatalog):
             return f"{self._database_of_names} answers; {warehouse}"
 
     def databases(self) -> list[str]:
-        with self._session() as session:
-            # A database may be known by its tables alone.
-            both = f"SELECT database_name FROM {TABLES} WHERE catalog_key = ?"
-            both += f" UNION SELECT database_name FROM {PROPERTIES} WHERE catalog_key = ?"
-            return sorted(row[0] for row in session.rows(both, self._key, self._key))
+        # A database may be known by its tables alone.
+        both = f"SELECT database_name FROM {TABLES} WHERE catalog_key = ?"
+        both += f" UNION SELECT database_name FROM {PROPERTIES} WHERE catalog_key = ?"
+        return sorted(name for (name,) in self._texts(both, self._key, self._key))
 
     def has_database(self, database: str) -> bool:
         return database in self.databases()
@@ -104,8 +103,8 @@ class JdbcCatalog(FileCatalog):
 
     def database_properties(self, database: str) -> dict[str, str]:
         query = f"SELECT property_key, property_value FROM {PROPERTIES} WHERE {_THIS_DATABASE}"
-        with self._session() as session:
-            return {key: text for key, text in session.rows(query, self._key, database) if key != _EXISTS}
+        query += " AND property_value IS NOT NULL"  # the column allows NULL: such a property is not set
+        return {key: text for key, text in self._texts(query, self._key, database) if key != _EXISTS}
 
     def drop_database(self, database: str) -> None:
         """Delete the tables of the database, and then its properties. Folders that are not tables of it remain."""
@@ -116,8 +115,7 @@ class JdbcCatalog(FileCatalog):
 
     def tables(self, database: str) -> list[str]:
         query = f"SELECT table_name FROM {TABLES} WHERE {_THIS_DATABASE}"
-        with self._session() as session:
-            return sorted(row[0] for row in session.rows(query, self._key, database))
+        return sorted(name for (name,) in self._texts(query, self._key, database))
 
     def possible_tables(self, database: str) -> list[str]:
         return self.tables(database)
@@ -199,6 +197,10 @@ class JdbcCatalog(FileCatalog):
     def _locked(self, name: str) -> AbstractContextManager[None]:
         self._prepare()
         return self._locks.held(name, self._ambient) if self._locks else nullcontext()
+
+    def _texts(self, query: str, *values: object) -> list[tuple[str, ...]]:
+        self._prepare()
+        return self._database_of_names.texts(query, *values)
 
     def _session(self) -> AbstractContextManager[DatabaseConnection]:
         self._prepare()

@@ -77,6 +77,21 @@ class JdbcDatabase:
                 hint="check that the database is running and that its user may read and write Paimon's tables",
             ) from error
 
+    def texts(self, query: str, *values: object) -> list[tuple[str, ...]]:
+        """Return the rows of a query for names. ConfigError if one has a value that is not text, such as NULL."""
+        with self.session() as session:
+            rows = session.rows(query, *values)
+        for row in rows:
+            if not all(isinstance(value, str) for value in row):
+                raise ConfigError(
+                    "a row of Paimon's tables in the database of the catalog has a value that is not text",
+                    database=str(self),
+                    row=f"{row!r:.200}",
+                    query=query,
+                    hint="correct or delete the row; neither Penstock nor Java Paimon writes such rows",
+                )
+        return rows
+
 
 @dataclass(frozen=True, slots=True)
 class DatabaseConnection:

@@ -171,3 +171,36 @@ def test_the_check_names_the_database_and_the_warehouse(tmp_path: Path) -> None:
     assert catalog(tmp_path).backend.check().startswith(f"jdbc:sqlite:{tmp_path}/names.db answers; ")
     with pytest.raises(OSError, match="the database of the catalog failed"):
         penstock.Catalog(str(tmp_path), {"metastore": "jdbc", "uri": "jdbc:sqlite:/missing/names.db"}).backend.check()
+
+
+@pytest.mark.parametrize("value", [None, b"\xff\xfe", 5, 1.5])
+@pytest.mark.parametrize("column", ["database_name", "table_name", "property_name", "property_key", "property_value"])
+def test_values_of_other_types_are_errors_that_show_the_row(tmp_path: Path, column: str, value: object) -> None:
+    with sqlite3.connect(tmp_path / "names.db") as names:
+        names.execute("CREATE TABLE paimon_tables (catalog_key, database_name, table_name)")
+        names.execute(
+            "CREATE TABLE paimon_database_properties (catalog_key, database_name, property_key, property_value)"
+        )
+        row = {"database_name": "shop", "table_name": "orders", "property_key": "a", "property_value": "b"}
+        row |= {"property_name": "shop", column: value}
+        names.execute("INSERT INTO paimon_tables VALUES ('jdbc', :database_name, :table_name)", row)
+        names.execute(
+            "INSERT INTO paimon_database_properties VALUES ('jdbc', :property_name, :property_key, :property_value)",
+            row,
+        )
+        names.execute("INSERT INTO paimon_database_properties VALUES ('jdbc', 'shop', 'exists', 'true')")
+    names.close()
+    lake = catalog(tmp_path)
+    if column == "property_value" and value is None:
+        assert lake.database_properties("shop") == {}
+        return
+    with pytest.raises(ConfigError, match="not text") as caught:
+        _use(lake)
+    assert repr(value) in caught.value.facts["row"]
+    assert "names.db" in caught.value.facts["database"]
+
+
+def _use(lake: penstock.Catalog) -> None:
+    lake.databases()
+    lake.database_properties("shop")
+    lake.backend.tables("shop")

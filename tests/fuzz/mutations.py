@@ -7,15 +7,23 @@ import json
 import os
 import random
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import PenstockError
 
 SECONDS = 5.0  # of CPU: the machine may have other work
+# Memory of a decoder: times the bytes of its input. Below the floor are what every call needs and first calls import.
+MOST_TIMES = 10
+MEMORY_FLOOR = 64 << 20
+_calls = count()
+_pools: list[pa.MemoryPool] = []  # kept for ever: values that outlive a run give their memory back to its pool
 _BYTES = (0, 1, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 _VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 1 << 31, 1 << 63, 1 << 64, -(1 << 63), 10**40, 0.5, 1e308, "", "x", "NaN", "\x00",
@@ -115,14 +123,22 @@ def _places(document: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(value)
 
 
-def held(run: Callable[[], object], what: object, *facts: str) -> str:
-    """Run it: it may end well or in one of our own errors that has these facts, within five seconds."""
+def held(run: Callable[[], object], what: object, *facts: str, size: int | None = None) -> str:
+    """Run it: it may end well or in one of our own errors that has these facts, within five seconds.
+
+    With the `size` of its input in bytes, the memory of one in eight runs is limited too.
+    """
     began = time.process_time()
     named: PenstockError | None = None
     try:
-        run()
+        if size is not None and in_one_of_eight():
+            within_memory(run, what, size)
+        else:
+            run()
     except PenstockError as error:
         named = error
+    except MemoryExceeded:
+        raise
     except Exception as error:
         raise AssertionError(f"a raw {type(error).__name__} ({error}) from {what!r:.2000}") from error
     assert time.process_time() - began < SECONDS, f"too slow: {what!r:.2000}"
@@ -131,3 +147,30 @@ def held(run: Callable[[], object], what: object, *facts: str) -> str:
     assert named.message
     assert set(facts) <= named.facts.keys(), f"{named}\nlacks {facts}: {what!r:.2000}"
     return type(named).__name__
+
+
+def in_one_of_eight() -> bool:
+    """Return true for one of eight calls: runs that are measured are several times slower."""
+    return next(_calls) % 8 == 0
+
+
+class MemoryExceeded(AssertionError):
+    """A decoder that used much more memory than its input has bytes."""
+
+
+def within_memory(run: Callable[[], object], what: object, size: int, floor: int = MEMORY_FLOOR) -> None:
+    """Run it; MemoryExceeded if Python, numpy and Arrow had more at the peak than ten times its input and `floor`."""
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)  # the peak of a pool cannot be reset
+    _pools.append(pool)
+    tracemalloc.start()
+    pa.set_memory_pool(pool)
+    try:
+        run()
+    finally:
+        peak = tracemalloc.get_traced_memory()[1] + pool.max_memory()
+        pa.set_memory_pool(before)
+        tracemalloc.stop()
+        # Here, so that an error does not hide the memory that was used before it.
+        if peak > floor + MOST_TIMES * size:
+            raise MemoryExceeded(f"{peak >> 20} MiB for {size} bytes: {what!r:.2000}")

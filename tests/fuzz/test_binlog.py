@@ -83,6 +83,6 @@ def test_a_damaged_event_is_read_or_refused_with_its_place(name, read, request, 
     np.seterr(all="ignore")
     for chance in seeds(request, 150, 5000):
         path.write_bytes(case := _damaged(name, chance))
-        ended[held(lambda: read(path, mariadb="mariadb" in name), case, "file", "pos")] += 1
+        ended[held(lambda: read(path, mariadb="mariadb" in name), case, "file", "pos", size=len(case))] += 1
     # Without names of columns in the log, rows are refused wherever they stand.
     assert ended["well"] > min(10, ended.total() // 15) or ended.total() < 15 or "minimal" in name or "nometa" in name

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, lit
 
@@ -379,3 +379,18 @@ def test_plans_read_few_columns_and_broadcast_small_tables(spark: SparkSession) 
     assert len(scans) == 2
     assert "BroadcastHashJoin" in plan
     assert "Filter (dt" not in plan
+
+
+@pytest.mark.parametrize(
+    ("call", "option"),
+    [
+        ("paimon_incremental_query('orders', 1, 3)", "incremental-between"),
+        ("paimon_incremental_between_timestamp('orders', '2026-01-01', '2026-01-02')", "incremental-between-timestamp"),
+        ("paimon_incremental_to_auto_tag('orders', '2026-01-02')", "incremental-between"),
+    ],
+)
+def test_functions_for_changes_are_refused_with_the_option_that_reads_them(
+    spark: SparkSession, call: str, option: str
+) -> None:
+    with pytest.raises(AnalysisException, match=f"SELECT . FROM orders WITH .`{option}`"):
+        spark.sql(f"SELECT * FROM {call}")

@@ -28,6 +28,13 @@ except ImportError as error:
 
 # What Thrift and the classes that it reads into raise for damaged bytes.
 _DAMAGES = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError, EOFError, struct.error)
+# Of TApplicationException: the client did not understand the reply. The other types are the server's refusals.
+_DAMAGED_REPLIES = {
+    TApplicationException.INVALID_MESSAGE_TYPE,
+    TApplicationException.WRONG_METHOD_NAME,
+    TApplicationException.BAD_SEQUENCE_ID,
+    TApplicationException.MISSING_RESULT,
+}
 _LONGEST_LIST = 1_000_000  # entries of a list in a reply
 _PORT = 9083
 _TIMEOUT_MILLIS = 60_000
@@ -98,6 +105,8 @@ class HiveMetastore:
         except (TProtocolException, *_DAMAGES) as error:
             raise self._malformed(f"{type(error).__name__}: {error}") from error
         except TApplicationException as error:
+            if error.type in _DAMAGED_REPLIES:
+                raise self._malformed(str(error)) from error
             raise ConfigError(
                 f"the metastore does not support a request: {error}",
                 metastore=str(self),

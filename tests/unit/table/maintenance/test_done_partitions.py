@@ -17,6 +17,7 @@ from penstock.table.handle import Table
 from penstock.table.maintenance.done_partitions import mark_due
 from penstock.table.maintenance.upkeep import keep_up
 from tests.unit.table.tables import new_table, rows
+from tests.wire_server import http_reply, listening
 
 COLUMNS = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL")]
 RULE = {"partition.time-interval": "1 d", "partition.idle-time-to-done": "1 h"}
@@ -167,3 +168,28 @@ def test_done_partitions_are_reported(tmp_path: Path, url: str, monkeypatch: pyt
     with pytest.raises(SourceError, match="FAILED"):
         table.mark_partitions_done([{"dt": "2026-01-01"}])
     assert keep_up(table.store).failures == ()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        http_reply(b"[]"),
+        http_reply(b"null"),
+        http_reply(b"<html>"),
+        http_reply(b"[" * 100_000),
+        http_reply(b'{"result": ["SUCCESS"]}'),
+        http_reply(b'{"result": "SUCCESS"}')[:-5],
+        b"nonsense",
+        b"",
+    ],
+    ids=["list", "null", "html", "deep", "other type", "cut", "not http", "closed"],
+)
+def test_other_answers_to_a_report_are_named_errors(tmp_path: Path, reply: bytes) -> None:
+    with listening(lambda _: reply) as server:
+        url = f"http://127.0.0.1:{server.port}/done"
+        options = {"partition.mark-done-action": "http-report", "partition.mark-done-action.http.url": url}
+        table = filled(tmp_path, "2026-01-01", options=options)
+        with pytest.raises(SourceError) as caught:
+            table.mark_partitions_done([{"dt": "2026-01-01"}])
+    assert caught.value.facts["url"] == url
+    assert caught.value.retryable

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.pulsar.option_names import ADMIN_URL, CERTIFICATE, CHECKS_HOST, INSECURE, KEY, TRUSTED
+from penstock.ingest.pulsar.option_names import ADMIN_URL, AUTH_PARAMS, CERTIFICATE, CHECKS_HOST, INSECURE, KEY, TRUSTED
 from penstock.ingest.pulsar.properties import credentials, token
 from penstock.ingest.pulsar.topics import Place, namespace_of, partition_name, place_of
 from penstock.json_answers import (
@@ -109,7 +109,12 @@ class PulsarAdmin:
             return {}
         kind, parameters = found
         if kind == "token":
-            return {"Authorization": f"Bearer {token(parameters)}"}
+            given = token(parameters)
+            # Python's client would quote the token in its error.
+            if not (given.isascii() and given.isprintable()):
+                hint = "it is one line of ASCII: check the environment variable or file for line breaks"
+                raise ConfigError("the token cannot be sent in a header of HTTP", option=AUTH_PARAMS, hint=hint)
+            return {"Authorization": f"Bearer {given}"}
         if kind == "basic":
             login = f"{parameters.get('userId')}:{parameters.get('password')}".encode()
             return {"Authorization": f"Basic {base64.b64encode(login).decode()}"}

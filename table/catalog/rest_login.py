@@ -84,7 +84,7 @@ def login_headers(
 ) -> dict[str, str]:
     """Return the headers of one request. References to secrets are resolved now, so a renewed token is used."""
     if _provider(options) == "bear":
-        return {"Authorization": f"Bearer {resolve(options[TOKEN])}"}
+        return {"Authorization": f"Bearer {_one_line(resolve(options[TOKEN]), TOKEN)}"}
     keys = _dlf_keys(options)
     now = datetime.fromtimestamp(environment.now_millis() / 1000, UTC)
     headers = {
@@ -96,7 +96,8 @@ def login_headers(
         digest = hashlib.md5(data, usedforsecurity=False).digest()
         headers |= {"Content-Type": "application/json", "Content-MD5": base64.b64encode(digest).decode()}
     if keys.security_token:
-        headers["x-dlf-security-token"] = keys.security_token
+        headers["x-dlf-security-token"] = _one_line(keys.security_token, SECURITY_TOKEN)
+    _one_line(keys.key_id, KEY_ID)
     return {**headers, "Authorization": dlf_authorization(keys, options[REGION], method, path, query, headers)}
 
 
@@ -132,6 +133,14 @@ def _dlf_keys(options: Mapping[str, str]) -> DlfKeys:
     except (ValueError, KeyError, TypeError) as error:
         hint = "a JSON object with accessKeyId, accessKeySecret and, for temporary keys, securityToken"
         raise ConfigError("a file with keys of DLF cannot be read", option=KEYS_FILE, file=path, hint=hint) from error
+
+
+def _one_line(secret: str, option: str) -> str:
+    """Return a secret for a header. Python's client would quote one that no header can contain in its error."""
+    if not (secret.isascii() and secret.isprintable()):
+        hint = "it is one line of ASCII: check the environment variable or file for line breaks and other characters"
+        raise ConfigError("a login of the REST catalog cannot be sent in a header of HTTP", option=option, hint=hint)
+    return secret
 
 
 def _provider(options: Mapping[str, str]) -> str:

@@ -143,3 +143,11 @@ def test_certificate_file_that_does_not_exist_is_a_wrong_setting() -> None:
     )
     with pytest.raises(ConfigError, match="certificate"):
         one.exists((TOPIC, -1))
+
+
+@pytest.mark.parametrize("secret", ["two\nlines", "tökén"])
+def test_a_token_that_no_header_can_contain_is_not_shown(server: AdminServer, secret: str) -> None:
+    kind = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
+    with pytest.raises(ConfigError, match="header") as caught:
+        admin(server, authPluginClassName=kind, authParams=f"token:{secret}").exists((TOPIC, -1))
+    assert secret not in str(caught.value)

@@ -80,3 +80,18 @@ def test_logins_to_dlf_that_cannot_work_are_refused(changed: dict[str, str], opt
     with pytest.raises(ConfigError) as caught:
         check_login({**DLF, **changed})
     assert caught.value.facts["option"] == option
+
+
+@pytest.mark.parametrize("secret", ["two\nlines", "tökén", "日本"])
+def test_a_token_that_no_header_can_contain_is_not_shown(secret: str) -> None:
+    for options in (
+        {"token": secret},
+        {
+            "token.provider": "dlf", "dlf.region": "r", "dlf.access-key-id": "a", "dlf.access-key-secret": "b",
+            "dlf.security-token": secret,
+        },
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match="header") as caught:
+            login_headers(options, "GET", "/v1/config", {}, None, Environment())
+        assert secret not in str(caught.value)
+        assert "token" in str(caught.value.facts["option"])

@@ -215,6 +215,8 @@ def _distinct(columns: Sequence[pa.Array], types: Sequence[DataType]) -> tuple[l
 
 
 def _distinct_values(column: pa.Array) -> tuple[list[pa.Array], Ints]:
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return _distinct_numbers(column)
     encoded = pc.dictionary_encode(column)
     order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
     rank = np.empty(len(order) + 1, np.int64)
@@ -222,6 +224,18 @@ def _distinct_values(column: pa.Array) -> tuple[list[pa.Array], Ints]:
     rank[-1] = -1  # the place that nulls point to
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return [encoded.dictionary.take(pa.array(order))], rank[codes]
+
+
+def _distinct_numbers(column: pa.Array) -> tuple[list[pa.Array], Ints]:
+    # One sort is a fifth of the work of a hash table and a sort of its keys, where most keys differ.
+    values = column.to_numpy(zero_copy_only=False)
+    order = np.argsort(values)
+    ordered = values[order]
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    codes = np.empty(len(ordered), np.int64)
+    codes[order] = np.cumsum(is_first) - 1
+    return [pa.array(ordered[is_first], column.type)], codes
 
 
 def _spread(codes: Ints, which: Ints, distinct: int) -> tuple[Ints, Ints]:

@@ -1,0 +1,28 @@
+"""The distinct keys of a batch: numbers are sorted, and other keys collected, with the same result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.table.lookup.dimension import _distinct_values
+
+INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
+
+
+@pytest.mark.parametrize("type_", INTEGERS, ids=str)
+@pytest.mark.parametrize("rows", [0, 1, 2, 500])
+def test_distinct_numbers_are_those_that_a_set_has(type_: pa.DataType, rows: int) -> None:
+    values = np.random.default_rng(rows).integers(-100, 100, rows)
+    column = pa.concat_arrays([pa.array([9], type_), pa.array(values, type_)]).slice(1)
+    [distinct], codes = _distinct_values(column)
+    assert distinct.type == type_
+    assert distinct.to_pylist() == sorted(set(values.tolist()))
+    assert distinct.take(pa.array(codes)).equals(column)
+
+
+def test_a_null_is_no_key() -> None:
+    [distinct], codes = _distinct_values(pa.array([5, None, -1, 5]))
+    assert distinct.to_pylist() == [-1, 5]
+    assert codes.tolist() == [1, -1, 0, 1]

@@ -42,6 +42,9 @@ _WIDTHS = {
     kinds.TIMESTAMP: 4,
     kinds.NULL: 0,
 }
+_LABELLED = frozenset({kinds.ENUM, kinds.SET})
+# Character sets whose labels are read rightly without their collation.
+_LOGGED_AS_UTF8 = frozenset({None, "ascii", "utf8", "utf8mb3", "utf8mb4"})
 _PREFIXED = frozenset({kinds.BLOB, kinds.BLOB_COMPRESSED, kinds.GEOMETRY, kinds.JSON, kinds.VECTOR})
 
 
@@ -69,7 +72,7 @@ class BinlogColumn:
             return packed_size(self.size, self.scale)
         if self.kind in _PREFIXED:
             return -self.size
-        if self.kind in {kinds.ENUM, kinds.SET}:
+        if self.kind in _LABELLED:
             return self.size
         if self.kind == kinds.BIT:
             return (self.size + 7) // 8
@@ -162,6 +165,14 @@ def _detailed(column: MySqlColumn, logged: MappedColumn, known: MySqlColumn | No
         )
         if is_ambiguous:
             column = replace(column, type=known.type, charset=None)
+        if logged.kind in _LABELLED and logged.collation is None and known.charset not in _LOGGED_AS_UTF8:
+            return _shaped(replace(column, type=known.type), logged)
+    if logged.kind in _LABELLED and logged.labels is None:
+        raise SchemaHistoryMismatch(
+            "the binlog lacks the character set of labels, and the definition of this table is unknown",
+            column=column.name,
+            hint="read the table again (--resnapshot); later releases of MySQL 8.0 log it",
+        )
     return _shaped(column, logged)
 
 
@@ -170,7 +181,7 @@ def _completed(column: MySqlColumn, logged: MappedColumn, known: MySqlColumn) ->
     kind = known.type
     if logged.unsigned is not None and kind.base in INTEGERS.values() and logged.unsigned != kind.unsigned:
         kind = column.type
-    if logged.kind in {kinds.ENUM, kinds.SET} and logged.labels is not None:
+    if logged.kind in _LABELLED and logged.labels is not None:
         kind = column.type
     charset = column.charset if logged.collation is not None else known.charset
     return _shaped(MySqlColumn(known.name, kind, logged.nullable, charset, known.comment), logged)

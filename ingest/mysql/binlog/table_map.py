@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.ingest.mysql.server.charsets import BINARY_COLLATION, charset_of_collation
+from penstock.ingest.mysql.server.charsets import charset_of_collation
 from penstock.ingest.mysql.server.wire import PayloadReader
 
 # Type codes of the binlog.
@@ -225,10 +225,25 @@ def _labels(kinds: list[int], collations: dict[int, int], extras: dict[int, byte
     for kind, raw in ((SET, extras.get(5)), (ENUM, extras.get(6))):
         reader = PayloadReader(raw or b"")
         for place in _places(kinds, {kind}) if raw is not None else ():
-            charset = charset_of_collation(collations.get(place, BINARY_COLLATION))
             texts = [reader.text() for _ in range(reader.packed())]
-            labels[place] = tuple(charset.decode(text) if charset else text.decode("latin-1") for text in texts)
+            found = _decoded(texts, collations.get(place))
+            if found is not None:
+                labels[place] = found
     return labels
+
+
+def _decoded(labels: list[bytes], collation: int | None) -> tuple[str, ...] | None:
+    """Return the labels as text, None if their character set is unknown.
+
+    The first servers of MySQL 8.0 do not log the collations of ENUM and SET. What is UTF-8 is taken as that.
+    """
+    if collation is not None:
+        charset = charset_of_collation(collation)
+        return tuple(charset.decode(one) if charset else one.decode("latin-1") for one in labels)
+    try:
+        return tuple(one.decode() for one in labels)
+    except UnicodeDecodeError:
+        return None
 
 
 def _primary_key(extras: dict[int, bytes]) -> tuple[int, ...] | None:

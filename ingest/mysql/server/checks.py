@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
 _DAY_S = 86_400
-# The release series whose binlogs are tested, with a real server.
-_TESTED = {"mysql": ((9, 7),), "mariadb": ((10, 11), (11, 8))}
+# The release series whose binlogs are tested: with a real server, or MySQL 8.0 and MariaDB 11.4 with recorded logs.
+_TESTED = {"mysql": ((8, 0), (9, 7)), "mariadb": ((10, 11), (11, 4), (11, 8))}
 _NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
 # A server allows only one step at a time.
 _GTID_MODES = ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")

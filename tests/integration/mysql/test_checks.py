@@ -166,7 +166,7 @@ def test_an_untested_server_version_is_reported(server: Playground, monkeypatch:
     [told] = [item for item in found if "version" in item.message]
     assert told.level == "warning"
     assert told.seen == ("MariaDB 12.3.1" if server.is_mariadb else "MySQL 12.3.1")
-    assert told.wanted == "MySQL 9.7, MariaDB 10.11, MariaDB 11.8"
+    assert told.wanted == "MySQL 8.0, MySQL 9.7, MariaDB 10.11, MariaDB 11.4, MariaDB 11.8"
 
 
 def test_a_binlog_in_a_storage_engine_is_refused(server: Playground, monkeypatch: pytest.MonkeyPatch) -> None:

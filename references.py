@@ -39,6 +39,11 @@ def resolve(text: str) -> str:
     return _REFERENCE.sub(_look_up, text)
 
 
+def has_reference(text: str) -> bool:
+    """Return whether the text contains a reference, which only a user of this machine may write."""
+    return _REFERENCE.search(text) is not None
+
+
 def _look_up(found: re.Match[str]) -> str:
     kind, name, default = found.groups()
     if kind == "file":

@@ -22,12 +22,19 @@ from penstock.json_answers import (
     answer_bytes,
     expected,
     expected_names,
-    expected_texts,
 )
 from penstock.references import resolve, without_login
 from penstock.storage.environment import Environment
 from penstock.table.catalog.rest_login import check_login, login_headers
-from penstock.table.catalog.rest_replies import RestBusy, RestCut, RestUncertain, parsed_reply, refuse, replying
+from penstock.table.catalog.rest_replies import (
+    RestBusy,
+    RestCut,
+    RestUncertain,
+    parsed_reply,
+    refuse,
+    replying,
+    settings_of_server,
+)
 
 HEADER = "header."
 _LARGEST_ERROR = 1 << 20  # bytes
@@ -106,7 +113,8 @@ class RestServer:
         reply = self._send("GET", "/v1/config", {"warehouse": quote_plus(self.warehouse, safe="*")}, None)
         given = dict(self.options)
         with self.replying("config"):
-            defaults, overrides = (expected_texts(reply.get(name), name) for name in ("defaults", "overrides"))
+            defaults = settings_of_server(reply.get("defaults"), "defaults", self)
+            overrides = settings_of_server(reply.get("overrides"), "overrides", self)
         # Defaults of the server yield to the user's options; its overrides do not.
         merged = {**defaults, **given, **overrides}
         check_login(merged)

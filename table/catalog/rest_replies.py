@@ -8,7 +8,8 @@ from email.message import Message
 from typing import Any, NoReturn
 
 from penstock.errors import ConfigError, StoreError
-from penstock.json_answers import WrongAnswer, expected, parsed_answer, shown
+from penstock.json_answers import WrongAnswer, expected, expected_texts, parsed_answer, shown
+from penstock.references import has_reference
 
 _ERRORS = range(400, 600)
 _BUSY = {429, 503}
@@ -69,6 +70,20 @@ def replying(server: object, request: str) -> Iterator[None]:
             request=request,
             hint="check that the option uri is the address of a Paimon REST catalog",
         ) from error
+
+
+def settings_of_server(value: object, what: str, server: object) -> dict[str, str]:
+    """Return settings that the server sends. None may refer to a secret of this machine: it would be sent to others."""
+    found = expected_texts(value, what)
+    for name, text in found.items():
+        if has_reference(text):
+            raise ConfigError(
+                f"the server of the REST catalog sets {name} to a reference to a secret of this machine",
+                uri=str(server),
+                setting=f"{what}.{name}",
+                hint="the administrator of the server has to remove it; references belong to options of users",
+            )
+    return found
 
 
 def refuse(code: int, data: bytes, headers: Message, server: object, request: str) -> NoReturn:

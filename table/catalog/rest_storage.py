@@ -9,12 +9,12 @@ from threading import Lock
 from typing import Any
 
 from penstock.errors import StoreError
-from penstock.json_answers import expected_texts
 from penstock.storage.base import Entry, Storage
 from penstock.storage.open import open_storage
 from penstock.storage.options import is_store_option
 from penstock.table.catalog.base import split_name
 from penstock.table.catalog.rest_client import RestServer
+from penstock.table.catalog.rest_replies import settings_of_server
 
 DATA_TOKEN = "data-token.enabled"  # noqa: S105 -- the name of an option
 _SAFE_MILLIS = 3_600_000  # a token is renewed this long before it expires, as in Java, or after half of its time
@@ -101,7 +101,8 @@ class _Token:
                 if not isinstance(token, dict) or not isinstance(expires, int):
                     raise StoreError("the REST catalog issued no token for the files of a table", table=self._table)
                 with self._server.replying("databases", database, "tables", table, "token"):
-                    issued = {key: text for key, text in expected_texts(token, "token").items() if is_store_option(key)}
+                    given = settings_of_server(token, "token", self._server)
+                issued = {key: text for key, text in given.items() if is_store_option(key)}
                 self._storage, _ = open_storage(self._url, self._options | issued)
                 self._renewed_at = max(expires - _SAFE_MILLIS, now + (expires - now) // 2)
             return self._storage

@@ -68,7 +68,7 @@ def test_defaults_of_the_server_yield_to_the_user_and_its_overrides_do_not(
 ) -> None:
     theirs, options = running_server
     theirs.defaults = {"s3.endpoint": "http://default", "s3.region": "default", "header.X-Team": "default"}
-    theirs.overrides = {"s3.path-style-access": "true", "header.X-Zone": "${NOT_A_REFERENCE:-z}"}
+    theirs.overrides = {"s3.path-style-access": "true", "header.X-Zone": "z"}
     given = {**options, "s3.region": "mine", "s3.path-style-access": "false", "header.X-Team": "mine"}
     server = client(given, [])
     settings = server.settings
@@ -281,6 +281,23 @@ def test_a_read_whose_reply_was_cut_is_repeated() -> None:
     with listening(answer) as wire:
         assert client({"uri": f"http://127.0.0.1:{wire.port}", "token": "t"}, []).get("x") == {"name": "shop"}
     assert not cut
+
+
+@pytest.mark.parametrize("part", ["defaults", "overrides"])
+@pytest.mark.parametrize("setting", ["header.X-Evil", "token", "s3.access-key"])
+def test_a_server_cannot_ask_for_secrets_of_the_machine(part: str, setting: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("top-secret")
+    requests: list[bytes] = []
+
+    def answer(request: bytes) -> bytes:
+        requests.append(request)
+        return json_reply({part: {setting: f"${{file:{tmp_path}/secret}}"}})
+
+    with listening(answer) as wire, pytest.raises(ConfigError, match=f"sets {setting} to a reference") as caught:
+        client({"uri": f"http://127.0.0.1:{wire.port}", "token": "t"}, []).get("databases")
+    assert caught.value.facts["setting"] == f"{part}.{setting}"
+    assert len(requests) == 1
+    assert b"top-secret" not in requests[0]
 
 
 def test_a_login_that_the_server_sets_needs_its_keys() -> None:

@@ -102,6 +102,8 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "table_exists": lambda request: request.catalog.table_exists(request.base_name),
     "create_table": table_creation.create_table,
     "create_table_like": table_creation.create_table_like,
+    "create_staged": table_creation.create_staged,
+    "name_staged": table_creation.name_staged,
     "create_replacement": table_creation.create_replacement,
     "replace_table": table_creation.replace_table,
     "alter_table": table_statements.alter_table,

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.spark_catalog.column_types import new_column, table_options
 from penstock.pipelines.spark_catalog.request import Request
-from penstock.table.catalog.replacement import name_beside, take_name
+from penstock.storage.open import is_object_store
+from penstock.table.catalog.replacement import name_beside, state_of, take_name
 from penstock.table.options.definition import PRIMARY_KEY
 from penstock.table.sql.ddl.definitions import copied_column
 
@@ -18,21 +19,48 @@ _PROVIDERS = {"penstock", "paimon"}
 
 
 def create_table(request: Request) -> None:
-    """Run CREATE TABLE, and the first part of CREATE TABLE AS."""
+    """Run CREATE TABLE."""
     _create(request, request.whole_table())
 
 
-def create_replacement(request: Request) -> str:
-    """Run the first part of REPLACE TABLE: create the new table beside the old one, and return its name."""
+def create_staged(request: Request) -> str:
+    """Run the first part of CREATE TABLE AS: create the table, and return its name.
+
+    The name is another one until all rows are committed: a driver that dies leaves no table that looks complete. Not in
+    object stores, where a rename would copy all files.
+    """
     name = request.whole_table()
-    new = name_beside(name, "new")
+    other = is_object_store(request.catalog.warehouse) or request.catalog.table_exists(name)
+    new = name if other else name_beside(name, "new")
     _create(request, new)
     return new.partition(".")[2]
 
 
+def name_staged(request: Request) -> None:
+    """Run the last part of CREATE TABLE AS: give the table its name."""
+    new = f"{request.database}.{request.given['new']}"
+    try:
+        request.catalog.rename_table(new, request.whole_table())
+    except (OSError, PenstockError):
+        request.catalog.drop_table(new)
+        raise
+
+
+def create_replacement(request: Request) -> dict[str, str]:
+    """Run the first part of REPLACE TABLE: create the new table beside the old one.
+
+    Return its name, and the state of the old one, which the last part compares.
+    """
+    name = request.whole_table()
+    new, since = name_beside(name, "new"), state_of(request.catalog, name)
+    _create(request, new)
+    return {"name": new.partition(".")[2], "since": since}
+
+
 def replace_table(request: Request) -> None:
     """Run the last part of REPLACE TABLE: give the new table the name of the old one, which is dropped."""
-    take_name(request.catalog, f"{request.database}.{request.given['new']}", request.whole_table())
+    new = f"{request.database}.{request.given['new']}"
+    take_name(request.catalog, new, request.whole_table(), str(request.given["since"]))
 
 
 def _create(request: Request, name: str) -> None:

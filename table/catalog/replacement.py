@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import PenstockError
+from penstock.errors import CommitConflict, PenstockError
 from penstock.storage.environment import Environment
 from penstock.storage.open import is_object_store
 from penstock.table.catalog.catalog import Catalog
@@ -13,13 +13,25 @@ def name_beside(name: str, role: str, environment: Environment | None = None) ->
     return f"{name}_{role}_{(environment or Environment()).new_uuid()[:8]}"
 
 
-def take_name(catalog: Catalog, new: str, name: str) -> None:
+def state_of(catalog: Catalog, name: str) -> str:
+    """Return a text that changes with each commit to the table, and with each change of its schema."""
+    table = catalog.table(name)
+    latest = table.latest_snapshot
+    # Manifest lists have unique names, so that a rollback and another commit do not give an earlier state again.
+    newest = "no snapshot" if latest is None else f"snapshot {latest.id} ({latest.delta_manifest_list})"
+    return f"schema {table.store.schema().id}, {newest}"
+
+
+def take_name(catalog: Catalog, new: str, name: str, since: str) -> None:
     """Give the table `new` the name of the table `name`, which is deleted with its history.
 
-    Readers find the old table, the new one, or for the moment between two renames none; never a part of one. Where
-    renaming copies files, the old table is deleted first, and the name is missing until the new one is copied.
+    CommitConflict if the old table has another state than `since`: rows of other jobs would be lost. It is kept then,
+    and the new one is deleted. Readers find the old table, the new one, or for the moment between two renames none;
+    never a part of one. Where renaming copies files, the old table is deleted first, and the name is missing until the
+    new one is copied.
     """
     if is_object_store(catalog.warehouse):
+        _require_unchanged(catalog, new, name, name, since)
         catalog.drop_table(name)
         try:
             catalog.rename_table(new, name)
@@ -30,9 +42,27 @@ def take_name(catalog: Catalog, new: str, name: str) -> None:
     old = name_beside(name, "old")
     catalog.rename_table(name, old)
     try:
+        # Under its other name, where jobs that open it by its name do not find it any more.
+        _require_unchanged(catalog, new, name, old, since)
         catalog.rename_table(new, name)
+    except CommitConflict:
+        catalog.rename_table(old, name)
+        raise
     except (OSError, PenstockError):
         catalog.rename_table(old, name)
         catalog.drop_table(new)
         raise
     catalog.drop_table(old)
+
+
+def _require_unchanged(catalog: Catalog, new: str, name: str, place: str, since: str) -> None:
+    found = state_of(catalog, place)
+    if found != since:
+        catalog.drop_table(new)
+        raise CommitConflict(
+            "another job has changed the table while it was replaced: its rows would be lost",
+            table=name,
+            before=since,
+            now=found,
+            hint="the table is as that job left it: stop other writers, and run the statement again",
+        )

@@ -202,18 +202,23 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
         request("rename_table").table(from).with("to", String.join(".", to.namespace()) + "." + to.name()).answer();
     }
 
-    // CREATE TABLE AS: the table exists while rows are written, and is dropped if that fails
+    // CREATE TABLE AS: the table may have another name while rows are written, and is dropped if that fails
 
     public StagedTable stageCreate(Identifier identifier, TableInfo info) {
-        return (StagedTable) createTable(identifier, info);
+        String name = creation("create_staged", identifier, info).answer().asText();
+        StoredTable created = (StoredTable) loadNow(Identifier.of(identifier.namespace(), name));
+        if (!name.equals(identifier.name())) created.staged = identifier;
+        return created;
     }
 
     // REPLACE TABLE: the new table has another name while rows are written, and is dropped if that fails
 
     public StagedTable stageReplace(Identifier identifier, TableInfo info) {
-        String name = creation("create_replacement", identifier, info).answer().asText();
+        JsonNode made = creation("create_replacement", identifier, info).answer();
+        String name = Request.at(made, "name").asText();
         StoredTable created = (StoredTable) loadNow(Identifier.of(identifier.namespace(), name));
         created.replaced = identifier;
+        created.since = Request.at(made, "since").asText();
         return created;
     }
 

@@ -99,8 +99,12 @@ class StoredTable extends PenstockTable implements
     static final StructField FILE = new StructField("_penstock_file", DataTypes.StringType, false, Metadata.empty());
     static final StructField ROW = new StructField("_penstock_row", DataTypes.LongType, false, Metadata.empty());
 
+    /** The name that this table takes when its rows are written, and that no table has. */
+    Identifier staged;
     /** The table whose name this one takes when its rows are written. */
     Identifier replaced;
+    /** The state of that table when this one was created, for Python to compare. */
+    String since;
 
     StoredTable(PenstockCatalog catalog, Identifier identifier, JsonNode described, StructType columns) {
         super(catalog, identifier, described, columns);
@@ -247,7 +251,9 @@ class StoredTable extends PenstockTable implements
     // CREATE TABLE AS, REPLACE TABLE
 
     public void commitStagedChanges() {
-        if (replaced != null) catalog.request("replace_table").table(replaced).with("new", identifier.name()).answer();
+        if (staged != null) catalog.request("name_staged").table(staged).with("new", identifier.name()).answer();
+        if (replaced == null) return;
+        catalog.request("replace_table").table(replaced).with("new", identifier.name()).with("since", since).answer();
     }
 
     public CustomTaskMetric[] reportDriverMetrics() { return new CustomTaskMetric[0]; }

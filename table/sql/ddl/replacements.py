@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.table.catalog.replacement import name_beside, take_name
+from penstock.table.catalog.replacement import name_beside, state_of, take_name
 from penstock.table.meta.store import TableMissing
 from penstock.table.sql.ddl.definitions import create_table
 from penstock.table.sql.dml.inserts import create_table_as
@@ -29,8 +29,9 @@ def replace_table(context: SqlContext, statement: CreateTable) -> pa.Table:
     if context.current.by_path.path_of(name) is not None:
         raise ConfigError(f"{name} is in another folder, and is not replaced", hint="INSERT OVERWRITE it")
     other = name_beside(name, "new", context.table(statement.name).store.ambient)
+    since = state_of(context.catalog, name)
     result = _created(context, replace(new, name=tuple(other.split(".", 1))))
-    take_name(context.catalog, other, name)
+    take_name(context.catalog, other, name, since)
     return result
 
 

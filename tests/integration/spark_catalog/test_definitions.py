@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+import penstock
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.schema.type_text import written
 from tests.integration.spark_catalog.statements import ORDERS, fresh, refusal, rows
@@ -107,6 +111,33 @@ def test_a_table_whose_replacement_fails_is_as_it_was(spark: SparkSession, catal
         spark.sql("CREATE OR REPLACE TABLE kept AS SELECT id, assert_true(id > 5) IS NULL good FROM kept")
     assert rows(spark, "SELECT id, status FROM kept") == [(1, "a")]
     assert [name for name in catalog.tables("shop") if name.startswith("kept")] == ["kept"]
+
+
+def test_rows_that_others_write_to_a_table_that_is_replaced_are_kept(spark: SparkSession, catalog: Catalog) -> None:
+    spark.sql("CREATE TABLE contested (id INT)")
+    spark.sql("INSERT INTO contested VALUES (1)")
+    place = catalog.table("shop.contested").path
+
+    def write() -> None:
+        with penstock.open_table(place).writer() as writer:
+            writer.write(pa.table({"id": pa.array([7], pa.int32())}))
+            writer.commit()
+
+    spark.udf.register("meanwhile", lambda number: write() or number, "int")
+    said = refusal(spark, "CREATE OR REPLACE TABLE contested AS SELECT meanwhile(id) AS id FROM contested")
+    assert "another job has changed the table while it was replaced" in said
+    assert sorted(rows(spark, "SELECT id FROM contested")) == [(1,), (7,)]
+    assert [name for name in catalog.tables("shop") if name.startswith("contested")] == ["contested"]
+
+
+def test_a_table_has_its_name_when_its_rows_are_there(spark: SparkSession, catalog: Catalog) -> None:
+    """So a driver that dies leaves no table under the name, which IF NOT EXISTS would take for the whole one."""
+    spark.sql("CREATE TABLE neighbour (id INT)")
+    folder = Path(catalog.table("shop.neighbour").path).parent
+    spark.udf.register("is_there", lambda _number: (folder / "staged").exists(), "boolean")
+    spark.sql("CREATE TABLE IF NOT EXISTS staged AS SELECT id, is_there(id) AS seen FROM range(3)")
+    assert sorted(rows(spark, "SELECT * FROM staged")) == [(0, False), (1, False), (2, False)]
+    assert [name for name in catalog.tables("shop") if name.startswith("staged")] == ["staged"]
 
 
 @pytest.mark.parametrize("statement", ["REPLACE TABLE absent (a INT)", "REPLACE TABLE absent AS SELECT 1 a"])

@@ -9,6 +9,10 @@ class SnapshotMissing(ConfigError):
     """A requested snapshot has expired or never existed."""
 
 
+class SnapshotReplaced(ConfigError):
+    """A reader has read snapshots that the table no longer has, because it was rolled back."""
+
+
 class TagMissing(ConfigError):
     """A requested tag does not exist."""
 

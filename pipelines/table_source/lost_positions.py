@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from penstock.errors import PositionLost
 from penstock.pipelines.table_source.upstream import Upstream
-from penstock.table.errors import SnapshotMissing
+from penstock.table.errors import SnapshotMissing, SnapshotReplaced
 
 _AGAIN = (
     "penstock run FILE --resnapshot  empties the target tables and reads the rows that the source tables have now;"
@@ -17,9 +17,11 @@ _AGAIN = (
 
 @contextmanager
 def lost_positions(table: str) -> Iterator[None]:
-    """Raise PositionLost for a snapshot that has expired before it was read."""
+    """Raise PositionLost for a snapshot that has expired before it was read, or that a rollback has removed."""
     try:
         yield
+    except SnapshotReplaced as error:
+        raise PositionLost(error.message, source_table=table, hint=_AGAIN) from error
     except SnapshotMissing as error:
         raise PositionLost(
             "the table no longer has the snapshot that is to be read next",

@@ -129,7 +129,7 @@ class TableSource:
                     break
         following, mark = begin.next, begin.mark
         while done == begin.splits and (most is None or rows < most):
-            snapshot = next_snapshot(table.store, following)  # raises ConfigError after a rollback
+            snapshot = next_snapshot(table.store, following)  # raises SnapshotReplaced after a rollback
             if snapshot is None or (last is not None and following > last):
                 break
             if following == begin.next:

@@ -8,8 +8,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
+from penstock.table.errors import SnapshotReplaced
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
@@ -53,7 +53,7 @@ def follow(
     `processed()` is called on it. A caller that leaves the loop without either is given it again, since it may have
     failed half way. Unread snapshots do not expire.
 
-    ConfigError when the table is rolled back or fast-forwarded behind the position, because snapshot ids are then
+    SnapshotReplaced when the table is rolled back or fast-forwarded behind the position, because snapshot ids are then
     reused.
     """
     consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
@@ -94,7 +94,10 @@ def _start(store: TableStore, consumers: ConsumerFiles, from_snapshot: int | Non
 
 
 def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
-    """Return the snapshot with this id, or None when it is not committed yet. SnapshotMissing when it has expired."""
+    """Return the snapshot with this id, or None when it is not committed yet.
+
+    SnapshotMissing when it has expired, SnapshotReplaced after a rollback.
+    """
     snapshot = store.snapshots.find(snapshot_id)
     if snapshot is not None:
         return snapshot
@@ -103,7 +106,7 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
     if snapshot_id == latest + 1:
         return None
     if snapshot_id > latest + 1:
-        raise ConfigError(
+        raise SnapshotReplaced(
             f"snapshot {snapshot_id} is the next snapshot of this reader, but the newest one is {latest}: the"
             " table was rolled back",
             table=store.name,
@@ -113,13 +116,13 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
 
 
 def check_follows(store: TableStore, last: Snapshot | None) -> None:
-    """Raise ConfigError when the snapshot read last has been replaced by another with the same id.
+    """Raise SnapshotReplaced when the snapshot read last has been replaced by another with the same id.
 
     A snapshot that has expired cannot be checked.
     """
     found = store.snapshots.find(last.id) if last is not None else None
     if last is not None and found is not None and found != last:
-        raise ConfigError(
+        raise SnapshotReplaced(
             f"snapshot {last.id} was replaced after it was read: the table was rolled back",
             table=store.name,
             hint="the reader has rows of snapshots that no longer exist: reset the consumer, or follow from a"

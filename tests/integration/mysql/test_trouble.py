@@ -110,7 +110,10 @@ def test_all_missing_settings_are_reported_with_their_statements(server: Playgro
     with connected(server.address) as connection:
         good = check_source(connection, CheckedPlan(tables, range(6000, 6100)))
     require_ready(good)
-    assert [(found.level, found.message) for found in good] == [("warning", f"{DATABASE}.k has no primary key")]
+    # The servers of the tests do not sync their binlog.
+    assert {(found.level, found.message) for found in good if "sync_binlog" not in found.seen} == {
+        ("warning", f"{DATABASE}.k has no primary key")
+    }
 
 
 def test_a_single_wrong_setting_has_a_separate_error(server: Playground) -> None:

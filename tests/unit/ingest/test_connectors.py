@@ -104,7 +104,7 @@ def test_unknown_type_names_the_known_ones() -> None:
 
 def test_hint_names_the_types_with_a_capability() -> None:
     assert only_types("rereads_parts") == "sources of type mysql, postgres can"
-    assert only_types("rereads_tables") == "sources of type mysql, postgres, mongodb can"
+    assert only_types("rereads_tables") == "sources of type mysql, postgres, mongodb, table can"
 
 
 class _Silent(Connector[SourceConfig]):

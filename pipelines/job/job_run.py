@@ -26,6 +26,7 @@ from penstock.pipelines.job.long_batch import LongBatch, running_tasks
 from penstock.pipelines.ledger.batch_identity import Lineage
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
+from penstock.pipelines.spark.worker_start import start_workers
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.storage.base import store_error
 
@@ -134,6 +135,8 @@ class JobRun:
         # The driver's list of tables is in this folder. Spark's planner process reads it, and runs on the same
         # machine.
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+            if not self.job.trigger.until_caught_up:  # such a run may find nothing, and need no workers
+                start_workers(self.session)
             stops_itself = self.job.trigger.until_caught_up and not PASSES_START
             bounded = BoundedRun(Path(folder, "caught-up")) if stops_itself else None
             sink = self._sink(Path(folder))

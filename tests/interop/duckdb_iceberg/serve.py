@@ -31,7 +31,7 @@ def main() -> None:
                 writer.write_table(table)
             answer = {}
         except duckdb.Error as error:
-            answer = {"error": str(error)}
+            answer = {"error": str(error), "trace": ""}
         print(json.dumps(answer), flush=True)
 
 

@@ -37,11 +37,13 @@ class Log:
         return log
 
     def save(self) -> None:
-        offsets = self.path.parent / "offsets"  # what tells a checkpoint that was used from a new one
+        offsets = self.path.parent / "offsets"  # a used checkpoint has them, a new one has none
         offsets.mkdir(parents=True, exist_ok=True)
         for number in range(len(self.ends)):
             (offsets / str(number)).touch()
-        self.path.write_text(json.dumps([self.id, self.ends, self.done]))
+        part = self.path.with_name(f".{self.path.name}.part")  # a test may kill the process between two lines
+        part.write_text(json.dumps([self.id, self.ends, self.done]))
+        part.replace(self.path)
 
 
 def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBatch | None = None) -> list[BatchDriver]:

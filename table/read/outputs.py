@@ -25,7 +25,9 @@ class Outputs(ABC):
 
     def to_arrow(self) -> pa.Table:
         """Return all rows in memory."""
-        return pa.Table.from_batches(self.to_batches(), self.schema)
+        batches = list(self.to_batches())
+        # All batches have the schema of the read. To ask for it costs a tenth of a query for one row.
+        return pa.Table.from_batches(batches, batches[0].schema if batches else self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a reader for libraries that stream.

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import as_128_bits, at_every_byte, fixed, gathered, slices
+from penstock.ingest.database.buffers import as_128_bits, at_every_byte, fixed, slices
 from penstock.ingest.mysql.definition import BYTES, GEOMETRIES, INTEGER_BYTES
 from penstock.ingest.mysql.server.charsets import CHARSETS
 from penstock.ingest.mysql.values import labels, strings, temporal
@@ -58,7 +58,7 @@ def _whole_numbers(data: Bytes, start: Int64s, length: Int64s) -> Int64s:
     """Return signed 64-bit numbers; a larger unsigned number wraps and is right again when viewed as unsigned."""
     negative, start, length = signs(data, start, length)
     values = magnitudes(data, start, length).view(np.int64)
-    return np.where(negative, -values, values)
+    return np.where(negative, -values, values) if negative.any() else values
 
 
 def _decimals(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
@@ -80,43 +80,56 @@ def _years(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: Cell
     return fixed(pa.int32(), _whole_numbers(data, start, length).astype(np.int32), null)
 
 
-def _number(digits: Bytes, first: int, last: int) -> Int64s:
-    number: Int64s = digits[:, first].astype(np.int64)
-    for place in range(first + 1, last):
-        number = number * 10 + digits[:, place]
-    return number
-
-
-def _digits(data: Bytes, start: Int64s, width: int) -> Bytes:
-    return gathered(data, start, width) - np.uint8(ord("0"))
-
-
-def _fraction(digits: Bytes, first: int, count: int) -> Int64s:
-    if not count:
-        return np.zeros(len(digits), np.int64)
-    micros: Int64s = _number(digits, first, first + count) * 10 ** (6 - count)
-    return micros
-
-
 def _dates(data: Bytes, start: Int64s, _length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
-    digits = _digits(data, start, 10)
-    parts = temporal.DateTimeParts.of_dates(_number(digits, 0, 4), _number(digits, 5, 7), _number(digits, 8, 10))
-    return temporal.dates(parts, null, cells)
+    words = at_every_byte(data, "<u8")
+    # The words of `YYYY-MM-DD` from its first character on, and up to its last.
+    begin, end = _pairs(words[start], "dddd-dd-"), _pairs(words[start + 2], "dd-dd-dd")
+    return temporal.dates(temporal.DateTimeParts.of_dates(_year(begin), _pair(end, 3), _pair(end, 6)), null, cells)
 
 
 def _datetimes(data: Bytes, start: Int64s, _length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
-    count = cells.column.type.size or 0
-    digits = _digits(data, start, 20 + count if count else 19)
+    words = at_every_byte(data, "<u8")
+    # The three words of `YYYY-MM-DD HH:MM:SS[.f]`; the last one may extend beyond the text.
+    date, clock = _pairs(words[start], "dddd-dd-"), _pairs(words[start + 8], "dd dd:dd")
+    second = _pairs(words[start + 16], ":dd     ")
     parts = temporal.DateTimeParts(
-        _number(digits, 0, 4),
-        _number(digits, 5, 7),
-        _number(digits, 8, 10),
-        _number(digits, 11, 13),
-        _number(digits, 14, 16),
-        _number(digits, 17, 19),
-        _fraction(digits, 20, count),
+        _year(date),
+        _pair(date, 5),
+        _pair(clock, 0),
+        _pair(clock, 3),
+        _pair(clock, 6),
+        _pair(second, 1),
+        _fraction(data, start + 20, cells.column.type.size or 0),
     )
     return temporal.datetimes(parts, null, cells)
+
+
+def _pairs(word: UInt64s, form: str) -> UInt64s:
+    """Return words whose bytes are the numbers of two digits that begin there.
+
+    `form` has a `d` for each byte that is a digit.
+    """
+    # The first character is in the lowest byte.
+    mask = int.from_bytes(bytes(0x0F if one == "d" else 0 for one in form), "little")
+    digits = word & np.uint64(mask)
+    return digits * np.uint64(10) + (digits >> np.uint64(8))
+
+
+def _pair(pairs: UInt64s, place: int) -> Int64s:
+    number: Int64s = (pairs >> np.uint64(8 * place) & np.uint64(0xFF)).view(np.int64)
+    return number
+
+
+def _year(pairs: UInt64s) -> Int64s:
+    return _pair(pairs, 0) * 100 + _pair(pairs, 2)
+
+
+def _fraction(data: Bytes, start: Int64s, count: int) -> Int64s:
+    """Return the microseconds of a fraction of `count` digits."""
+    if not count:
+        return np.zeros(len(start), np.int64)
+    number = magnitudes(data, start, np.full(len(start), count, np.int64)).view(np.int64)
+    return number * 10 ** (6 - count)
 
 
 def _times(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellContext) -> pa.Array:
@@ -132,9 +145,10 @@ def _times(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellC
         inside = (hour_digits > place) & ~null
         digit = data[np.where(inside, hours_at + place, 0)].astype(np.int64) - ord("0")
         hours = np.where(inside, hours * 10 + digit, hours)
-    digits = _digits(data, tail_at, tail)
-    seconds = hours * 3600 + _number(digits, 1, 3) * 60 + _number(digits, 4, 6)
-    micros = np.where(null, 0, seconds * 1_000_000 + _fraction(digits, 7, count))
+    # The word `:MM:SS.f`, which may extend beyond the text.
+    clock = _pairs(at_every_byte(data, "<u8")[tail_at], ":dd:dd  ")
+    seconds = hours * 3600 + _pair(clock, 1) * 60 + _pair(clock, 4)
+    micros = np.where(null, 0, seconds * 1_000_000 + _fraction(data, tail_at + 7, count))
     return temporal.times(micros, negative, null, cells)
 
 
@@ -179,13 +193,15 @@ _EIGHT = 8
 def signs(data: Bytes, start: Int64s, length: Int64s) -> tuple[Bools, Int64s, Int64s]:
     """Return whether each cell begins with a minus, and the cells without it."""
     negative: Bools = (data[start] == ord("-")) & (length > 0)
-    return negative, start + negative, length - negative
+    return (negative, start + negative, length - negative) if negative.any() else (negative, start, length)
 
 
 def magnitudes(data: Bytes, start: Int64s, length: Int64s) -> UInt64s:
     """Return the values of texts that consist of up to 20 digits; an empty text is zero."""
     words = at_every_byte(data, "<u8")
     longest = int(length.max()) if len(length) else 0
+    if longest <= _EIGHT:
+        return _eight(words[start], length)
     total = np.zeros(len(length), np.uint64)
     # From the front, in pieces whose boundaries are multiples of eight from the back, so that all but the first are
     # full.
@@ -198,10 +214,9 @@ def magnitudes(data: Bytes, start: Int64s, length: Int64s) -> UInt64s:
 
 def _eight(word: UInt64s, size: Int64s) -> UInt64s:
     """Return the value of up to eight digits in the low bytes of a word, the first digit in the lowest byte."""
-    shift = (8 * (_EIGHT - size)).astype(np.uint64) & np.uint64(63)
-    # Digits shift up, zeros fill in below: the text becomes right-aligned. An empty text becomes zero.
-    word = word << shift | _ZEROS & ((np.uint64(1) << shift) - np.uint64(1))
-    word = np.where(size == 0, _ZEROS, word) - _ZEROS
+    # Digits become numbers and shift up, zeros fill in below, and what followed the text drops out. A shift by all 64
+    # bits makes zero in numpy, which is right for an empty text.
+    word = (word ^ _ZEROS) << (64 - 8 * size).view(np.uint64)
     # Join pairs of digits, then pairs of pairs, then both halves: three multiplications for eight digits.
     word = word * np.uint64(10) + (word >> np.uint64(8))
     low, high = np.uint64(0x000000FF000000FF), np.uint64(16)

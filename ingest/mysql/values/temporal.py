@@ -16,7 +16,21 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.values.rules import CellContext
 
 _DAY_US = 86_400_000_000
-_DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)
+
+
+def _calendar() -> tuple[Int64s, Int64s]:
+    """Return how many days the months of an era have, and the days since 1970 before them, at `16 * year + month`.
+
+    Looked up, a date costs a fifth of the divisions that it takes.
+    """
+    months = np.arange("0000-01", "0400-02", dtype="datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    at = np.arange(400 * 12) // 12 * 16 + np.arange(400 * 12) % 12 + 1
+    last, before = np.zeros(400 * 16, np.int64), np.zeros(400 * 16, np.int64)
+    last[at], before[at] = np.diff(months), months[:-1] - 1
+    return last, before
+
+
+_LAST_DAYS, _DAYS_BEFORE = _calendar()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +63,21 @@ class DateTimeParts:
 
     def is_real(self) -> Bools:
         """Return whether each date exists in the calendar. Year 0 counts as a zero date, like the text `0000`."""
-        leap = (self.year % 4 == 0) & ((self.year % 100 != 0) | (self.year % 400 == 0))
-        month = np.clip(self.month, 0, 12)
-        last = np.where((month == 2) & ~leap, 28, _DAYS[month])
-        real: Bools = (self.year > 0) & (month == self.month) & (self.day > 0) & (self.day <= last)
+        _, months = self._months()
+        real: Bools = (self.day > 0) & (self.day <= _LAST_DAYS[months]) & (self.year > 0)
         return real
 
     def days(self) -> Int64s:
         """Return days since 1970-01-01 for real dates (meaningless for others)."""
-        # Years that begin in March have the leap day at their end.
-        early = self.month <= 2
-        year = self.year - early
-        era = year // 400
-        of_era = year - era * 400
-        of_year = (153 * (self.month + np.where(early, 9, -3)) + 2) // 5 + self.day - 1
-        days: Int64s = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+        era, months = self._months()
+        days: Int64s = _DAYS_BEFORE[months] + era * 146_097 + self.day
         return days
+
+    def _months(self) -> tuple[Int64s, Int64s]:
+        """Return the eras of 400 years, and the places of the months in the calendar of one era."""
+        era = self.year // 400
+        # Months that do not exist have places too, those of 13 to 15, where there are no days.
+        return era, (self.year - era * 400) * 16 + np.minimum(self.month, 15)
 
     def micros(self) -> Int64s:
         seconds = self.days() * 86_400 + self.hour * 3600 + self.minute * 60 + self.second

@@ -102,7 +102,7 @@ def _ask_for_log(connection: Connection, facts: ServerFacts, request: DumpReques
 
 
 def _segments(connection: Connection, request: DumpRequest) -> Iterator[Segment]:
-    stream, cutter = PacketStream(connection), SegmentCutter(request)
+    stream, cutter = PacketStream(connection, request.block_bytes), SegmentCutter(request)
     while not cutter.done:
         stream.fill()
         if cutter.has_enough(stream):

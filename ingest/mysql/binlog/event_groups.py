@@ -115,7 +115,7 @@ class TableMapTracker:
             # The table id and two bytes of flags precede the header. Equal bytes after them mean the same columns,
             # so the header need not be parsed again.
             rows = start + 8 + len(header)
-            if group is None or raw[start + 8 : rows] != header:
+            if group is None or bytes(raw[start + 8 : rows]) != header:
                 rows, group = self._read_header(known, segment, event, touched)
             group.event.append(event)
             group.start.append(rows)

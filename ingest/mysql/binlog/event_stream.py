@@ -127,7 +127,7 @@ class SegmentCutter:
                 hint="the data was damaged in transit or changed by a proxy: connect to the server directly",
             )
 
-    def _piece(self, raw: bytearray, start: Int64s, headers: Headers, in_file: Bools) -> Iterator[Segment]:
+    def _piece(self, raw: bytearray | memoryview, start: Int64s, headers: Headers, in_file: Bools) -> Iterator[Segment]:
         """Yield the events of one file among these, up to the requested end."""
         if self.done or not in_file.any():
             return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.database.buffers import unsigned_at
+from penstock.ingest.database.buffers import gathered, unsigned_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ class LocatedImages:
         self.null = null
         self._row = row  # position of the first cell of each image
         self._variable: dict[int, tuple[Int64s, Int64s]] = {}
-        self._any_null = bool(null.any())
+        self._nullable = [bool(column.any()) for column in null]
         self._asked: tuple[int, Int64s] | None = None
 
     def __len__(self) -> int:
@@ -80,11 +80,11 @@ class LocatedImages:
     def _end_of(self, column: int, at: Int64s) -> Int64s:
         width = self.layout.widths[column]
         if width >= 0:
-            return at + (width * ~self.null[column] if self._any_null else width)
+            return at + (width * ~self.null[column] if self._nullable[column] else width)
         start, length = self._variable[column]
         # The start of a variable cell is after its length prefix, and `width` is minus the bytes of that prefix: a
         # null cell has neither prefix nor content.
-        return np.where(self.null[column], start + width, start + length) if self._any_null else start + length
+        return np.where(self.null[column], start + width, start + length) if self._nullable[column] else start + length
 
     def chosen(self, index: Int64s | Bools) -> LocatedImages:
         some = LocatedImages(self.layout, self.event[index], self.step[index], self._row[index], self.null[:, index])
@@ -145,38 +145,32 @@ class _RunPlan:
 
     def step(self, data: Bytes, at: Int64s, event: Int64s, step: int, found: _LocatedRows) -> Int64s:
         """Record one row of every event and return the positions where they end."""
-        nulls = data[at[:, None] + np.arange(self.layout.null_bytes)]
+        nulls = gathered(data, at, self.layout.null_bytes)
         found.events.append(event)
         found.steps.append(step)
         found.rows.append(at)
         found.nulls.append(nulls)
         at = at + self.layout.null_bytes
+        # A run without nulls has the same width in all rows, and few columns have any.
+        absent = self._absent(nulls)
         cells: list[tuple[Int64s, Int64s]] = []
-        # Without nulls a run has the same width in all rows, which spares a product per row.
-        if nulls.any():
-            present = self._present(nulls)
-            for run, (first, last) in enumerate(self.runs):
-                at = at + present[:, first:last] @ self.fixed_width[first:last]
-                if run < len(self.prefixes):
-                    column, prefix = self.prefixes[run]
-                    length = unsigned_at(data, at, prefix)
-                    cells.append((at + prefix, length))
-                    at = at + (prefix + length) * present[:, column]
-        else:
-            for run, width in enumerate(self.run_widths):
-                at = at + width if width else at
-                if run < len(self.prefixes):
-                    prefix = self.prefixes[run][1]
-                    length = unsigned_at(data, at, prefix)
-                    at = at + prefix
-                    cells.append((at, length))
-                    at = at + length
+        for run, (first, last) in enumerate(self.runs):
+            at = at + self.run_widths[run] if self.run_widths[run] else at
+            for column in absent.keys() & range(first, last):
+                at = at - self.fixed_width[column] * absent[column]
+            if run < len(self.prefixes):
+                column, prefix = self.prefixes[run]
+                length = unsigned_at(data, at, prefix)
+                cells.append((at + prefix, length))
+                after = at + (prefix + length)
+                at = np.where(absent[column], at, after) if column in absent else after
         found.variable.append(cells)
         return at
 
-    def _present(self, nulls: Bytes) -> Int64s:
-        bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
-        return 1 - bits.astype(np.int64)
+    def _absent(self, nulls: Bytes) -> dict[int, Bools]:
+        """Return which rows have a null, for each column where some have."""
+        some = np.unpackbits(np.bitwise_or.reduce(nulls, axis=0), count=self.columns, bitorder="little")
+        return {column: nulls[:, column >> 3] >> (column & 7) & 1 > 0 for column in np.flatnonzero(some).tolist()}
 
     def finish(self, found: _LocatedRows) -> LocatedImages:
         if not found.events:

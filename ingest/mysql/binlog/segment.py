@@ -55,7 +55,7 @@ class Segment:
     """
 
     file: str
-    raw: bytearray
+    raw: bytearray | memoryview
     start: Int64s
     end: Int64s
     pos: Int64s
@@ -112,7 +112,7 @@ class Headers:
         )
 
 
-def read_headers(raw: bytearray, start: Int64s) -> Headers:
+def read_headers(raw: bytearray | memoryview, start: Int64s) -> Headers:
     """Read the headers of the events at these positions."""
     data = np.frombuffer(raw, np.uint8)
     # The header: time (4 bytes), kind (1), server id (4), size (4), position of the next event (4), flags (2).

@@ -46,7 +46,7 @@ class _Inside(Protocol):
 class Packets:
     """Whole packets: the positions in `raw` where payloads start and end; spare bytes follow the last payload."""
 
-    raw: bytearray
+    raw: memoryview
     starts: Int64s
     ends: Int64s
 
@@ -68,14 +68,15 @@ class PacketStream:
     over 16 MiB are joined. Holds one block and the beginning of the next packet in memory.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, block_bytes: int = _CHUNK) -> None:
         self._stream = cast("_Inside", connection)._rfile
-        self._start_over(b"", _CHUNK)
+        self._block = block_bytes + _CHUNK
+        self._start_over(memoryview(b""))
 
-    def _start_over(self, rest: bytes | bytearray, size: int) -> None:
-        # A new buffer for every block, because arrays may still refer to the previous one.
-        self._raw = bytearray(max(size, 2 * len(rest)) + SPARE)
-        self._raw[: len(rest)] = rest
+    def _start_over(self, rest: memoryview) -> None:
+        # A new buffer for every block, because arrays may still refer to the previous one. It gets room when it is
+        # filled: an answer ends with a block.
+        self._raw = _grown(rest, len(rest), len(rest))
         self._starts: list[int] = []
         self._joined_ends: dict[int, int] = {}
         self._filled = len(rest)
@@ -90,19 +91,19 @@ class PacketStream:
         return len(self._starts)
 
     def payload(self, place: int) -> memoryview:
-        """Return the payload of one packet, -1 for the last; it must be released before the next `fill`."""
+        """Return the payload of one packet, -1 for the last."""
         place %= len(self._starts)
         after = self._starts[place + 1] - HEADER if place + 1 < len(self._starts) else self._at
-        return memoryview(self._raw)[self._starts[place] : self._joined_ends.get(place, after)]
+        return self._raw[self._starts[place] : self._joined_ends.get(place, after)]
 
     def fill(self) -> None:
         """Wait for more bytes. If the connection ends here, it was lost."""
         raw = self._raw
         if len(raw) - SPARE - self._filled < _CHUNK // 4:
-            raw.extend(bytes(max(_CHUNK, len(raw) // 2)))
-        # Released at once: a bytearray cannot grow while views of it exist.
-        with memoryview(raw) as whole, whole[self._filled : len(raw) - SPARE] as room:
-            got = self._stream.readinto1(room)
+            # A short answer fits in the first size, and a block in the second. What is beyond costs no memory.
+            larger = max(self._block, 2 * len(raw)) if self._filled else _CHUNK
+            raw = self._raw = _grown(raw, self._filled, larger)
+        got = self._stream.readinto1(raw[self._filled : len(raw) - SPARE])
         if not got:
             raise pymysql.OperationalError(CR.CR_SERVER_LOST, "the server closed the connection")
         self._filled += got
@@ -115,12 +116,19 @@ class PacketStream:
         for place, end in self._joined_ends.items():
             ends[place] = end
         packets = Packets(self._raw, starts, ends)
-        # The next block will have about the same size; growing a buffer would copy it.
-        self._start_over(self._raw[self._at : self._filled], max(_CHUNK, self._at + _CHUNK))
+        self._start_over(self._raw[self._at : self._filled])
         return packets
 
 
-def _split(raw: bytearray, at: int, filled: int, starts: list[int], joined_ends: dict[int, int]) -> int:
+def _grown(raw: memoryview, filled: int, size: int) -> memoryview:
+    """Return a buffer for `size` bytes and the spare ones that begins with the `filled` bytes of another."""
+    # Not a bytearray: that would be filled with zeros first, which costs as much as filling it with content.
+    larger = np.empty(size + SPARE, np.uint8).data
+    larger[:filled] = raw[:filled]
+    return larger
+
+
+def _split(raw: memoryview, at: int, filled: int, starts: list[int], joined_ends: dict[int, int]) -> int:
     """Record where payloads start, from the header at `at` on, and return the position of the next header.
 
     A quarter of the cost of a short row is spent here. Therefore the third length byte, which is nearly always zero, is
@@ -146,7 +154,7 @@ def _split(raw: bytearray, at: int, filled: int, starts: list[int], joined_ends:
     return at
 
 
-def _joined(raw: bytearray, at: int, filled: int) -> tuple[int, int] | None:
+def _joined(raw: memoryview, at: int, filled: int) -> tuple[int, int] | None:
     """Join a payload that spans several packets in place; return its end and the start of the next packet.
 
     None if the last of its packets is incomplete.

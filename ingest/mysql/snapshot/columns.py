@@ -129,7 +129,8 @@ def _fraction(data: Bytes, start: Int64s, count: int) -> Int64s:
     if not count:
         return np.zeros(len(start), np.int64)
     number = magnitudes(data, start, np.full(len(start), count, np.int64)).view(np.int64)
-    return number * 10 ** (6 - count)
+    micros: Int64s = number * 10 ** (6 - count)
+    return micros
 
 
 def _times(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: CellContext) -> pa.Array:

@@ -82,7 +82,7 @@ def select(connection: Connection, sql: str, block_bytes: int) -> Iterator[RowBl
     If the caller stops early, the connection is not usable any more and must be closed.
     """
     command(connection, _QUERY, sql.encode())
-    stream, seen = PacketStream(connection), 0
+    stream, seen = PacketStream(connection, block_bytes), 0
     columns: int | None = None
     while True:
         stream.fill()

@@ -155,6 +155,7 @@ FLOORS = {
         {"actions", "errors", "config", "bson"},
         {"server"},
         {"rows"},
+        {"spellings"},
         {"snapshot", "log"},
         {"settings", "offsets"},
         {"planner", "read_range"},

@@ -15,6 +15,7 @@ from penstock.ingest.mongodb.errors import PostImageMissing
 from penstock.ingest.mongodb.log.events import ROWS, Events
 from penstock.ingest.mongodb.rows import KEY, DocumentRows, with_keys
 from penstock.ingest.mongodb.server.collections import TableName
+from penstock.ingest.mongodb.spellings import by_spelling
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class EventDecoder:
             name = events.tables[table]
             if self.includes(*name):
                 chosen = np.flatnonzero(is_row & (events.table == table))
-                found.append(self._table(events, chosen, numbers[chosen], name))
+                found += by_spelling(self._table(events, chosen, numbers[chosen], name), self.documents)
         return [one for one in found if len(one)]
 
     def _table(self, events: Events, chosen: Int64s, numbers: Int64s, name: TableName) -> ChangeBatch:
@@ -92,8 +93,8 @@ class EventDecoder:
             raise PostImageMissing(
                 "changes in the stream lack the old document, which the target table needs",
                 collection=".".join(name),
-                hint="set  full-document: required  after  db.runCommand({collMod: "
-                f'"{name[1]}", changeStreamPreAndPostImages: {{enabled: true}}}})',
+                hint="set  full-document: required  (--mongodb-conf scan.full-changelog=true) after  "
+                f'db.runCommand({{collMod: "{name[1]}", changeStreamPreAndPostImages: {{enabled: true}}}})',
             )
         return found
 

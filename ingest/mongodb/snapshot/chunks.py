@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, timestamp_of
 from penstock.ingest.mongodb.server.collections import TableName
+from penstock.ingest.mongodb.spellings import by_spelling
 
 if TYPE_CHECKING:
     from penstock.ingest.mongodb.rows import DocumentRows
@@ -69,7 +70,7 @@ def cut_chunk(connection: MongoConnection, rest: IdChunk, rows: int) -> tuple[Id
 def read_chunk(
     connection: MongoConnection, chunk: IdChunk, concern: dict[str, Any], documents: DocumentRows
 ) -> Iterator[tuple[ChangeBatch, int]]:
-    """Yield the chunk's documents, with the size of the replies. Holds one reply in memory."""
+    """Yield the chunk's documents, with the size of each reply at its first batch. Holds one reply in memory."""
     find = {"find": chunk.collection, "batchSize": _DOCUMENTS, "readConcern": concern, **chunk.bounds()}
     row = 0
     for reply in connection.documents(chunk.database, find):
@@ -77,7 +78,10 @@ def read_chunk(
             continue
         rows = documents.rows(reply.block, reply.documents, chunk.name)
         schema = documents.schema(chunk.name, rows.schema.names)
-        yield ChangeBatch.inserts(schema, rows, row), len(reply.block.raw)
+        size = len(reply.block.raw)
+        for batch in by_spelling(ChangeBatch.inserts(schema, rows, row), documents):
+            yield batch, size
+            size = 0
         row += len(rows)
 
 

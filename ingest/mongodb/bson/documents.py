@@ -25,7 +25,7 @@ from penstock.ingest.mongodb.bson.elements import (
     segments,
 )
 from penstock.ingest.mongodb.bson.text_columns import in_places, joined, repeated
-from penstock.ingest.mongodb.bson.texts import json_quoted, json_texts, plain_texts, quoted_texts
+from penstock.ingest.mongodb.bson.texts import MEMBERS, json_quoted, json_texts, plain_texts, quoted_texts
 
 # The server refuses documents that are nested more deeply.
 _DEEPEST = 200
@@ -82,21 +82,30 @@ def _keys(
 
 
 def at_path(block: Block, at: Int64s, path: Sequence[str], oddities: Counter[str], *, hex_ids: bool = True) -> pa.Array:
-    """Return the value at a path of names, and of numbers in arrays, for each document, otherwise null."""
+    """Return the value at a path of names, and of numbers in arrays, for each document, otherwise null.
+
+    The last name may be that of a value in extended JSON, as `$date`.
+    """
     if tuple(path) == ("_id",):
         return columns_and_keys(block, at, oddities, hex_ids=hex_ids, only_keys=True)[0]
     lanes, places = np.arange(len(at), dtype=np.int64), np.asarray(at, np.int64)
     found: list[ElementSegment] = []
+    pieces, owners = [], []
     for depth, name in enumerate(path):
         found = [one for one in segments(block, places) if one.name == name.encode()]
+        if depth == len(path) - 2:
+            for kind, within, start, _ in _by_kind(found):
+                if (member := MEMBERS.get((kind, path[-1]))) is not None:
+                    pieces.append(member(block.data, start))
+                    owners.append(lanes[within])
         if depth < len(path) - 1:
             inner = [one for one in found if one.kind in {DOCUMENT, ARRAY}]
             chosen = np.concatenate([one.lanes for one in inner]) if inner else np.empty(0, np.int64)
             order = np.argsort(chosen, kind="stable")
             places = np.concatenate([one.start for one in inner])[order] if inner else np.empty(0, np.int64)
             lanes = lanes[chosen[order]]
-    values = column_of(block, found, len(places), oddities)
-    return in_places([values], [lanes], len(at))
+    pieces.append(column_of(block, found, len(places), oddities))
+    return in_places(pieces, [*owners, lanes], len(at))
 
 
 def _by_kind(some: Iterable[ElementSegment]) -> Iterable[tuple[int, Int64s, Int64s, Int64s]]:

@@ -157,10 +157,13 @@ def _timestamps(data: Bytes, start: Int64s) -> pa.Array:
     return joined('{"$timestamp":{"t":', seconds, ',"i":', number, "}}")
 
 
-def _decimals(data: Bytes, start: Int64s) -> pa.Array:
-    return joined('{"$numberDecimal":"', decimal_digits(data, start), '"}')
-
-
+# Types that are an object with one member as JSON.
+MEMBERS: dict[tuple[int, str], Callable[[Bytes, Int64s], pa.Array]] = {
+    (INT64, "$numberLong"): _long,
+    (DATE, "$date"): _long,
+    (OBJECT_ID, "$oid"): object_ids,
+    (DECIMAL128, "$numberDecimal"): decimal_digits,
+}
 _COLUMNS: dict[int, Callable[[Bytes, Int64s], pa.Array]] = {
     INT32: _ints,
     BOOL: _bools,
@@ -168,7 +171,7 @@ _COLUMNS: dict[int, Callable[[Bytes, Int64s], pa.Array]] = {
     DATE: lambda data, start: joined('{"$date":', _long(data, start), "}"),
     OBJECT_ID: lambda data, start: joined('{"$oid":"', object_ids(data, start), '"}'),
     TIMESTAMP: _timestamps,
-    DECIMAL128: _decimals,
+    DECIMAL128: lambda data, start: joined('{"$numberDecimal":"', decimal_digits(data, start), '"}'),
 }
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections import Counter
 from typing import Any
 
 import pytest
-from bson import Code, Int64, ObjectId
+from bson import Code, Decimal128, Int64, ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,6 +68,28 @@ def test_values_at_a_path_of_names_and_numbers() -> None:
     assert at_path(block, at, ("a",), Counter()).to_pylist()[2:] == ["5", '[{"b":1}]']
     assert at_path(block, at, ("nothing", "at", "all"), Counter()).to_pylist() == [None] * 4
     assert at_path(block, at, ("_id",), Counter()).to_pylist() == ["1", "2", "3", "4"]
+
+
+def test_values_of_extended_json_at_a_path() -> None:
+    key, time = ObjectId(), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    block, at = laid_out(
+        {"_id": key, "v": {"t": time}},
+        {"_id": 5, "v": {"t": {"$date": "not a date"}}},
+        {"_id": Int64(7), "v": {"t": "2024"}},
+        {"_id": Decimal128("1.50"), "v": {"t": None}},
+        {"_id": Decimal128("2"), "v": [time]},
+    )
+
+    def found(*path: str) -> list[str | None]:
+        texts: list[str | None] = at_path(block, at, path, Counter()).to_pylist()
+        return texts
+
+    assert found("v", "t", "$date") == ["1704067200000", "not a date", None, None, None]
+    assert found("v", "0", "$date") == [None, None, None, None, "1704067200000"]
+    assert found("_id", "$oid") == [str(key), None, None, None, None]
+    assert found("_id", "$numberLong") == [None, None, "7", None, None]
+    assert found("_id", "$numberDecimal") == [None, None, None, "1.50", "2"]
+    assert found("_id", "$date") == [None] * 5
 
 
 _texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     from penstock.ingest.mongodb.source import MongoComparison, MongoSource
     from penstock.ingest.source_draft import DraftOptions, SourceDraft
 
+log = logging.getLogger(__name__)
+
+_OLD_DOCUMENTS = (
+    "the target table needs the old documents of updates and deletes, and the first of them will stop the pipeline; set"
+    "  full-document: required  (--mongodb-conf scan.full-changelog=true) if there will be any"
+)
 _DRAFT = """
 source:
   type: mongodb
@@ -115,6 +122,8 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
                 hint="use the merge engine deduplicate and changelog-producer: none, without  deletes: history,  or "
                 " startup: {mode: latest-offset}  with  full-document: required",
             )
+        for name in sorted(preparation.before_images) if settings.full_document == "lookup" else ():
+            log.warning("event=old_documents_missing collection=%s.%s note=%s", *name, _OLD_DOCUMENTS)
         return MongoSource(settings)
 
     def has_old_rows(self, config: MongoConfig) -> bool:

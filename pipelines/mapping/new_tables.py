@@ -109,13 +109,13 @@ class NewTables:
         )
 
     def sources_of(self, names: Iterable[str]) -> set[str]:
-        """Return these columns and the columns that computed columns among them are computed from."""
+        """Return the source columns among these, and those that computed columns among them are computed from."""
         found = set(names)
         # In reverse order of dependency, so that one pass also finds the columns that are used indirectly.
         for one in reversed(self.computed):
             if one.name in found:
                 found.update(one.references)
-        return found
+        return found - {one.name for one in self.computed} - {name for name, _ in self.metadata}
 
     def _primary(self, table: str, source: SourceSchema, names: set[str], *, insists: bool) -> tuple[str, ...]:
         given = tuple(map(self.rules.name, self.keys.primary))

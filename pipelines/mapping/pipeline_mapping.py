@@ -113,6 +113,7 @@ class PipelineMapping:
         transform = self.table_rules.transform(source.database, source.table)
         filters = transform is not None and transform.filters
         places = {*source_keys(table), *table.partition_keys} if table.primary_keys else set[str]()
+        places = self.new_tables.sources_of(places)
         keys = {self.column(name) for name in source.primary_keys}
         return filters or not places <= keys or target_images.needs_before(table)
 

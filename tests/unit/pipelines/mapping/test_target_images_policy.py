@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.formats.change import DecodeOptions, ImageRule
+from penstock.formats.change import DecodeOptions, ImageRule, SourceSchema
 from penstock.ingest.mysql.binlog.options import BinlogOptions as BinlogOptions
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.pipelines.job import build
@@ -43,6 +43,18 @@ def test_before_images_are_decoded_for_tables_that_need_them(shop: Shop, options
     found = options_of(shop, orders=orders(options)).rule("shop", "orders", ("id",))
     assert found.before_images == images
     assert {"id", "day"} <= found.watch, "an update that changes its partition must become a delete and an insert"
+
+
+def test_columns_that_no_source_has_are_not_watched(shop: Shop) -> None:
+    sink = {"computed-columns": ["year=substring(day, 0, 4)"], "metadata-columns": ["table_name"]}
+    mapping = build.job(shop.spec(sink=sink)).mapping
+    columns = [("id", "BIGINT"), ("day", "STRING"), ("year", "STRING"), ("table_name", "STRING")]
+    keys = ["id", "year", "table_name"]
+    table = create_schema(columns, keys, ["year", "table_name"], {"bucket": "1"}, now=0)
+    found = mapping.decode_options({"ods.orders": table}).rule("shop", "orders", ("id",))
+    assert {name.lower() for name in found.watch} == {"id", "day"}
+    for own, needed in (("id",), True), (("id", "day"), False):
+        assert mapping.needs_before_images(SourceSchema("text", "shop", "orders", (), own), table) is needed
 
 
 def test_a_new_table_watches_the_key_of_its_source(shop: Shop) -> None:

@@ -12,6 +12,7 @@ from penstock.row_kinds import ROWKIND
 from penstock.table.catalog.base import parse_name
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
+from penstock.table.options.definition import PRIMARY_KEY
 
 
 def describe(request: Request) -> dict[str, Any] | None:
@@ -64,7 +65,11 @@ def _table(table: Table, read: dict[str, str], place: TablePlace) -> dict[str, A
 
 
 def _properties(table: Table) -> dict[str, str]:
-    properties = {**table.options, "provider": "penstock"}
+    # The path is the location, and not a property: what SHOW CREATE TABLE prints can then be run for another table.
+    properties = {name: text for name, text in table.options.items() if name != "path"}
+    if table.primary_keys:
+        properties[PRIMARY_KEY.key] = ",".join(table.primary_keys)
+    properties |= {"provider": "penstock", "location": table.path, "is_managed_location": "true"}
     if table.comment:
         properties["comment"] = table.comment
-    return {name: text for name, text in properties.items() if name != "path"}
+    return properties

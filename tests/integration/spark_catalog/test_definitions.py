@@ -32,6 +32,24 @@ def test_a_created_table_has_what_the_statement_says(spark: SparkSession, catalo
     assert ("bucket", "2") in rows(spark, "SHOW TBLPROPERTIES made")
 
 
+def test_a_table_is_described_with_its_key_and_its_location(spark: SparkSession, catalog: Catalog) -> None:
+    fresh(spark, "keyed")
+    spark.sql("CREATE TABLE without_key (id INT)")
+    shown = dict(rows(spark, "SHOW TBLPROPERTIES keyed"))
+    assert shown == {"primary-key": "id,dt", "bucket": "2", "changelog-producer": "input"}
+    assert rows(spark, "SHOW TBLPROPERTIES keyed ('primary-key')") == [("primary-key", "id,dt")]
+    assert rows(spark, "SHOW TBLPROPERTIES without_key") == []
+    described = {name: text for name, text, _ in rows(spark, "DESCRIBE TABLE EXTENDED keyed")}
+    assert described["Location"] == catalog.table("shop.keyed").path
+    assert described["Type"] == "MANAGED"
+    assert "primary-key=id,dt" in described["Table Properties"]
+    assert "# Partition Information" in described
+    # The printed statement names no location, which would be that of this table.
+    [[created]] = rows(spark, "SHOW CREATE TABLE keyed")
+    assert "'primary-key' = 'id,dt'" in created
+    assert "LOCATION" not in created
+
+
 def test_the_key_may_be_a_property(spark: SparkSession, catalog: Catalog) -> None:
     spark.sql("CREATE TABLE by_property (k INT, v VARCHAR(9)) USING paimon TBLPROPERTIES ('primary-key' = 'k')")
     assert catalog.table("shop.by_property").primary_keys == ["k"]

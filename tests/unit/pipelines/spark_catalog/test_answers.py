@@ -52,7 +52,8 @@ def test_a_description_has_what_a_plan_needs(catalog: Catalog) -> None:
         writer.commit()
     found = of(catalog, "describe", database="shop", table="t", read={})
     assert (found["kind"], found["keys"], found["partitions"], found["rows"]) == ("keyed", ["id"], [], 2)
-    assert found["properties"] == {"bucket": "1", "provider": "penstock", "comment": "c"}
+    shown = {"bucket": "1", "primary-key": "id", "provider": "penstock", "comment": "c"}
+    assert found["properties"] == {**shown, "location": table.path, "is_managed_location": "true"}
     assert (found["read"]["path"], found["read"]["planned-snapshot"]) == (table.path, "1")
     named = CatalogTable.of(found["read"]["catalog-table"])
     assert (named.name, named.store(None).paths.root) == ("shop.t", table.path)

@@ -25,7 +25,7 @@ from tests.simulation.story import Step, Story
 from tests.simulation.tellers import create_ours
 from tests.stories.older_penstock import OlderPenstock
 from tests.stories.peers import BY_JAVA, JavaPeer, OlderPeer, OurPeer, Peer, PypaimonPeer, RustPeer
-from tests.stories.performance import apply, fitted, same_columns, shown, widened, with_rows_to_retract
+from tests.stories.performance import apply, fitted, same_columns, shown, widened
 from tests.stories.shelf import TableModel
 
 
@@ -120,7 +120,7 @@ class PeerPlay:
             case "write":
                 # For the peers, no partition means the partitions of the rows.
                 step = {**step, "overwrite": step["overwrite"] or {}} if "overwrite" in step else step
-                return {**step, "rows": with_rows_to_retract(fitted(step, self.model), self.model)}
+                return fitted(step, self.model)
             case "tag":
                 return step if latest is not None else None
             case "delete_tag":

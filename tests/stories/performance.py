@@ -114,7 +114,7 @@ class Performance:
             return None
         match step["op"]:
             case "write":
-                return {**step, "rows": with_rows_to_retract(fitted(step, line.now), line.now)}
+                return fitted(step, line.now)
             case "again":
                 return step if self._last_write else None
             case "meanwhile":
@@ -209,7 +209,7 @@ class Performance:
         committed = any(item.commit_user == "main" and item.commit_identifier == number for item in found)
         committed = committed or self.disk.clock() < self._replay_is_known_until
         now = self.lines[None].now
-        again = {**step, "rows": with_rows_to_retract(fitted(step, now), now)}
+        again = fitted(step, now)
         actor = self._actor("main", number)
         actor.perform(bare(again), number, self._is_done)
         kinds = {item.commit_kind for item in self.disk.created(self._sound(None).paths.snapshot_folder)}
@@ -403,14 +403,14 @@ def bare(step: Step) -> Step:
     return {key: value for key, value in step.items() if key not in {"columns", "which"}}
 
 
-def fitted(step: Step, model: TableModel) -> list[list[Any]]:
-    """Return the rows arranged by the columns that the branch has now."""
+def fitted(step: Step, model: TableModel) -> Step:
+    """Return a write with its rows arranged by the columns that the branch has now."""
     given = step["columns"]
     rows = []
     for kind, *cells in step["rows"]:
         row = dict(zip(given, cells, strict=True))
         rows.append([kind, *(row.get(name) for name in model.names)])
-    return rows
+    return {**step, "columns": list(model.names), "rows": with_rows_to_retract(rows, model)}
 
 
 def with_rows_to_retract(rows: list[list[Any]], model: TableModel) -> list[list[Any]]:

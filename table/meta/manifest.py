@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
+from penstock.errors import TableCorrupt
 from penstock.table.meta.container import read_records, write_records
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats, DataFile
 from penstock.table.meta.entries import IndexEntry, ManifestEntry, ManifestFile
@@ -39,7 +41,22 @@ def read_manifest(data: bytes, where: str, **facts: object) -> list[ManifestEntr
 
 
 def read_manifest_list(data: bytes, where: str, **facts: object) -> list[ManifestFile]:
-    return read_records(data, LIST_SHAPE, where, facts)
+    if len(data) > _SMALL_LIST:
+        return read_records(data, LIST_SHAPE, where, facts)
+    try:
+        return list(_small_list(data))
+    except TableCorrupt:
+        return read_records(data, LIST_SHAPE, where, facts)  # raises again, and names the file
+
+
+# A snapshot is often read several times: every query reads its lists again, since a list that is gone means that the
+# snapshot has expired. Decoding them costs ten times what reading does. The limits bound the memory.
+_SMALL_LIST = 16 << 10
+
+
+@lru_cache(maxsize=128)
+def _small_list(data: bytes) -> tuple[ManifestFile, ...]:
+    return tuple(read_records(data, LIST_SHAPE, "", {}))
 
 
 def read_index_manifest(data: bytes, where: str, **facts: object) -> list[IndexEntry]:

@@ -111,7 +111,7 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "rename_table": table_statements.rename_table,
     "truncate": lambda request: request.table().truncate(),
     "partitions": table_statements.partitions,
-    "drop_partition": table_statements.drop_partition,
+    "drop_partitions": table_statements.drop_partitions,
     "check_row_changes": row_statements.check_row_changes,
     "can_delete": row_statements.can_delete,
     "delete": row_statements.delete,

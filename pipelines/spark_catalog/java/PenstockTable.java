@@ -14,9 +14,9 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
 import org.apache.spark.sql.connector.catalog.SupportsDelete;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
-import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
@@ -94,7 +94,8 @@ class PenstockTable extends PythonTable {
 
 /** A table that can be written, or one of its branches. */
 class StoredTable extends PenstockTable implements
-        TruncatableTable, SupportsPartitionManagement, SupportsRowLevelOperations, SupportsMetadataColumns, StagedTable {
+        TruncatableTable, SupportsAtomicPartitionManagement, SupportsRowLevelOperations, SupportsMetadataColumns,
+        StagedTable {
     static final String OLD = "_old_";
     static final StructField FILE = new StructField("_penstock_file", DataTypes.StringType, false, Metadata.empty());
     static final StructField ROW = new StructField("_penstock_row", DataTypes.LongType, false, Metadata.empty());
@@ -229,15 +230,24 @@ class StoredTable extends PenstockTable implements
         return made;
     }
 
-    public boolean dropPartition(InternalRow ident) {
-        catalog.request("drop_partition").table(identifier)
-            .with("where", partition(partitionSchema().fieldNames(), ident)).answer();
-        return true;
+    public boolean dropPartition(InternalRow ident) { return dropPartitions(new InternalRow[] {ident}); }
+
+    /** Drops partitions in one commit. Spark lists those of TRUNCATE TABLE with values of some columns alone. */
+    public boolean dropPartitions(InternalRow[] idents) {
+        Request request = catalog.request("drop_partitions").table(identifier);
+        ArrayNode list = request.asked.putArray("wheres");
+        String[] names = partitionSchema().fieldNames();
+        for (int i = 0; i < idents.length; i++) Request.put(list.addObject(), partition(names, idents[i]));
+        return request.answer().asBoolean();
     }
 
     public boolean truncatePartition(InternalRow ident) { return dropPartition(ident); }
 
-    public void createPartition(InternalRow ident, Map properties) {
+    public boolean truncatePartitions(InternalRow[] idents) { return dropPartitions(idents); }
+
+    public void createPartition(InternalRow ident, Map properties) { createPartitions(null, null); }
+
+    public void createPartitions(InternalRow[] idents, Map[] properties) {
         Request.fail("a partition is created by the first row that is written to it\n"
             + "  to repair: remove ADD PARTITION", null);
     }

@@ -193,20 +193,41 @@ def test_every_alter_is_done(spark: SparkSession, catalog: Catalog) -> None:
     assert "snapshot.num-retained.max" not in catalog.table("shop.renamed").options
 
 
-def test_partitions_are_shown_and_dropped(spark: SparkSession) -> None:
+def test_partitions_are_shown_and_dropped(spark: SparkSession, catalog: Catalog) -> None:
     spark.sql("CREATE TABLE parted (id INT, d DATE, n INT) PARTITIONED BY (d, n)")
     spark.sql(
-        "INSERT INTO parted VALUES (1, DATE '2026-01-31', 1), (2, DATE '2026-01-31', 2), (3, DATE '2026-02-01', 1)"
+        "INSERT INTO parted SELECT id, IF(id < 4, DATE '2026-01-31', DATE '2026-02-01'), IF(id % 4 = 0, NULL, id % 4) "
+        "FROM range(9)"
     )
     assert rows(spark, "SHOW PARTITIONS parted") == [
         ("d=2026-01-31/n=1",),
         ("d=2026-01-31/n=2",),
+        ("d=2026-01-31/n=3",),
+        ("d=2026-01-31/n=null",),
         ("d=2026-02-01/n=1",),
+        ("d=2026-02-01/n=2",),
+        ("d=2026-02-01/n=3",),
+        ("d=2026-02-01/n=null",),
     ]
     assert len(rows(spark, "SHOW PARTITIONS parted PARTITION (n = 1)")) == 2
-    spark.sql("ALTER TABLE parted DROP PARTITION (d = '2026-01-31', n = 2)")
+    spark.sql("ALTER TABLE parted DROP PARTITION (d = '2026-01-31', n = 2), PARTITION (d = '2026-02-01', n = null)")
     spark.sql("TRUNCATE TABLE parted PARTITION (d = '2026-02-01', n = 1)")
-    assert rows(spark, "SELECT id FROM parted") == [(1,)]
+    assert sorted(rows(spark, "SELECT id FROM parted")) == [(0,), (1,), (3,), (6,), (7,)]
+    # Each statement is one commit, so no reader sees half of it.
+    assert len(catalog.table("shop.parted").snapshots) == 3
+
+
+def test_all_partitions_with_some_values_are_truncated_at_once(spark: SparkSession, catalog: Catalog) -> None:
+    spark.sql("CREATE TABLE truncated (id INT, d STRING, n INT) PARTITIONED BY (d, n)")
+    spark.sql("INSERT INTO truncated VALUES (1, 'a', 1), (2, 'a', 2), (3, 'b', 1), (4, 'b', 2), (5, 'c', 1)")
+    # Spark itself refuses a part of the columns in DROP PARTITION, without asking the catalog.
+    assert "must match the partition spec (d, n)" in refusal(spark, "ALTER TABLE truncated DROP PARTITION (d = 'a')")
+    spark.sql("TRUNCATE TABLE truncated PARTITION (d = 'a')")
+    assert rows(spark, "SELECT id FROM truncated") == [(3,), (4,), (5,)]
+    spark.sql("TRUNCATE TABLE truncated PARTITION (n = 1)")
+    spark.sql("TRUNCATE TABLE truncated PARTITION (d = 'absent')")
+    assert rows(spark, "SELECT id FROM truncated") == [(4,)]
+    assert len(catalog.table("shop.truncated").snapshots) == 3
 
 
 def test_drop_and_truncate(spark: SparkSession, catalog: Catalog) -> None:

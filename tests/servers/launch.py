@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import socket
 import subprocess
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +89,8 @@ def _script(kind: Kind, *words: str, **environment: str) -> subprocess.Completed
 def free_port() -> int:
     """A port whose successors are free too: Kafka's controller and Pulsar's admin interface and bookie listen there.
 
-    Below those that the system gives to outgoing connections: one stopped and started finds its port again.
+    Below those that the system gives to outgoing connections: one stopped and started finds its port again. No other
+    process of these tests gets it while this one lives: a server needs seconds until it listens.
     """
     while True:
         port = random.randrange(20_000, 32_000, 4)
@@ -97,4 +100,22 @@ def free_port() -> int:
                     one.bind(("127.0.0.1", port + number))
             except OSError:
                 continue
+        if _claimed(port):
             return port
+
+
+_CLAIMS: list[TextIO] = []
+
+
+def _claimed(port: int) -> bool:
+    # The system frees the lock when the process ends, however it ends.
+    folder = Path(tempfile.gettempdir()) / f"penstock-test-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    claim = (folder / str(port)).open("w")
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        claim.close()
+        return False
+    _CLAIMS.append(claim)
+    return True

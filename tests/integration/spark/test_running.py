@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from penstock.pipelines.spark.session import package_home
+from tests.servers.launch import free_port
 from tests.shop import Shop, insert
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -87,12 +87,6 @@ def described(shop: Shop, port: int, errors: str) -> None:
         f"errors: {{isolate: true{errors}}}\n"
         f"observe: {{metrics: 127.0.0.1:{port}}}\n"
     )
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def test_a_running_pipeline_is_scraped_paused_resumed_stopped_and_its_parked_table_retried(shop: Shop) -> None:

@@ -7,7 +7,6 @@ import os
 import random
 import socket
 import subprocess
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -108,9 +107,10 @@ _CLAIMS: list[TextIO] = []
 
 
 def _claimed(port: int) -> bool:
-    # The system frees the lock when the process ends, however it ends.
-    folder = Path(tempfile.gettempdir()) / f"penstock-test-ports-{os.getuid()}"
-    folder.mkdir(exist_ok=True)
+    # The system frees the lock when the process ends, however it ends. Each worker has its own temporary folder, so the
+    # locks are beside the servers, which all runs share.
+    folder = Path.home() / ".cache" / "penstock-servers" / "ports"
+    folder.mkdir(parents=True, exist_ok=True)
     claim = (folder / str(port)).open("w")
     try:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
 from penstock.references import masked
@@ -131,4 +131,16 @@ def _add_jar(session: SparkSession) -> None:
     if jvm is None:
         session.addArtifact(str(jar_without_session()))
     else:
-        session.sql(f"ADD JAR '{catalog_jar(jvm, session.version)}'")
+        jar = catalog_jar(jvm, session.version)
+        _add_to_all_threads(jvm, jar)
+        session.sql(f"ADD JAR '{jar}'")
+
+
+def _add_to_all_threads(jvm: Any, jar: Path) -> None:
+    """Let all threads of the driver load the classes of a jar; ADD JAR does so for the thread that runs it alone."""
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    while loader is not None:
+        # The loader that Spark was started with, from which other threads have theirs.
+        if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
+            loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+        loader = loader.getParent()

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,10 +14,13 @@ import penstock
 from penstock.pipelines.spark.session import open_session
 from penstock.table.catalog.catalog import Catalog
 from tests.integration.hive.conftest import metastore
+from tests.integration.mysql.conftest import mysql
+from tests.integration.mysql.playground import Playground
+from tests.integration.postgres.conftest import server_port
 from tests.integration.spark_catalog.statements import refusal, rows
 from tests.rest_server import TOKEN, RestCatalogServer, running
 
-__all__ = ["metastore"]
+__all__ = ["metastore", "mysql", "server_port"]
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
@@ -52,11 +56,44 @@ def spark(
 
 
 @pytest.fixture
+def in_mysql(mysql: Playground, tmp_path: Path) -> dict[str, str]:
+    """The options of a catalog whose user has a password, which the processes of Spark read from a file."""
+    mysql.run(
+        "DROP DATABASE IF EXISTS names",
+        "CREATE DATABASE names",
+        "DROP USER IF EXISTS lake@'%'",
+        "CREATE USER lake@'%' IDENTIFIED BY 'secret'",
+        "GRANT ALL ON names.* TO lake@'%'",
+    )
+    secret = tmp_path / "password"
+    secret.write_text("secret")
+    return {
+        "uri": f"jdbc:mysql://127.0.0.1:{mysql.port}/names",
+        "jdbc.user": "lake",
+        "jdbc.password": f"${{file:{secret}}}",
+    }
+
+
+@pytest.fixture
+def in_postgres(server_port: int) -> dict[str, str]:
+    with psycopg.connect(
+        host="127.0.0.1", port=server_port, user="postgres", dbname="postgres", autocommit=True
+    ) as own:
+        own.execute("CREATE DATABASE names")
+    return {"uri": f"jdbc:postgresql://127.0.0.1:{server_port}/names", "jdbc.user": "postgres"}
+
+
+@pytest.fixture
 def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> tuple[str, Catalog]:
     """The name of a catalog in Spark, and the catalog itself."""
     name: str = request.param
-    if name == "hive":
-        options = {"metastore": "hive", "uri": request.getfixturevalue("metastore"), "lock.enabled": "true"}
+    if name in {"hive", "in_mysql", "in_postgres"}:
+        options = (
+            {"metastore": "hive", "uri": request.getfixturevalue("metastore")}
+            if name == "hive"
+            else {"metastore": "jdbc", "local.sync": "false", **request.getfixturevalue(name)}
+        )
+        options["lock.enabled"] = "true"
         warehouse = str(tmp_path / "warehouse")
         penstock.register(spark, catalog=name, warehouse=warehouse, options=options)
     else:
@@ -66,7 +103,17 @@ def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) ->
     return name, Catalog(warehouse, options)
 
 
-@pytest.mark.parametrize("lake", ["named", "served", pytest.param("hive", marks=pytest.mark.hive)], indirect=True)
+@pytest.mark.parametrize(
+    "lake",
+    [
+        "named",
+        "served",
+        pytest.param("in_mysql", marks=pytest.mark.mysql),
+        pytest.param("in_postgres", marks=pytest.mark.postgres),
+        pytest.param("hive", marks=pytest.mark.hive),
+    ],
+    indirect=True,
+)
 def test_statements_reach_the_catalog_of_their_names(spark: SparkSession, lake: tuple[str, Catalog]) -> None:
     name, catalog = lake
     spark.sql(f"CREATE DATABASE {name}.shop")

@@ -202,6 +202,10 @@ class ImageRule:
     before_images: Literal["all", "key-changes"] = "all"
     watch: frozenset[str] = frozenset()
 
+    def watches(self, name: str) -> bool:
+        """Return whether a source column is watched. A catalog may fold names that the source spells in mixed case."""
+        return name.lower() in {one.lower() for one in self.watch}
+
 
 class ImagePolicy(Protocol):
     """Decides which rows an update of a source table yields. It goes to tasks, so it must pickle."""

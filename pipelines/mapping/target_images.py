@@ -101,9 +101,7 @@ class TargetImages:
             return ImageRule("key-changes", frozenset(primary_keys))
         # If a key or partition column changes, the old image is needed to delete the row at its old place.
         keys = self.new_tables.sources_of({*schema.primary_keys, *schema.partition_keys})
-        # A source may spell column names with other case than a catalog that folds case.
-        watch = frozenset({*keys, *map(str.upper, keys), *primary_keys})
-        return ImageRule("all" if needs_before(schema) else "key-changes", watch)
+        return ImageRule("all" if needs_before(schema) else "key-changes", frozenset({*keys, *primary_keys}))
 
 
 def needs_before(schema: TableSchema) -> bool:

@@ -105,7 +105,7 @@ class Decoder:
     def _batch(self, segment: Segment, group: EventGroup, rows: EventRows, base: Int64s) -> ChangeBatch:
         shape = group.shape
         rule = self.options.image_rule(shape.definition)
-        watched = [place for place, shaped in enumerate(shape.columns) if shaped.column.name in rule.watch]
+        watched = [place for place, shaped in enumerate(shape.columns) if rule.watches(shaped.column.name)]
         rows.row += base[rows.event]
         delete = _DELETES[segment.kind[rows.event]]
         changes = rows.as_changes(segment.data, delete, watched, keep_all=rule.before_images == "all")

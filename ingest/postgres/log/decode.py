@@ -199,7 +199,7 @@ class LogDecoder:
         copy_unchanged(images, after, before)
         moved = np.zeros(len(before), np.bool_)
         for place, column in enumerate(relation.columns):
-            if column.name in rule.watch:
+            if rule.watches(column.name):
                 moved |= _differ(images.cells[place], before, after)
         kinds[before] = np.where(moved, DELETE, UPDATE_BEFORE)
         kinds[after] = np.where(moved, INSERT, UPDATE_AFTER)
@@ -239,7 +239,7 @@ def _check_identity(relation: Relation, tag: Bytes, marker: Bytes, rule: ImageRu
             columns=", ".join(missing),
             hint=f"{fix} DEFAULT;  or FULL; then read the table again",
         )
-    watched = [one.name for one in relation.columns if one.name in rule.watch and not one.in_identity]
+    watched = [one.name for one in relation.columns if rule.watches(one.name) and not one.in_identity]
     if (watched or rule.before_images == "all") and (tag == log_messages.UPDATE).any():
         raise IdentityTooWeak(
             "updates in the log lack the old row, which the target table needs",

@@ -12,12 +12,14 @@ from penstock.pipelines.errors import KeylessTable
 from penstock.pipelines.mapping.metadata_columns import type_of
 from penstock.schema_evolution.computed_columns import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
+from penstock.schema_evolution.policy import ADD_COLUMN, DeclaredColumn, Drift
 from penstock.table.schema.changes import apply_changes
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import DataType, Field
 
 NO_ID = -1
+OLDER_TABLE = "the table is older than these computed or metadata columns; its rows have null in them until they change"
 NO_KEY = "the source table has no primary key"
 NO_KEY_HINT = "--include-keyless append  (no-primary-key: append) writes such tables to append tables"
 
@@ -107,6 +109,28 @@ class NewTables:
             source=".".join(filter(None, (source.database, source.table))) or None,
             hint=f"{NO_KEY_HINT}, and  --primary-keys  sets a key",
         )
+
+    def missing(self, table: TableSchema) -> tuple[DeclaredColumn, ...]:
+        """Return the computed and metadata columns that a table lacks because it is older than these rules."""
+        policy, names = self.rules.policy, table.names
+        made = [one.name for one in self.computed] + [name for name, _ in self.metadata]
+        if policy.ignores or not policy.follows(ADD_COLUMN) or set(made) <= set(names):
+            return ()
+        types: dict[str, DataType] = {column.name: column.type for column in table.fields}
+        for one in self.computed:
+            types.setdefault(one.name, one.type(types, lenient=True))
+        for name, kind in self.metadata:
+            types.setdefault(name, type_of(kind))
+        return tuple(DeclaredColumn(name, types[name]) for name in made if name not in names)
+
+    def missing_after(self, drifts: Sequence[Drift], name: str, table: TableSchema) -> Drift:
+        """Return these columns as they are once the table has followed the drifts of its sources."""
+        if not self.missing(table):
+            return Drift(name)
+        # In memory: types of computed columns may depend on columns that are added with them.
+        changes = fold(drifts, table, self.rules.mapping)
+        followed = apply_changes(table, changes, has_snapshots=True, now=table.time_millis)
+        return Drift(name, self.missing(followed))
 
     def sources_of(self, names: Iterable[str]) -> set[str]:
         """Return the source columns among these, and those that computed columns among them are computed from."""

@@ -126,6 +126,7 @@ class PipelineMapping:
             # A row without a key column cannot be stored, although the table has all columns of the source.
             or self._schemas.lacks_keys(table, source)
             or self._schemas.namesakes(source)
+            or self.new_tables.missing(table)
         ):
             return None
         name = f"{source.database}.{source.table}"
@@ -216,8 +217,8 @@ class PipelineMapping:
             return
         schema = self.warehouse.store(name).schema()
         keys = self.new_tables.keys
-        check_keys("primary", keys.primary, source_keys(schema))
-        check_keys("partition", keys.partition, schema.partition_keys)
+        check_keys("primary", [self.column(one) for one in keys.primary], source_keys(schema))
+        check_keys("partition", [self.column(one) for one in keys.partition], schema.partition_keys)
         set_options(self.warehouse, name, dict(self.new_tables.options))
 
     def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
@@ -227,7 +228,7 @@ class PipelineMapping:
         extras = {
             column: partial(_metadata_values, COLUMNS[name], fetched)
             for column, name in self.new_tables.metadata
-            # A table that is older than the setting lacks the column.
+            # A pipeline that adds no columns (schema.change.behavior) leaves it out of older tables.
             if column in table.names
         }
         clock, longest = wall_clock(now_millis, self.zone), self.warehouse.backend.longest_name

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from penstock.errors import ConfigError, SchemaConflict, did_you_mean
 from penstock.formats.change import SourceSchema
-from penstock.pipelines.mapping.new_tables import NewTables
+from penstock.pipelines.mapping.new_tables import OLDER_TABLE, NewTables
 from penstock.pipelines.mapping.routes import TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
@@ -98,7 +98,12 @@ class TargetSchemas:
                     raise _incompatible(table, current, one.schema)
                 drifts.append(drift_of(one.schema, table, current, self.rules))
                 drifts[-1].check(self.rules.policy)
-        changes = fold(drifts, current, self.rules.mapping)
+        made = self.new_tables.missing_after(drifts, table, current)
+        made.check(self.rules.policy)
+        if made.added:
+            names = ", ".join(one.name for one in made.added)
+            log.warning("event=columns_added table=%s columns=%s note=%s", table, names, OLDER_TABLE)
+        changes = fold([*drifts, made], current, self.rules.mapping)
         return store.evolve(changes, check_usable)
 
     def _believed(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> Sequence[SeenSchema]:
@@ -133,7 +138,7 @@ class TargetSchemas:
         try:
             drift = drift_of(source, table, current, self.rules)
             drift.check(self.rules.policy)
-            changes = fold([drift], current, self.rules.mapping)
+            changes = fold([drift, self.new_tables.missing_after([drift], table, current)], current, self.rules.mapping)
             return apply_changes(current, changes, has_snapshots=True, now=current.time_millis)
         except (SchemaConflict, ConfigError):
             return None

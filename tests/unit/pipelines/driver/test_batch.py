@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 import penstock
-from penstock.errors import DecodeError, PenstockError
+from penstock.errors import DecodeError, PenstockError, SchemaConflict
 from penstock.ingest.decoded_source import DecodedSource
 from penstock.ingest.source import Offsets
 from penstock.pipelines.errors import CheckpointMismatch
@@ -195,6 +195,35 @@ def test_computed_and_metadata_columns_follow_the_source_columns(shop: Shop) -> 
     (row,) = shop.rows("orders")
     assert list(row) == ["id", "name", "y", "at", "_m_table_name", "_m_offset", "_m_op_type"]
     assert (row["y"], row["_m_table_name"], row["_m_offset"], row["_m_op_type"]) == (2026, "orders", 0, "INSERT")
+
+
+def test_an_older_table_gets_computed_and_metadata_columns(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "2026-03-04"}))
+    run(shop.spec())
+    shop.put("2.json", insert("orders", {"id": 2, "name": "2027-03-04", "price": 129}))
+    sink = {"computed-columns": ["y=year(name)", "cut=truncate(price, 2)"], "metadata-columns": ["table_name"]}
+    run(shop.spec(sink=sink))
+    made = [(row["id"], row["y"], row["cut"], row["table_name"]) for row in shop.rows("orders")]
+    assert made == [(1, None, None, None), (2, 2027, "12", "orders")]
+    assert "event=columns_added table=ods.orders columns=y, cut, table_name" in caplog.text
+    caplog.clear()
+    shop.put("3.json", insert("orders", {"id": 3, "name": None}))
+    run(shop.spec(sink=sink))
+    assert "columns_added" not in caplog.text
+
+
+@pytest.mark.parametrize("behavior", ["ignore", "exception"])
+def test_a_pipeline_that_adds_no_columns_leaves_older_tables_as_they_are(shop: Shop, behavior: str) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "2026-03-04"}))
+    run(shop.spec())
+    shop.put("2.json", insert("orders", {"id": 2, "name": "2027-03-04"}))
+    spec = shop.spec(sink={"computed-columns": ["y=year(name)"]}, pipeline={"schema.change.behavior": behavior})
+    if behavior == "exception":
+        with pytest.raises(SchemaConflict, match="schema changed"):
+            run(spec)
+        return
+    run(spec)
+    assert shop.rows("orders") == [{"id": 1, "name": "2026-03-04"}, {"id": 2, "name": "2027-03-04"}]
 
 
 def test_now_is_the_same_when_a_batch_is_read_again(shop: Shop) -> None:

@@ -73,6 +73,9 @@ class TableVerdict:
         return bool(self.ranges)
 
 
+_INCOMPATIBLE = "the table cannot store the types of its source, and ignore-incompatible leaves it out"
+
+
 @dataclass(frozen=True, slots=True)
 class Verification:
     """A verification of a pipeline's tables.
@@ -88,6 +91,7 @@ class Verification:
     most_keys: int = 20
     ignored: frozenset[str] = frozenset()
     parked: Mapping[str, str] = field(default_factory=dict)  # tables that lack batches, and why
+    leaves_out_incompatible: bool = False  # the pipeline skips tables that cannot store the types of their sources
 
     def verdicts(self, wanted: Collection[str] = ()) -> Iterator[TableVerdict]:
         """Yield a verdict for each table with sources, or for the wanted ones, named `database.table` or `table`."""
@@ -117,10 +121,18 @@ class Verification:
         try:
             return self._verdict(target, sources)
         except (NotComparable, PastUnknown, SourceAltered, TableMissing, UnusableName) as why:
+            early = isinstance(why, SourceAltered)
+            if early and self._is_left_out(target, sources):
+                return TableVerdict(target, "", None, 0, 0, not_compared=_INCOMPATIBLE)
             if must:
                 raise
-            early = isinstance(why, SourceAltered)
             return TableVerdict(target, "", None, 0, 0, not_compared=why.message, is_early=early)
+
+    def _is_left_out(self, target: str, sources: Sequence[SourceSchema]) -> bool:
+        """Return whether the pipeline leaves this table out because it cannot store the types of a source."""
+        schema = self.shape.warehouse.store(target).schema()
+        fits = (self.shape.foreseen(target, schema, self.shape.shaped(one)) is not None for one in sources)
+        return self.leaves_out_incompatible and not all(fits)
 
     def _verdict(self, target: str, sources: Sequence[SourceSchema]) -> TableVerdict:
         table = Table(self.shape.warehouse.store(target))

@@ -99,6 +99,7 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
             number(given, "limit") or 20,
             frozenset(words_of(given.get("ignore-columns", ()))),
             {table: str(one["reason"]) for table, one in checkpoint.parked().items()},
+            spec.sink.ignore_incompatible,
         )
         try:
             done |= {verdict.table: verdict for verdict in verification.verdicts(wanted)}

@@ -82,7 +82,9 @@ class Sync:
         source = connector(spec).comparable(spec.source, request_of(spec))
         assert source is not None
         reached = CheckpointFolder(spec.checkpoint).progress().offsets
-        return list(Verification(spec.pipeline.name, source, shape, reached).verdicts())
+        left_out = spec.sink.ignore_incompatible
+        found = Verification(spec.pipeline.name, source, shape, reached, leaves_out_incompatible=left_out)
+        return list(found.verdicts())
 
     def tables(self) -> list[str]:
         return [name.partition(".")[2] for name in CatalogSettings.of(f"{self.folder}/warehouse", {}).tables("ods")]

@@ -32,7 +32,7 @@ def describe(request: Request) -> dict[str, Any] | None:
     # The option `branch` of a read wins over the branch in the name.
     if place.branch not in {branch, None}:
         table = request.catalog.table(f"{base}$branch_{place.branch}" if place.branch != "main" else base)
-    return _table(table, read, place)
+    return _table(table, read, place, kept=request.catalog.backend.keeps_files(base))
 
 
 def _system_table(read: dict[str, str]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def _system_table(read: dict[str, str]) -> dict[str, Any]:
     return {"kind": "system", "read": read, "schema": schema.json(), "rows": None, "properties": {}}
 
 
-def _table(table: Table, read: dict[str, str], place: TablePlace) -> dict[str, Any]:
+def _table(table: Table, read: dict[str, str], place: TablePlace, *, kept: bool) -> dict[str, Any]:
     whole = TableRead.of(place)
     scan = whole.scan(table.store)
     latest = table.latest_snapshot
@@ -58,18 +58,20 @@ def _table(table: Table, read: dict[str, str], place: TablePlace) -> dict[str, A
         "schema": columns.json(),
         "keys": schema.primary_keys,
         "partitions": schema.partition_keys,
-        "properties": _properties(table),
+        "properties": _properties(table, managed=not kept),
         # Records of all files before merging. Spark uses the number only as an estimate.
         "rows": None if latest is None else latest.total_record_count,
     }
 
 
-def _properties(table: Table) -> dict[str, str]:
+def _properties(table: Table, *, managed: bool) -> dict[str, str]:
     # The path is the location, and not a property: what SHOW CREATE TABLE prints can then be run for another table.
     properties = {name: text for name, text in table.options.items() if name != "path"}
     if table.primary_keys:
         properties[PRIMARY_KEY.key] = ",".join(table.primary_keys)
-    properties |= {"provider": "penstock", "location": table.path, "is_managed_location": "true"}
+    properties |= {"provider": "penstock", "location": table.path, "is_managed_location": str(managed).lower()}
+    if not managed:
+        properties["external"] = "true"
     if table.comment:
         properties["comment"] = table.comment
     return properties

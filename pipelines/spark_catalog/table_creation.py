@@ -12,14 +12,14 @@ from penstock.pipelines.spark_catalog.column_types import new_column, table_opti
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.storage.open import is_object_store
 from penstock.table.catalog.replacement import name_beside, state_of, take_name
-from penstock.table.options.definition import PRIMARY_KEY
+from penstock.table.options.definition import PATH, PRIMARY_KEY
 from penstock.table.sql.ddl.definitions import copied_column
 
 _PROVIDERS = {"penstock", "paimon"}
 
 
 def create_table(request: Request) -> None:
-    """Run CREATE TABLE."""
+    """Run CREATE TABLE. With LOCATION and without columns, the table that is there gets a name."""
     _create(request, request.whole_table())
 
 
@@ -30,6 +30,7 @@ def create_staged(request: Request) -> str:
     object stores, where a rename would copy all files.
     """
     name = request.whole_table()
+    _refuse_location(request)
     other = is_object_store(request.catalog.warehouse) or request.catalog.table_exists(name)
     new = name if other else name_beside(name, "new")
     _create(request, new)
@@ -52,6 +53,7 @@ def create_replacement(request: Request) -> dict[str, str]:
     Return its name, and the state of the old one, which the last part compares.
     """
     name = request.whole_table()
+    _refuse_location(request)
     new, since = name_beside(name, "new"), state_of(request.catalog, name)
     _create(request, new)
     return {"name": new.partition(".")[2], "since": since}
@@ -66,7 +68,7 @@ def replace_table(request: Request) -> None:
 def _create(request: Request, name: str) -> None:
     properties = request.texts("properties")
     _check_new(properties)
-    options = table_options(properties)
+    options = table_options(properties) | _path(properties)
     keys = tuple(request.given["keys"])
     named = key_columns(options.get(PRIMARY_KEY.key, ""))
     if keys and named:
@@ -91,11 +93,21 @@ def _check_new(properties: Mapping[str, str]) -> None:
             f"the catalog contains only Paimon tables, not USING {provider}",
             hint="remove USING; for other formats use spark_catalog",
         )
-    if "location" in properties:
+
+
+def _path(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the option of a table that has its location from Spark. The catalog refuses it if it chooses locations."""
+    return {PATH.key: properties["location"]} if "location" in properties else {}
+
+
+def _refuse_location(request: Request) -> None:
+    """Refuse LOCATION where rows are written into a new table, which may take the place of another one."""
+    location = request.texts("properties").get("location")
+    if location is not None:
         raise ConfigError(
-            "a table of the catalog cannot choose its location",
-            location=properties["location"],
-            hint="remove LOCATION; or penstock.create_table(path, ...), and read it by its path",
+            "LOCATION is not possible with AS SELECT and with REPLACE",
+            location=location,
+            hint="remove LOCATION; or, with metastore=hive, CREATE TABLE with LOCATION first, and then INSERT",
         )
 
 
@@ -114,7 +126,8 @@ def create_table_like(request: Request) -> None:
     properties = request.texts("properties")
     _check_new({name: text for name, text in properties.items() if name != "provider"})
     # The path is that of the other table, and two tables must not share a folder.
-    options = {key: value for key, value in like.options.items() if key != "path"} | table_options(properties)
+    options = {key: value for key, value in like.options.items() if key != PATH.key}
+    options |= table_options(properties) | _path(properties)
     request.catalog.create_table(
         request.whole_table(),
         [copied_column(column) for column in like.fields],

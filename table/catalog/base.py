@@ -105,9 +105,26 @@ class CatalogBackend(ABC):
         Return False, with nothing changed, if the table exists, also if another process was faster.
         """
 
+    def schema_at(self, path: str) -> TableSchema | None:
+        """Return the schema of the table in a folder that the option `path` of a new table names; None without one.
+
+        A kind overrides this if its tables may be in any folder. Its `create_table` then obeys the option `path`.
+        """
+        raise ConfigError(
+            "this kind of catalog chooses the folders of its tables",
+            path=path,
+            hint="remove LOCATION or the option path; or use a catalog with metastore=hive; or make the table with "
+            "penstock.create_table(path, ...), and open it with open_table(path)",
+            paimon_message="does not support specifying the table path when creating a table",
+        )
+
+    def keeps_files(self, name: str) -> bool:
+        """Return whether the table's files stay when it is dropped."""
+        return False
+
     @abstractmethod
     def drop_table(self, name: str) -> None:
-        """Delete a table that exists, with its files."""
+        """Delete a table that exists, with its files unless the catalog keeps them."""
 
     @abstractmethod
     def rename_table(self, name: str, new_name: str) -> None:

@@ -21,6 +21,7 @@ from penstock.table.iceberg.hive_entry import HiveEntry, remove_entry
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
+from penstock.table.options.definition import PATH
 from penstock.table.schema.changes import SchemaChange, SetOption
 from penstock.table.schema.new_schema import ColumnLike, create_schema
 from penstock.table.system.tables import SystemTable
@@ -137,14 +138,13 @@ class Catalog:
         """Create a table and return it. ConfigError when the table exists, unless `ignore_if_exists`."""
         database, table = split_name(name)
         check_name(table, "table")
-        if options and "path" in options:
-            raise ConfigError(
-                "a table of a warehouse cannot choose its path",
-                hint="make a table elsewhere with penstock.create_table(path, ...), and open it with open_table(path)",
-            )
+        path = (options or {}).get(PATH.key)
+        there = None if path is None else self.backend.schema_at(path)
         self._check_database(database, f"create_database({database!r}) first")
         now = self._ambient.now_millis()
-        first = create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=now)
+        # Without columns, the table that is in the folder is meant as it is.
+        first = there if there is not None and len(schema) == 0 else None
+        first = first or create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=now)
         check_usable(first)
         if self.backend.create_table(name, first):
             report(self.store(name).name, first.options)

@@ -15,12 +15,14 @@ from penstock.storage.base import Storage
 from penstock.storage.environment import Environment
 from penstock.storage.open import open_storage, probe
 from penstock.table.catalog.base import CatalogBackend, RepairedTable, split_name
+from penstock.table.catalog.external_tables import check_same, checked_path
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.metastore.hive_client import HiveMetastore, NameExists, NameMissing
 from penstock.table.metastore.hive_objects import is_external, is_paimon, new_database, new_table
+from penstock.table.options.definition import PATH
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 
@@ -139,16 +141,14 @@ class HiveCatalog(CatalogBackend):
             return False
         if not self.has_database(database):
             self.create_database(database, {})
-        location = f"{self._metastore.database(database).locationUri.rstrip('/')}/{table}"
-        storage, root = self._place(location)
-        self._probe(storage, root)
-        files = SchemaFiles(storage, root)
-        first = files.latest()
-        if first is None and not files.create(schema):
-            first = files.latest()
+        chosen = schema.typed[PATH]
+        location = checked_path(chosen) if chosen else self._usual(database, table)
+        first = self._first(location, schema)
+        if chosen and first is not None:
+            check_same(first, schema, name, location)
         # A process that died before it registered the table leaves exactly this schema; any other is a table of
         # somebody else.
-        if first is not None and _content(first) != _content(schema):
+        elif first is not None and _content(first) != _content(schema):
             raise ConfigError(
                 "the folder of the table contains a table that the metastore does not have",
                 table=name,
@@ -156,10 +156,28 @@ class HiveCatalog(CatalogBackend):
                 hint="move it away, or open it by its path",
             )
         try:
-            self._metastore.create(new_table(database, table, location, first or schema))
+            place = _uri(location) if chosen else location
+            self._metastore.create(new_table(database, table, place, first or schema, external=bool(chosen)))
         except NameExists:
             return False
         return True
+
+    def _usual(self, database: str, table: str) -> str:
+        return f"{self._metastore.database(database).locationUri.rstrip('/')}/{table}"
+
+    def _first(self, location: str, schema: TableSchema) -> TableSchema | None:
+        """Create the schema file of a table; return the newest one if there is one already."""
+        storage, root = self._place(location)
+        self._probe(storage, root)
+        files = SchemaFiles(storage, root)
+        found = files.latest()
+        return files.latest() if found is None and not files.create(schema) else found
+
+    def schema_at(self, path: str) -> TableSchema | None:
+        return SchemaFiles(*self._place(checked_path(path))).latest()
+
+    def keeps_files(self, name: str) -> bool:
+        return is_external(self._table(name))
 
     def drop_table(self, name: str) -> None:
         """Delete the table of the metastore, and then its folder unless it is an external table."""
@@ -179,12 +197,12 @@ class HiveCatalog(CatalogBackend):
         location = self._metastore.location(found)
         found.dbName, found.tableName = new_database_, new_table_
         self._metastore.alter(database, table, found)
-        usual = f"{self._metastore.database(database).locationUri.rstrip('/')}/{table}"
+        usual = self._usual(database, table)
         storage, root = self._place(location)
         moves = not is_external(found) and location.rstrip("/") == usual
         if not moves or not SchemaFiles(storage, root).ids():  # the metastore may have moved the folder itself
             return
-        target = f"{self._metastore.database(new_database_).locationUri.rstrip('/')}/{new_table_}"
+        target = self._usual(new_database_, new_table_)
         storage.rename_tree(root, self._place(target)[1])
         # The metastore names the new place only once the folder is there.
         renamed = self._metastore.table(new_database_, new_table_)
@@ -222,9 +240,7 @@ class HiveCatalog(CatalogBackend):
         database, table = split_name(name)
         _check_case(table, "table")
         found = self._found(name)
-        location = (
-            self._location(name) if found else f"{self._metastore.database(database).locationUri.rstrip('/')}/{table}"
-        )
+        location = self._location(name) if found else self._usual(database, table)
         storage, root = self._place(location)
         store = TableStore.open(storage, root, None, self._environment, self._commits, name)
         return self._commits.register(store, location, exists=found is not None)

@@ -79,6 +79,12 @@ class TablesByPath(CatalogBackend):
     def create_table(self, name: str, schema: TableSchema) -> bool:
         return name not in self._paths and self._catalog.create_table(name, schema)
 
+    def schema_at(self, path: str) -> TableSchema | None:
+        return self._catalog.schema_at(path)
+
+    def keeps_files(self, name: str) -> bool:
+        return name in self._paths or self._catalog.keeps_files(name)
+
     def drop_table(self, name: str) -> None:
         """Drop a table; of one in another folder only the name."""
         if self._paths.pop(name, None) is None:

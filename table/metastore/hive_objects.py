@@ -49,8 +49,8 @@ def hive_type(type_: DataType) -> str:
             return f"struct<{','.join(f'{one.name}:{hive_type(one.type)}' for one in fields)}>"
 
 
-def new_table(database: str, table: str, location: str, schema: TableSchema) -> Any:
-    """Return the description of a managed table."""
+def new_table(database: str, table: str, location: str, schema: TableSchema, *, external: bool = False) -> Any:
+    """Return the description of a managed table, or of an external one, whose files stay when it is dropped."""
     described = _table(database, table, location, _parameters(schema))
     keys = partition_columns(schema)
     # Partition columns are ordinary columns for the metastore unless it has the partitions themselves.
@@ -59,6 +59,8 @@ def new_table(database: str, table: str, location: str, schema: TableSchema) -> 
     described.sd.serdeInfo.serializationLib = _SERDE
     described.partitionKeys = [_partition_column(schema, name) for name in keys]
     described.tableType = "MANAGED_TABLE"
+    if external:
+        described.tableType, described.parameters["EXTERNAL"] = "EXTERNAL_TABLE", "TRUE"
     return described
 
 

@@ -16,7 +16,7 @@ PATH = acts(
     "path",
     TEXT,
     None,
-    "The folder of the table; a catalog chooses the folders of its tables.",
+    "The folder of the table. A catalog accepts it if it is of the kind hive; others choose the folder.",
 )
 BRANCH = acts("branch", TEXT, "main", "Names the branch that is read or written.", scope=Scope.READ)
 ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED = acts(

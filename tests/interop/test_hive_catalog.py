@@ -149,6 +149,23 @@ def test_descriptions_equal_those_of_java(lake: Lake, case: str) -> None:
     assert ours == java
 
 
+def test_both_name_a_table_in_the_same_folder(lake: Lake) -> None:
+    path = f"{lake.folder}/elsewhere"
+    lake.ours.create_database("shop")
+    put(lake.ours.create_table("shop.ours", COLUMNS, ["id"], options={"bucket": "1", "path": path}), 1)
+    lake.java("create", table="shop.java", columns=[], pk=[], options={"path": path})
+    ours, java = (plain(lake.metastore.table("shop", name)) for name in ("ours", "java"))
+    # How many bytes the folder has, when the entry is made, is noted by the metastore.
+    for one in (ours, java):
+        one["parameters"] = {k: v for k, v in one["parameters"].items() if k not in {"totalSize", "numFiles"}}
+    assert ours == java
+    lake.java("drop_table", table="shop.java")
+    assert lake.java_rows("shop.ours") == [[1, "1"]]
+    lake.ours.drop_table("shop.ours")
+    lake.java("create", table="shop.java", columns=[], pk=[], options={"path": path})
+    assert ids(lake.ours.table("shop.java")) == [1]
+
+
 def plain(described: Any) -> dict[str, Any]:
     """Return the fields of a description, without times and without the name in its location."""
     found = {key: value for key, value in vars(described).items() if key not in {"createTime", "lastAccessTime"}}

@@ -174,6 +174,27 @@ def test_files_of_an_external_table_are_kept(lake: penstock.Catalog, metastore: 
         lake.create_table("shop.orders", [("other", "INT")])
 
 
+def test_a_table_may_be_in_any_folder(lake: penstock.Catalog, metastore: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "elsewhere" / "orders")
+    lake.create_database("shop")
+    put(lake.create_table("shop.orders", COLUMNS, ["id"], options={"bucket": "1", "path": path}), 1)
+    assert lake.table("shop.orders").path == path
+    lake.alter_table("shop.orders", [penstock.AddColumn("more", "INT")])
+    assert described(metastore, "shop.orders").parameters["EXTERNAL"] == "TRUE"
+    lake.rename_table("shop.orders", "shop.sales")
+    assert lake.table("shop.sales").path == path
+    # Without columns, the table that is there is meant as it is.
+    lake.create_table("shop.again", [], options={"path": path})
+    assert lake.table("shop.again").schema.names == ["id", "v", "more"]
+    with pytest.raises(ConfigError, match="other columns"):
+        lake.create_table("shop.other", [("id", "INT")], options={"path": path})
+    with pytest.raises(ConfigError, match="relative path"):
+        lake.create_table("shop.other", COLUMNS, options={"path": "elsewhere"})
+    lake.drop_table("shop.sales")
+    lake.drop_database("shop", cascade=True)
+    assert ids(penstock.open_table(path)) == [1]
+
+
 def test_creating_a_table_completes_the_creation_of_a_killed_process(lake: penstock.Catalog, metastore: str) -> None:
     table = orders(lake)
     with HiveMetastore.of(metastore).session() as client:

@@ -144,6 +144,30 @@ def test_statements_reach_the_catalog_of_their_names(spark: SparkSession, lake: 
     assert catalog.tables("shop") == ["sales"]
 
 
+@pytest.mark.hive
+@pytest.mark.parametrize("lake", ["hive"], indirect=True)
+def test_a_table_has_the_location_of_the_statement(
+    spark: SparkSession, lake: tuple[str, Catalog], tmp_path: Path
+) -> None:
+    path = tmp_path / "elsewhere"
+    spark.sql("CREATE DATABASE hive.places")
+    spark.sql("USE hive.places")
+    spark.sql(f"CREATE TABLE orders (id INT, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '1') LOCATION '{path}'")
+    spark.sql("INSERT INTO orders VALUES (1), (2)")
+    shown = {name: text for name, text, _ in rows(spark, "DESCRIBE TABLE EXTENDED orders")}
+    assert (shown["Location"], shown["Type"]) == (str(path), "EXTERNAL")
+    [[created]] = rows(spark, "SHOW CREATE TABLE orders")
+    assert f"LOCATION '{path}'" in created
+    spark.sql("DROP TABLE orders")
+    spark.sql(f"CREATE TABLE again LOCATION '{path}'")
+    assert rows(spark, "SELECT * FROM again") == [(1,), (2,)]
+    assert "other columns" in refusal(spark, f"CREATE TABLE other (v STRING) LOCATION '{path}'")
+    for statement in ("CREATE TABLE other", "CREATE OR REPLACE TABLE again"):
+        assert "CREATE TABLE with LOCATION first" in refusal(spark, f"{statement} LOCATION '{path}' AS SELECT 1 id")
+    assert rows(spark, "SELECT * FROM again") == [(1,), (2,)]
+    assert lake[1].tables("places") == ["again"]
+
+
 def test_the_server_gets_the_commits(spark: SparkSession, server: tuple[RestCatalogServer, dict[str, str]]) -> None:
     spark.sql("CREATE DATABASE served.other")
     spark.sql("CREATE TABLE served.other.log (id INT)")

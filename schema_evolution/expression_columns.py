@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -115,9 +116,8 @@ class ExpressionColumns:
         schema, rows = self._change.schema, len(self._change)
         match name:
             case "op_ts":
-                times = self._change.event_times
-                # -1 means that the message has no time.
-                return pa.array(times, mask=times < 0)
+                # -1 means that the row has no time, as one that was copied. Flink CDC has 0 too.
+                return pa.array(np.maximum(self._change.event_times, 0))
             case "__table_name__" | "table_name":
                 return pa.repeat(pa.scalar(schema.table, pa.string()), rows)
             case "__data_event_type__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,8 @@ def test_a_filter_may_use_computed_columns_of_the_projection() -> None:
 def test_the_metadata_columns_of_flink_cdc_can_be_used() -> None:
     found = applied(Transform.of("shop.*", "id, op_ts, table_name || '@' || database_name as place"), UPDATES)
     assert rows_of(found, ("op_ts", "place"))[0] == (UPDATE_BEFORE, 5, "orders@shop")
+    copied = replace(UPDATES, event_times=np.full(len(UPDATES), -1, np.int64))
+    assert rows_of(applied(Transform.of("shop.*", "id, op_ts"), copied), ("op_ts",))[0] == (UPDATE_BEFORE, 0)
 
 
 def test_the_origin_of_a_row_can_be_used() -> None:

@@ -89,7 +89,7 @@ def test_full_identity_yields_the_images_that_the_target_needs() -> None:
         delete(1, old=["2", "b"]),
     )
     moved = [(DELETE, {"id": 1, "v": "b"}), (INSERT, {"id": 2, "v": "b"}), (DELETE, {"id": 2, "v": "b"})]
-    watching = replace(KEY_CHANGES, watch_columns=frozenset({"id"}))
+    watching = replace(KEY_CHANGES, watch_columns=frozenset({"Id"}))
     (found,) = decoded(*messages, options=watching)
     assert images(found) == [(UPDATE_AFTER, {"id": 1, "v": "b"}), *moved]
     (found,) = decoded(*messages, options=replace(watching, before_images="all"))
@@ -153,7 +153,8 @@ def test_old_rows_that_are_needed_and_missing_are_an_error() -> None:
         decoded(*head, update(1, ["1", "b"]), options=DecodeOptions(before_images="all"))
     assert 'ALTER TABLE "public"."t" REPLICA IDENTITY FULL' in str(caught.value)
     with pytest.raises(IdentityTooWeak, match="lack the old row"):
-        decoded(*head, update(1, ["1", "b"]), options=replace(KEY_CHANGES, watch_columns=frozenset({"v"})))
+        # In the case of a catalog that folds names.
+        decoded(*head, update(1, ["1", "b"]), options=replace(KEY_CHANGES, watch_columns=frozenset({"V"})))
     with pytest.raises(IdentityTooWeak, match="lack columns of the primary key"):
         decoded(begin(1), relation(1, "t", COLUMNS, keys=("v",), identity="i"), delete(1, key=[None, "a"]))
     inserts = decoded(*head, insert(1, ["1", "b"]), options=DecodeOptions(before_images="all"))

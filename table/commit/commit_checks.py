@@ -16,7 +16,7 @@ from penstock.table.commit.conflicts import (
     check_vectors,
     check_vectors_have_files,
 )
-from penstock.table.commit.foreign_writers import check_foreign_writers, check_not_overwritten
+from penstock.table.commit.foreign_writers import check_foreign_writers, check_kept_partitions, check_not_overwritten
 from penstock.table.meta.entries import DELETION_VECTORS, CommitMessage
 from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -93,7 +93,9 @@ class CommitChecks:
             check_levels(live, changes.entries, ordered_key, self.store.name)
         return changes
 
-    def overwrite(self, append: CommitChanges, covers: Covers, seen: Contents | None) -> Check:
+    def overwrite(
+        self, append: CommitChanges, messages: Sequence[CommitMessage], covers: Covers, seen: Contents | None
+    ) -> Check:
         """Return the check of an overwrite of the partitions that `covers` selects."""
 
         def check(latest: Snapshot | None, first: bool) -> CommitChanges:
@@ -108,6 +110,9 @@ class CommitChecks:
                 )
             # Each attempt deletes what is live then, so that files committed in the meantime are replaced as well.
             live = live_entries(self.store, latest) if latest else []
+            if latest is not None and any(not covers(entry.partition) for entry in live):
+                layout = Layout.of(self.store.schema_last_read())
+                check_kept_partitions(self.store, layout, messages, covers, latest)
             gone = [entry.deleted() for entry in live if covers(entry.partition)]
             old_index = index_entries(self.store, latest) if latest else []
             dropped = [entry.deleted() for entry in old_index if covers(entry.partition)]

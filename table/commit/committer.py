@@ -197,7 +197,8 @@ class Committer:
         identity = Identity(self.user, identifier, None, properties or {})
         append, compact = append_half(messages), compact_half(messages)
         try:
-            overwritten = self._commit_once(identity, self._checks.overwrite(append, covers, seen), newest=newest)
+            check = self._checks.overwrite(append, messages, covers, seen)
+            overwritten = self._commit_once(identity, check, newest=newest)
         except AlreadyCommitted:
             return CommittedSnapshots(already=self.committed(identifier))
         if compact.is_empty:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock.errors import CommitConflict
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.conflicts import ForeignWriter
+from penstock.table.merge.engines.registry import merge_engine
+from penstock.table.merge.spec import MovedKey
 from penstock.table.meta.entries import HASH_INDEX, Bucket, CommitMessage, FileKind, ManifestEntry
 from penstock.table.meta.live import added_between, delta_entries, history_expired, index_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -28,6 +30,49 @@ def check_foreign_writers(
     """
     # Postponed buckets may have several writers: a compaction gives their rows buckets and sequence numbers.
     written = [message for message in messages if message.new_files and message.bucket >= 0]
+    base = _base(store, written, latest)
+    if base == latest.id:
+        return
+    between = list(added_between(store, base, latest))
+    check_foreign_rows(between, _starts(written), store.name)
+    if layout.mode is BucketMode.CROSS_PARTITION:
+        check_foreign_keys(between, store.name)
+        if merge_engine(layout.schema.typed).moved_key is MovedKey.STAYS:
+            _check_known_keys(store, layout, base, latest)
+    if layout.mode is BucketMode.DYNAMIC:
+        _check_places_of_keys(store, layout, written, latest)
+
+
+def check_kept_partitions(
+    store: TableStore,
+    layout: Layout,
+    messages: Sequence[CommitMessage],
+    covers: Callable[[bytes], bool],
+    latest: Snapshot,
+) -> None:
+    """Raise ForeignWriter when an overwrite of some partitions might give a key a second row.
+
+    If keys move between partitions, its writer has checked that its keys are in no partition that it keeps. Another job
+    may have added them there since.
+    """
+    written = [message for message in messages if message.new_files]
+    if layout.mode is not BucketMode.CROSS_PARTITION or not written:
+        return
+    for other, snapshot, entry in added_between(store, _base(store, written, latest), latest):
+        if entry.kind is FileKind.ADD and entry.file.level == 0 and not covers(entry.partition):
+            raise ForeignWriter(
+                f"{other!r} wrote to a partition that this overwrite keeps, in a table whose keys move between"
+                " partitions",
+                table=store.name,
+                partition=str(layout.partition_values(entry.partition)),
+                snapshot=snapshot,
+                file=entry.file.name,
+                hint="repeat the overwrite while no other job writes to the table",
+            )
+
+
+def _base(store: TableStore, written: Sequence[CommitMessage], latest: Snapshot) -> int:
+    """Return the oldest snapshot that these messages build on; that of `latest` without messages."""
     base = min((message.base_snapshot for message in written), default=latest.id)
     if base > latest.id:
         raise ForeignWriter(
@@ -37,14 +82,7 @@ def check_foreign_writers(
             newest_snapshot=latest.id,
             hint="write the rows again",
         )
-    if base == latest.id:
-        return
-    between = list(added_between(store, base, latest))
-    check_foreign_rows(between, _starts(written), store.name)
-    if layout.mode is BucketMode.CROSS_PARTITION:
-        check_foreign_keys(between, store.name)
-    if layout.mode is BucketMode.DYNAMIC:
-        _check_places_of_keys(store, layout, written, latest)
+    return base
 
 
 def _starts(messages: Sequence[CommitMessage]) -> dict[Bucket, tuple[int, int]]:
@@ -135,6 +173,27 @@ def check_foreign_keys(between: Iterable[tuple[str, int, ManifestEntry]], table:
                 file=entry.file.name,
                 hint="let only one job write to a table whose primary key lacks partition columns",
             )
+
+
+def _check_known_keys(store: TableStore, layout: Layout, base: int, latest: Snapshot) -> None:
+    """Raise ForeignWriter when another job dropped or replaced a partition in which this job may have found a key.
+
+    A row stays in the partition of its key, so this job's rows would be in the partition that was dropped.
+    """
+    for number in range(base + 1, latest.id + 1):
+        snapshot = latest if number == latest.id else store.snapshots.get(number)
+        if snapshot.commit_kind is not CommitKind.OVERWRITE:
+            continue
+        for entry in delta_entries(store, snapshot):
+            if entry.kind is FileKind.DELETE:
+                raise ForeignWriter(
+                    f"{snapshot.commit_user!r} dropped or replaced a partition of a table in which this job looks up"
+                    " the partitions of keys",
+                    table=store.name,
+                    partition=str(layout.partition_values(entry.partition)),
+                    snapshot=snapshot.id,
+                    hint="write the rows again",
+                )
 
 
 def _check_places_of_keys(

@@ -213,6 +213,58 @@ def test_an_overwrite_with_keys_of_other_partitions_is_refused(
     assert content(table) == [("1", "a", 1), ("2", "b", 5), ("9", "b", 6)]
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "first-row"])
+@pytest.mark.parametrize("given", [{"p": "b"}, None], ids=["named", "dynamic"])
+@pytest.mark.parametrize("overwrites", [True, False])
+def test_an_overwrite_is_refused_if_another_job_wrote_to_a_kept_partition_meanwhile(
+    tmp_path: Path, engine: str, given: Mapping[str, str] | None, overwrites: bool
+) -> None:
+    table = moving_table(tmp_path, merge_engine=engine)
+    write(table, ("3", "a", 1))
+    with table.overwrite(partition=given) as writer:
+        writer.write(rows(table, ("2", "b", 4)))
+        with table.overwrite(partition={"p": "a"}) if overwrites else table.writer() as other:
+            other.write(rows(table, ("2", "a", 5)))
+            other.commit()
+        with pytest.raises(ForeignWriter, match="wrote to a partition that this overwrite keeps"):
+            writer.commit()
+    assert ("2", "a", 5) in content(table)
+    assert all(place == "a" for _, place, _ in content(table))
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+def test_rows_are_refused_if_another_job_dropped_a_partition_meanwhile(tmp_path: Path, engine: str) -> None:
+    table = moving_table(tmp_path, merge_engine=engine)
+    write(table, ("1", "b", 1), ("2", "a", 2))
+    with table.writer() as writer:
+        writer.write(rows(table, ("1", "c", 9)))
+        table.drop_partitions([{"p": "b"}])
+        with pytest.raises(ForeignWriter, match="dropped or replaced a partition"):
+            writer.commit()
+    write(table, ("1", "c", 9))
+    assert content(table) == [("1", "c", 9), ("2", "a", 2)]
+
+
+def test_a_key_whose_partition_was_dropped_meanwhile_moves(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("1", "b", 1), ("2", "a", 2))
+    with table.writer() as writer:
+        writer.write(rows(table, ("1", "c", 9), ("2", "a", 3)))
+        table.drop_partitions([{"p": "b"}])
+        writer.commit()
+    assert content(table) == [("1", "c", 9), ("2", "a", 3)]
+
+
+def test_an_overwrite_may_replace_what_another_job_wrote_meanwhile(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("3", "a", 1))
+    with table.overwrite(partition={"p": "b"}) as writer:
+        writer.write(rows(table, ("2", "b", 4)))
+        write(table, ("2", "b", 5), ("6", "b", 6))
+        writer.commit()
+    assert content(table) == [("2", "b", 4), ("3", "a", 1)]
+
+
 def test_an_overwrite_of_the_whole_table_may_move_any_key(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1), ("2", "b", 2))

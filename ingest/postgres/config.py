@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from penstock.ingest.connector import Keyless
 from penstock.ingest.database.connector import Expression, RelationalConfig, RelationalSnapshot, TablePatterns
-from penstock.settings import Strict
+from penstock.settings import Seconds, Strict
 
 MODES = ("initial", "latest-offset", "snapshot")
 
@@ -79,6 +79,11 @@ class PostgresConfig(RelationalConfig):
     startup: PostgresStartup = PostgresStartup()
     snapshot: PostgresSnapshot = PostgresSnapshot()
     ssl: PostgresSsl = PostgresSsl()
+    heartbeat: Seconds = Field(
+        default=10.0,
+        description="seconds between two queries of the server's position, for freshness, and between two batches that "
+        "only move the position because other tables of the server have changed",
+    )
 
     @field_validator("slot_name")
     @classmethod

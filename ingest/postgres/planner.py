@@ -14,6 +14,7 @@ from penstock.ingest.database.settings import BYTES_PER_CHANGE
 from penstock.ingest.database.table_parts import PartRead, TablePart, check_key
 from penstock.ingest.postgres.captured_tables import captured, check_keys, publish, selected
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
+from penstock.ingest.postgres.log.quiet_log import QuietLog, may_have_changes
 from penstock.ingest.postgres.log.truncations import next_truncate
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, relations
@@ -41,6 +42,10 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
     """The planner of batches of a PostgreSQL source."""
 
     _position: int = field(default=0, repr=False)  # seen before, and flushed by now
+    _quiet: QuietLog = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._quiet = QuietLog(self.settings.idle_seconds)
 
     def connected(self) -> AbstractContextManager[PgConnection]:
         return connected(self.settings.server)
@@ -180,13 +185,19 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         found = self.newest(connection)
         if found is None:
             return progress
+        may_wait = until is None and not progress.reads_tables and progress.settle <= progress.log
         # While tables are read, the position at which they are consistent is not known yet, so a bounded run
         # continues.
         if progress.reads_tables or until is None:
             until = found
         # Rows of a snapshot are right once the log has passed the time when they were read.
         end = min(found, progress.log + size, max(until, progress.settle))
-        return self._before_truncate(replace(progress, log=max(end, progress.log)))
+        if end <= progress.log:
+            return self._before_truncate(progress)
+        if may_wait and self._quiet.holds(lambda: may_have_changes(connection, self.settings, progress.log, end)):
+            return progress
+        self._quiet.moved()
+        return self._before_truncate(replace(progress, log=end))
 
     def _before_truncate(self, progress: PgProgress) -> PgProgress:
         """Return the batch cut before a transaction with TRUNCATE; a batch of its own empties the tables."""

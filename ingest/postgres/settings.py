@@ -29,6 +29,7 @@ class PgSettings(ChunkedSettings[PgAddress]):
     publication: Publication
     failover: bool = False
     follows_truncate: bool = False
+    idle_seconds: float = 10.0  # between two batches that only move the position
     snapshot: Literal["watermark", "exact"] = "watermark"
 
     @property
@@ -58,6 +59,7 @@ def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
         failover=config.failover,
         mode=config.startup.mode,
         follows_truncate=follows_truncate,
+        idle_seconds=config.heartbeat,
         chunk_rows=config.snapshot.chunk_rows,
         new_tables=config.newly_added_tables,
         keyless_stops=request.keyless == "fail" or config.keyless == "fail",

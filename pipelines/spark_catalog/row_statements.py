@@ -49,7 +49,8 @@ def check_row_changes(request: Request) -> None:
         check_deletable(table.definition, table.name)
         check_newest_rows(table, command)
     else:
-        check_updatable(table, "MERGE INTO" if command == "MERGE" else command, [])
+        assigned = [str(request.given["sets"])] if "sets" in request.given else []
+        check_updatable(table, "MERGE INTO" if command == "MERGE" else command, assigned)
 
 
 def _check_replaceable(table: Table, command: str) -> None:

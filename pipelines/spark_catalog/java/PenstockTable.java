@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -178,6 +179,13 @@ class StoredTable extends PenstockTable implements
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
         catalog.request("check_row_changes").table(identifier).with("command", info.command().name()).answer();
         return new RowChangeOperation(this, info.command());
+    }
+
+    void refuseSetting(List keys) {
+        for (int i = 0; i < keys.size(); i++) {
+            catalog.request("check_row_changes").table(identifier)
+                .with("command", "UPDATE").with("sets", (String) keys.get(i)).answer();
+        }
     }
 
     // partitions

@@ -7,10 +7,14 @@ import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskContext$;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
+import org.apache.spark.sql.catalyst.util.RowDeltaUtils;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -27,6 +31,8 @@ import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.SupportsDelta;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -71,12 +77,16 @@ class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
 
 /** The write of a statement. Each row is its kind, the old row or its place, and the new row. */
 class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite {
+    private final StoredTable table;
+    private final RowLevelOperation.Command command;
     private final StructField[] old;
     private final StructField[] fields;
     private final boolean placed;
     private final TableBatchWrite inner;
 
     RowChangeWrite(StoredTable table, LogicalWriteInfo info, RowLevelOperation.Command command) {
+        this.table = table;
+        this.command = command;
         this.old = table.oldRow();
         this.fields = table.columns.fields();
         this.placed = table.placed();
@@ -89,7 +99,11 @@ class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite {
 
     public DeltaWrite build() { return this; }
 
-    public DeltaBatchWrite toBatch() { return this; }
+    public DeltaBatchWrite toBatch() {
+        // MERGE may set a key to the same value: UPDATE SET * does. Its rows are compared when they are written.
+        if (command == RowLevelOperation.Command.UPDATE) table.refuseSetting(PlannedStatement.keysSet());
+        return this;
+    }
 
     public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
         return new RowChangeWriterFactory(inner.createBatchWriterFactory(physical), types(old), types(fields), placed);
@@ -106,6 +120,24 @@ class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite {
     public void commit(WriterCommitMessage[] messages) { inner.commit(messages); }
 
     public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
+}
+
+/** The plan of the statement that runs. */
+class PlannedStatement {
+    /** The columns of the key that an UPDATE sets: only for them Spark plans a column with the value before. */
+    static List keysSet() {
+        List found = new ArrayList();
+        String id = SparkContext.getOrCreate().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+        QueryExecution running = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
+        if (running == null || !(running.analyzed() instanceof WriteDelta)) return found;
+        String prefix = RowDeltaUtils.ORIGINAL_ROW_ID_VALUE_PREFIX();
+        scala.collection.Iterator columns = ((WriteDelta) running.analyzed()).query().output().iterator();
+        while (columns.hasNext()) {
+            String name = ((Attribute) columns.next()).name();
+            if (name.startsWith(prefix)) found.add(name.substring(prefix.length()));
+        }
+        return found;
+    }
 }
 
 class RowChangeWriterFactory implements DeltaWriterFactory {

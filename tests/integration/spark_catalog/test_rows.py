@@ -105,6 +105,27 @@ def test_update_and_delete(spark: SparkSession, catalog: Catalog) -> None:
     assert rows(spark, "SELECT count(*) FROM changed") == [(0,)]
 
 
+@pytest.mark.parametrize("values", [(), ("(1, 'new', 1, 'a')",)], ids=["empty", "one row"])
+def test_setting_a_key_is_refused_with_and_without_rows(spark: SparkSession, values: tuple[str, ...]) -> None:
+    fresh(spark, "keyed", *values)
+    for change in ("id = 7", "status = 'x', ID = id + 1", "dt = 'b' WHERE false"):
+        said = refusal(spark, f"UPDATE keyed SET {change}")
+        assert "is a part of the key and cannot be changed" in said
+        assert "DELETE the row, and INSERT it with the new key" in said
+    spark.sql("UPDATE keyed SET status = 'same key'")
+    assert rows(spark, "SELECT id, status FROM keyed") == [(1, "same key")] * len(values)
+
+
+def test_merge_may_set_the_key_that_it_finds(spark: SparkSession) -> None:
+    fresh(spark, "found", "(1, 'new', 1, 'a')")
+    merge = (
+        "MERGE INTO found t USING (SELECT {} id, 'x' status, 2 amount, 'a' dt) s ON t.{} WHEN MATCHED THEN UPDATE SET *"
+    )
+    spark.sql(merge.format(1, "id = s.id"))
+    assert rows(spark, "SELECT id, status FROM found") == [(1, "x")]
+    assert "'id' is a part of the key" in refusal(spark, merge.format(2, "dt = s.dt"))
+
+
 def test_many_changed_rows_pass_through_the_queue_of_the_writer(spark: SparkSession, catalog: Catalog) -> None:
     spark.sql("CREATE TABLE many (id BIGINT, v STRING, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '2')")
     spark.sql("INSERT INTO many SELECT id, repeat('x', 50) FROM range(20000)")

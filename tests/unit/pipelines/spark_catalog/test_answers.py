@@ -144,6 +144,14 @@ def test_a_column_that_looks_like_an_old_value_is_refused(catalog: Catalog) -> N
     assert "rename the column" in error
 
 
+def test_an_update_that_sets_a_key_is_refused(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", COLUMNS, ["id"])
+    where = {"database": "shop", "table": "t", "command": "UPDATE"}
+    assert "error" not in asked(catalog, "check_row_changes", **where)
+    error = asked(catalog, "check_row_changes", **where, sets="id")["error"]
+    assert "'id' is a part of the key and cannot be changed" in error
+
+
 def altered(catalog: Catalog, *changes: dict[str, Any]) -> dict[str, Any]:
     return dict(asked(catalog, "alter_table", database="shop", table="t", changes=changes))
 

@@ -196,15 +196,21 @@ class ImageRule:
     """The rows that an update of one source table yields.
 
     `watch`: columns whose change moves the row to another key or partition, so that it becomes -D and +I instead of -U
-    and +U. With `before_images="key-changes"` an update that moves nothing yields +U alone.
+    and +U. With `before_images="key-changes"` an update that moves nothing yields +U alone. `sequence`: columns that
+    decide which row of a key is newest; a delete without them would be older than every row, and have no effect.
     """
 
     before_images: Literal["all", "key-changes"] = "all"
     watch: frozenset[str] = frozenset()
+    sequence: frozenset[str] = frozenset()
 
     def watches(self, name: str) -> bool:
         """Return whether a source column is watched. A catalog may fold names that the source spells in mixed case."""
         return name.lower() in {one.lower() for one in self.watch}
+
+    def orders_by(self, name: str) -> bool:
+        """Return whether a source column decides which row of a key is newest."""
+        return name.lower() in {one.lower() for one in self.sequence}
 
 
 class ImagePolicy(Protocol):

@@ -24,6 +24,7 @@ from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.types.source import TYPED
 from penstock.table.merge.engines.registry import merge_engine
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
+from penstock.table.options.merge_engines import IGNORE_DELETE, SEQUENCE_FIELD
 from penstock.table.schema.table_schema import TableSchema
 
 
@@ -101,7 +102,13 @@ class TargetImages:
             return ImageRule("key-changes", frozenset(primary_keys))
         # If a key or partition column changes, the old image is needed to delete the row at its old place.
         keys = self.new_tables.sources_of({*schema.primary_keys, *schema.partition_keys})
-        return ImageRule("all" if needs_before(schema) else "key-changes", frozenset({*keys, *primary_keys}))
+        # Deletes that are ignored may have no effect.
+        sequence = () if schema.typed[IGNORE_DELETE] else schema.typed[SEQUENCE_FIELD]
+        return ImageRule(
+            "all" if needs_before(schema) else "key-changes",
+            frozenset({*keys, *primary_keys}),
+            frozenset(self.new_tables.sources_of(sequence)),
+        )
 
 
 def needs_before(schema: TableSchema) -> bool:

@@ -120,7 +120,7 @@ FLOORS = {
         {"connectors", "preloaded"},
     ],
     "ingest/database": [
-        {"buffers", "findings", "past_rows", "row_conditions", "shared_targets", "table_parts"},
+        {"buffers", "findings", "past_rows", "row_conditions", "shared_targets", "table_parts", "unordered_deletes"},
         {"progress", "settings"},
         {"connector", "planner", "source"},
     ],

@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.formats.change import ChangeBatch, ImagePolicy, ImageRule
 from penstock.ingest.database.buffers import Int64s
+from penstock.ingest.database.unordered_deletes import note_unordered
 from penstock.ingest.mongodb.errors import PostImageMissing
 from penstock.ingest.mongodb.log.events import ROWS, Events
 from penstock.ingest.mongodb.rows import KEY, DocumentRows, with_keys
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 GONE = "updated-and-deleted"  # the document of an update was deleted before it was looked up
 _INSERT, _UPDATE, _REPLACE, _DELETE = range(len(ROWS))
+_REQUIRED = "set  full-document: required  (--mongodb-conf scan.full-changelog=true)"
 _NOT_FOLLOWED = "the rows of the target table stay; read the collection again with  penstock signal PIPELINE snapshot"
 
 
@@ -61,11 +63,15 @@ class EventDecoder:
         gone = ~deletes & (after < 0)
         self.oddities[GONE] += int(np.count_nonzero(gone))
         new, removed = np.flatnonzero(~deletes & ~gone), np.flatnonzero(deletes)
-        old = self._old(events, chosen, changed & ~gone | deletes, rule, name)
+        needed = (
+            changed & ~gone | deletes if _needs_old(rule) else deletes & (bool(_unordered(rule)) and self.has_before)
+        )
+        old = self._old(events, chosen, needed, name)
         at = np.concatenate([events.before[chosen[old]], after[new]])
         rows = self.documents.rows(events.block, at, name)
         # A delete whose old document is known has all its columns.
         removed = np.setdiff1d(removed, old)
+        note_unordered(len(removed), ".".join(name), _unordered(rule), self.oddities, _REQUIRED)
         keys = self.documents.keys(events.block, events.key[chosen[removed]], name)
         event = np.concatenate([old, new, removed])
         subs = np.repeat(np.array([0, 1, 0], np.int32), [len(old), len(new), len(removed)])
@@ -84,16 +90,14 @@ class EventDecoder:
             events.milliseconds[chosen[event]],
         )
 
-    def _old(self, events: Events, chosen: Int64s, wanted: np.ndarray, rule: ImageRule, name: TableName) -> Int64s:
+    def _old(self, events: Events, chosen: Int64s, wanted: np.ndarray, name: TableName) -> Int64s:
         """Return the events whose old document becomes a row."""
-        if not _needs_old(rule):
-            return np.empty(0, np.int64)
         found = np.flatnonzero(wanted)
         if len(found) and (not self.has_before or (events.before[chosen[found]] < 0).any()):
             raise PostImageMissing(
                 "changes in the stream lack the old document, which the target table needs",
                 collection=".".join(name),
-                hint="set  full-document: required  (--mongodb-conf scan.full-changelog=true) after  "
+                hint=f"{_REQUIRED} after  "
                 f'db.runCommand({{collMod: "{name[1]}", changeStreamPreAndPostImages: {{enabled: true}}}})',
             )
         return found
@@ -102,6 +106,11 @@ class EventDecoder:
 def _needs_old(rule: ImageRule) -> bool:
     # `_id` never changes, so only other columns can move a row.
     return rule.before_images == "all" or not {one.lower() for one in rule.watch} <= {KEY}
+
+
+def _unordered(rule: ImageRule) -> list[str]:
+    """Return the columns of the target table's sequence.field that a delete with only `_id` lacks."""
+    return sorted(one for one in rule.sequence if one.lower() != KEY)
 
 
 def _old_kinds(deletes: np.ndarray, rule: ImageRule) -> np.ndarray:

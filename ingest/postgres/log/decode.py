@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.formats.change import ChangeBatch, ImagePolicy, ImageRule, Truncation
 from penstock.ingest.database.buffers import ranges
-from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
+from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.log import messages as log_messages
 from penstock.ingest.postgres.log.messages import (
     EPOCH_MS,
@@ -28,7 +28,7 @@ from penstock.ingest.postgres.log.messages import (
     parse_relation,
     parse_truncate,
 )
-from penstock.ingest.postgres.relation import FULL
+from penstock.ingest.postgres.log.replica_identity import check_identity, note_unordered_deletes
 from penstock.ingest.postgres.values.columns import value_column
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
@@ -139,7 +139,8 @@ class LogDecoder:
         # A row message has its kind and the table's oid, then K (key), O (old row) or N (new row) before each
         # image.
         tag, marker = block.tag[rows], block.data[block.start[rows] + 5]
-        _check_identity(relation, tag, marker, rule)
+        check_identity(relation, tag, marker, rule)
+        note_unordered_deletes(relation, tag, marker, rule, self._oddities)
         has_old, has_new, end = marker != NEW, tag != log_messages.DELETE, block.end[rows]
         old = images_of(block.data, block.start[rows[has_old]] + 6, end[has_old], relation)
         new_at = block.start[rows] + 6
@@ -221,29 +222,3 @@ def _differ(cells: Cells, before: Int64s, after: Int64s) -> Bools:
         # so those are left out above.
         differ[same_size] = np.add.reduceat(old != new, offsets[:-1], dtype=np.int64) > 0
     return differ
-
-
-def _check_identity(relation: Relation, tag: Bytes, marker: Bytes, rule: ImageRule) -> None:
-    """Raise IdentityTooWeak if updates or deletes lack values that the target table needs."""
-    if relation.identity == FULL or not (tag != log_messages.INSERT).any():
-        return
-    fix = f'ALTER TABLE "{relation.schema}"."{relation.table}" REPLICA IDENTITY'
-    # With REPLICA IDENTITY USING INDEX, old images have the columns of that index, and the primary key may be null
-    # in them.
-    identity = {column.name for column in relation.columns if column.in_identity}
-    missing = [name for name in relation.key if name not in identity]
-    if missing and (marker == KEY).any():
-        raise IdentityTooWeak(
-            "deletes and changed keys in the log lack columns of the primary key",
-            table=relation.qualified,
-            columns=", ".join(missing),
-            hint=f"{fix} DEFAULT;  or FULL; then read the table again",
-        )
-    watched = [one.name for one in relation.columns if rule.watches(one.name) and not one.in_identity]
-    if (watched or rule.before_images == "all") and (tag == log_messages.UPDATE).any():
-        raise IdentityTooWeak(
-            "updates in the log lack the old row, which the target table needs",
-            table=relation.qualified,
-            columns=", ".join(watched) or "all",
-            hint=f"{fix} FULL;  then read the table again",
-        )

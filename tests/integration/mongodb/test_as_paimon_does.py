@@ -149,3 +149,25 @@ def test_rows_move_between_partitions_if_events_have_old_documents(
         "2": "2024-01-09",
     }
     assert verify(sync) == 0
+
+
+def test_deletes_are_applied_or_logged_in_tables_ordered_by_a_field(
+    server: MongoPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.db.create_collection("t", changeStreamPreAndPostImages={"enabled": True})
+    server.db.t.insert_many([{"_id": n, "v": n} for n in range(3)])
+    sync = MongoSync(server, tmp_path, "t", flags=["--table-conf", "sequence.field=v"])
+    sync.run()
+    server.db.t.update_one({"_id": 0}, {"$set": {"v": 5}})
+    server.db.t.delete_one({"_id": 1})
+    sync.run()
+    assert "event=deletes_without_effect table=play.t deletes=1 missing=v" in caplog.text
+    sync.conf = ["scan.full-changelog=true"]
+    sync.flags = [*sync.flags, "--reset", "t"]
+    sync.run()
+    assert {key: row["v"] for key, row in sync.rows().items()} == {"0": "5", "2": "2"}
+    server.db.t.delete_one({"_id": 2})
+    sync.flags = sync.flags[:-2]
+    sync.run()
+    assert set(sync.rows()) == {"0"}
+    assert verify(sync) == 0

@@ -270,3 +270,37 @@ def test_rows_that_are_older_than_a_column_get_its_value(server: PgPlayground, t
         1: (10, "seven", 5, None),
         3: (3, "seven", 5, None),
     }
+
+
+def test_deletes_are_applied_or_logged_in_tables_ordered_by_a_field(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.create("ordered", 'id int PRIMARY KEY, "Changed" int, "Day" date')
+    server.run("INSERT INTO ordered SELECT i, i, '2024-01-01' FROM generate_series(1, 4) i")
+    flags = ["--table-conf", "sequence.field=changed", "--catalog-conf", "case-sensitive=false"]
+    sync = PgSync(server, tmp_path, "ordered", ["table-name=ordered"], flags)
+    sync.run()
+    server.run("DELETE FROM ordered WHERE id = 2")
+    sync.run()
+    assert "event=deletes_without_effect table=public.ordered deletes=1 missing=Changed" in caplog.text
+    server.run("ALTER TABLE ordered REPLICA IDENTITY FULL", "DELETE FROM ordered WHERE id = 3")
+    sync.flags = [*flags, "--reset", "ordered"]
+    sync.run()
+    assert set(sync.rows()) == {1, 4}
+    server.run("DELETE FROM ordered WHERE id = 4")
+    sync.flags = flags
+    sync.run()
+    assert set(sync.rows()) == {1}
+    assert all(verdict.is_equal for verdict in sync.verified().values())
+
+
+def test_rows_move_between_partitions_of_columns_in_mixed_case(server: PgPlayground, tmp_path: Path) -> None:
+    server.create("moving", 'id int PRIMARY KEY, "Day" date')
+    server.run("ALTER TABLE moving REPLICA IDENTITY FULL", "INSERT INTO moving VALUES (1, '2024-01-01')")
+    flags = ["--primary-keys", "ID,Day", "--partition-keys", "Day", "--catalog-conf", "case-sensitive=false"]
+    sync = PgSync(server, tmp_path, "moving", ["table-name=moving"], flags)
+    sync.run()
+    server.run("UPDATE moving SET \"Day\" = '2024-02-02'")
+    sync.run()
+    assert sync.target().scan().to_arrow().to_pylist() == [{"id": 1, "day": dt.date(2024, 2, 2)}]
+    assert all(verdict.is_equal for verdict in sync.verified().values())

@@ -57,6 +57,13 @@ def test_columns_that_no_source_has_are_not_watched(shop: Shop) -> None:
         assert mapping.needs_before_images(SourceSchema("text", "shop", "orders", (), own), table) is needed
 
 
+def test_deletes_need_the_sequence_field_unless_they_are_ignored(shop: Shop) -> None:
+    ordered = {"sequence.field": "total"}
+    assert options_of(shop, orders=orders(ordered)).rule("shop", "orders", ("id",)).sequence == {"total"}
+    ignored = ordered | {"ignore-delete": "true"}
+    assert options_of(shop, orders=orders(ignored)).rule("shop", "orders", ("id",)).sequence == set()
+
+
 def test_a_new_table_watches_the_key_of_its_source(shop: Shop) -> None:
     options = options_of(shop, orders=orders({"changelog-producer": "input"}))
     assert options.rule("shop", "users", ("id",)) == ImageRule("key-changes", frozenset({"id"}))

@@ -10,6 +10,7 @@ import pytest
 from bson import Timestamp
 
 from penstock.formats.change import ChangeBatch, DecodeOptions, ImageRule
+from penstock.ingest.database.unordered_deletes import UNORDERED_DELETE
 from penstock.ingest.mongodb.errors import PostImageMissing
 from penstock.ingest.mongodb.log.decode import GONE, EventDecoder
 from penstock.ingest.mongodb.log.events import Events
@@ -98,6 +99,18 @@ def test_missing_old_documents_are_an_error() -> None:
     with pytest.raises(PostImageMissing, match="lack the old document") as caught:
         Decoded(update(1, a="y"), rule=ImageRule("all"))
     assert "collMod" in (caught.value.hint or "")
+
+
+def test_delete_has_the_columns_that_order_the_rows_of_a_key(caplog: pytest.LogCaptureFixture) -> None:
+    rule = ImageRule("key-changes", frozenset({"_id"}), frozenset({"A"}))
+    removed = event("delete", 1, fullDocumentBeforeChange={"_id": 1, "a": "y"})
+    found = Decoded(update(1, {"a": "x"}, a="y"), removed, rule=rule, has_before=True)
+    assert [(kind, row["a"]) for kind, row in found.rows()] == [("+U", "y"), ("-D", "y")]
+    assert Decoded(update(1, a="y"), rule=rule).rows() == [("+U", {"_id": "1", "a": "y"})]
+    lacking = Decoded(event("delete", 1), event("delete", 2), rule=rule)
+    assert [kind for kind, _ in lacking.rows()] == ["-D", "-D"]
+    assert +lacking.oddities == {UNORDERED_DELETE: 2}
+    assert "event=deletes_without_effect table=d.t deletes=2 missing=A" in caplog.text
 
 
 def test_times_are_those_of_the_server() -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.formats.change import DecodeOptions
+from penstock.formats.change import DecodeOptions, ImageRule
+from penstock.ingest.database.unordered_deletes import UNORDERED_DELETE
 from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
 from penstock.ingest.postgres.log.decode import DecodedRows, LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
@@ -209,3 +210,16 @@ def test_a_delete_with_a_new_row_is_an_error() -> None:
     raw = delete(1, key=["1", None]).replace(b"K\0\2", b"N\0\2")
     with pytest.raises(UnexpectedMessage, match="other images than its kind"):
         decoded(begin(1), relation(1, "t", COLUMNS), raw)
+
+
+def test_deletes_without_the_sequence_field_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    rule = ImageRule("key-changes", sequence=frozenset({"V"}))
+    ordered = replace(KEY_CHANGES, tables={("public", "t"): rule})
+    oddities: Counter[str] = Counter()
+    messages = begin(1), relation(1, "t", COLUMNS), update(1, ["1", "b"]), delete(1, key=["1", None])
+    LogDecoder(described, ordered, oddities).decode(MessageBlock.of(messages))
+    assert +oddities == {UNORDERED_DELETE: 1}
+    assert "event=deletes_without_effect table=public.t deletes=1 missing=v" in caplog.text
+    full = begin(1), relation(1, "t", COLUMNS, keys=("id", "v"), identity="f"), delete(1, old=["1", "b"])
+    LogDecoder(described, ordered, oddities).decode(MessageBlock.of(full))
+    assert +oddities == {UNORDERED_DELETE: 1}

@@ -71,6 +71,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "a stream cannot read the changes between two snapshots", table=self.place.path, hint=hint
                 )
             self.table = TableRead.of(self.place, tuple(schema.names))
+            if self.table.metadata:
+                hint = "leave them out; batch reads have them, and `t$files` lists the files"
+                columns = ", ".join(self.table.metadata)
+                raise ConfigError(f"a stream has no metadata columns ({columns})", table=self.place.path, hint=hint)
             self.most_rows = TableOptions(self.place.options)[READ_STREAM_MAX_ROWS_PER_TRIGGER]
         self.target = arrow_target(schema)
         self.until: int | None = None

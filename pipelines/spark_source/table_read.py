@@ -13,6 +13,13 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark.versions import Feature
+from penstock.pipelines.spark_source.row_metadata import (
+    NAMES,
+    OF_FILES,
+    check_readable,
+    placed_rows,
+    with_metadata,
+)
 from penstock.pipelines.spark_source.spark_api import HAS_TIMES
 from penstock.pipelines.spark_source.table_place import TablePlace, travel_options
 from penstock.row_kinds import ROWKIND
@@ -60,13 +67,14 @@ class TableRead:
 
     `columns` is None for all columns. Row kinds are read if the options ask for them or changes are read. With
     `placed`, the file of each row and its position in the file are read too: UPDATE, DELETE and MERGE change rows
-    without a key by them.
+    without a key by them. `metadata` are metadata columns.
     """
 
     place: TablePlace
     columns: tuple[str, ...] | None = None
     where: pc.Expression | None = None
     placed: bool = False
+    metadata: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, place: TablePlace, columns: tuple[str, ...] | None = None) -> TableRead:
@@ -74,8 +82,10 @@ class TableRead:
             return cls(place)
         # Only the catalog asks for places; in a table by path, such names are columns.
         places = {FILE, ROW} & set(columns) if place.catalog is not None else set()
-        named = tuple(dict.fromkeys(_own(name, place) for name in columns if name not in {ROWKIND, *places}))
-        return cls(place, named, placed=bool(places))
+        metadata = _metadata(place, columns)
+        others = {ROWKIND, *places, *metadata}
+        named = tuple(dict.fromkeys(_own(name, place) for name in columns if name not in others))
+        return cls(place, named, placed=bool(places) or bool(OF_FILES & set(metadata)), metadata=metadata)
 
     @property
     def schema(self) -> pa.Schema:
@@ -100,6 +110,7 @@ class TableRead:
             return [Piece(PieceRead.SYSTEM)]
         scan = self._planned(store)
         schema = scan.table_schema()
+        check_readable(self.metadata, schema, store.name, kinds=self._shows_kinds(scan))
         if scan.between is not None:
             splits = between_splits(store, scan.between, Layout.of(schema))
             if splits is None:
@@ -118,10 +129,13 @@ class TableRead:
         # Rows that are read without merging include old rows and deletes, which only their kinds distinguish from
         # new rows.
         kinds = self._shows_kinds(scan) or piece.way in {PieceRead.FILES, PieceRead.OVERWRITTEN}
+        schema = store.schemas.get(piece.schema_id)
         if self.placed and piece.split is not None:
-            yield from placed_rows(self.reader(store, store.schemas.get(piece.schema_id), kinds=False), piece.split)
+            yield from placed_rows(self.reader(store, schema, kinds=False), piece.split, self.metadata)
             return
-        yield from read_piece(store, self.reader(store, store.schemas.get(piece.schema_id), kinds=kinds), piece, scan)
+        reader = self.reader(store, schema, kinds=kinds)
+        for batch in read_piece(store, reader, piece, scan):
+            yield batch if piece.split is None else with_metadata(batch, self.metadata, reader, piece.split)
 
     def reader(self, store: TableStore, schema: TableSchema, *, kinds: bool) -> SplitReader:
         names = schema.names if self.columns is None else self.columns
@@ -133,8 +147,8 @@ class TableRead:
                 columns=", ".join(schema.names),
                 hint="restart the query to read the table with its present columns",
             )
-        if self.placed and not names:
-            # A batch without columns would have no rows, whose positions are asked for.
+        if (self.placed or self.metadata) and not names:
+            # A batch without columns would have no rows, whose positions and metadata are asked for.
             names = schema.names[:1]
         where = None if self.where is None else RowFilter(self.where, store.name)
         return SplitReader(store, Layout.of(schema), schema.select(names), where, kinds)
@@ -175,15 +189,6 @@ def _schema_of(store: TableStore, scan: Scan) -> TableSchema:
         return store.schema()
 
 
-def placed_rows(reader: SplitReader, split: Split) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a split, with the name of their file and their position in it as the last columns."""
-    for file, batch in reader.read_positions(split):
-        *names, _ = batch.schema.names
-        *values, positions = batch.columns
-        place = [pa.repeat(pa.scalar(file.name), batch.num_rows), positions.cast(pa.int64())]
-        yield pa.RecordBatch.from_arrays([*values, *place], names=[*names, FILE, ROW])
-
-
 def read_piece(store: TableStore, reader: SplitReader, piece: Piece, scan: Scan) -> Iterator[pa.RecordBatch]:
     match piece:
         case Piece(way=PieceRead.STATE, split=Split() as split):
@@ -220,6 +225,16 @@ def shaped(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     columns = [batch.column(name if name in known else name.removeprefix(OLD)) for name in target.names]
     # A safe cast would refuse nanoseconds that are not whole microseconds.
     return pa.RecordBatch.from_arrays(columns, names=target.names).cast(target, safe=False)
+
+
+def _metadata(place: TablePlace, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the metadata columns of a read. As FILE and ROW, they are asked for by the catalog alone."""
+    named = [name for name in dict.fromkeys(columns) if name in NAMES]
+    if not named or place.catalog is None or place.system is not None:
+        return ()
+    # A table may have a column with such a name, which then is the one that is read.
+    own = set(place.store().schema().names)
+    return tuple(name for name in named if name not in own)
 
 
 def _own(name: str, place: TablePlace) -> str:

@@ -83,8 +83,11 @@ class PenstockTable extends PythonTable {
     }
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-        return new PrunedScanBuilder(columns, with(options), Request.at(described, "rows"));
+        return new PrunedScanBuilder(columns, metadata(), with(options), Request.at(described, "rows"));
     }
+
+    /** The columns of Paimon's metadata that a query may name. */
+    StructField[] metadata() { return new StructField[0]; }
 
     CaseInsensitiveStringMap with(CaseInsensitiveStringMap options) {
         Map all = new HashMap(read);
@@ -169,12 +172,9 @@ class StoredTable extends PenstockTable implements
         return made;
     }
 
-    public MetadataColumn[] metadataColumns() {
-        StructField[] fields = oldRow();
-        MetadataColumn[] made = new MetadataColumn[fields.length];
-        for (int i = 0; i < made.length; i++) made[i] = new OldColumn(fields[i]);
-        return made;
-    }
+    StructField[] metadata() { return HiddenColumn.ofPaimon(columns, partitionSchema().fields()); }
+
+    public MetadataColumn[] metadataColumns() { return HiddenColumn.all(oldRow(), metadata()); }
 
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
         catalog.request("check_row_changes").table(identifier).with("command", info.command().name()).answer();
@@ -302,16 +302,4 @@ class AppendTable extends StoredTable implements SupportsDelete {
     }
 
     public void deleteWhere(Filter[] filters) { conditions("delete", filters).answer(); }
-}
-
-class OldColumn implements MetadataColumn {
-    private final StructField field;
-
-    OldColumn(StructField field) { this.field = field; }
-
-    public String name() { return field.name(); }
-
-    public DataType dataType() { return field.dataType(); }
-
-    public boolean isNullable() { return field.nullable(); }
 }

@@ -1,8 +1,10 @@
 package penstock.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
+import java.util.List;
 import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.spark.sql.connector.read.Batch;
@@ -27,25 +29,41 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
     private final StructType all;
     private final CaseInsensitiveStringMap options;
     private final JsonNode rows;
+    private final StructField[] metadata;
     private StructType columns;
     private PythonScanBuilder filtered;
 
-    PrunedScanBuilder(StructType all, CaseInsensitiveStringMap options, JsonNode rows) {
+    PrunedScanBuilder(StructType all, StructField[] metadata, CaseInsensitiveStringMap options, JsonNode rows) {
         this.all = all;
+        this.metadata = metadata;
         this.columns = all;
         this.options = options;
         this.rows = rows;
     }
 
+    /** Returns the filters that Spark applies itself. Python knows those on columns of the table alone. */
     public Filter[] pushFilters(Filter[] filters) {
-        if (filters.length == 0) return filters;
+        List left = new ArrayList();
+        List asked = new ArrayList();
+        for (int i = 0; i < filters.length; i++) (onMetadata(filters[i]) ? left : asked).add(filters[i]);
+        if (asked.isEmpty()) return filters;
         filtered = new PythonScanBuilder(Request.source(), Request.SOURCE, all, options);
         try {
-            return filtered.pushFilters(filters);
+            left.addAll(Arrays.asList(filtered.pushFilters((Filter[]) asked.toArray(new Filter[0]))));
         } catch (Throwable error) {
             Request.failPlainly(error);
-            return filters;
         }
+        return (Filter[]) left.toArray(new Filter[0]);
+    }
+
+    private boolean onMetadata(Filter filter) {
+        String[] names = filter.references();
+        for (int i = 0; i < names.length; i++) {
+            for (int j = 0; j < metadata.length; j++) {
+                if ((names[i] + ".").startsWith(metadata[j].name() + ".")) return true;
+            }
+        }
+        return false;
     }
 
     public Filter[] pushedFilters() { return filtered == null ? new Filter[0] : filtered.pushedFilters(); }
@@ -63,6 +81,7 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
             String old = StoredTable.OLD + fields[i].name();
             if (needed.contains(old)) kept = kept.add(old, fields[i].dataType(), true);
         }
+        for (int i = 0; i < metadata.length; i++) if (needed.contains(metadata[i].name())) kept = kept.add(metadata[i]);
         if (needed.contains(StoredTable.FILE.name())) kept = kept.add(StoredTable.FILE);
         if (needed.contains(StoredTable.ROW.name())) kept = kept.add(StoredTable.ROW);
         columns = kept;

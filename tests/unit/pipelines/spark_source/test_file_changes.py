@@ -10,8 +10,8 @@ import pytest
 import penstock
 from penstock.errors import CommitConflict
 from penstock.pipelines.spark_source.file_changes import FileChanges
+from penstock.pipelines.spark_source.row_metadata import placed_rows
 from penstock.pipelines.spark_source.staged_rows import clear_staged
-from penstock.pipelines.spark_source.table_read import placed_rows
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.store import TableStore

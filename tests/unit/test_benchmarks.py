@@ -23,6 +23,7 @@ PARTS = {
     "batch_costs",
     "figures",
     "many_files",
+    "mongo_replies",
     "peer_mysql_replication",
     "peer_pypaimon",
     "peer_rust",

@@ -301,3 +301,77 @@ def test_type_mappings_apply_to_copied_altered_and_later_tables(server: Playgrou
     assert caught.value.facts["reason"].endswith("from type TINYINT to BOOLEAN of Paimon table ods.t.") or (
         caught.value.facts["reason"].endswith("from type TINYINT to BOOLEAN of Paimon table ods.altered.")
     )
+
+
+def test_keys_and_partitions_apply_to_the_tables_that_have_the_columns(server: Playground, tmp_path: Path) -> None:
+    server.run(
+        "CREATE TABLE t1 (k INT PRIMARY KEY, part INT NOT NULL, v INT)",
+        "CREATE TABLE t2 (k INT PRIMARY KEY, v INT)",
+        "CREATE TABLE t3 (k3 INT PRIMARY KEY, v INT NOT NULL)",
+        *(
+            f"INSERT INTO {name} VALUES {row}"
+            for name, row in (("t1", "(1, 1, 1), (2, 2, 2)"), ("t3", "(1, 1), (2, 2)"))
+        ),
+    )
+    flags = ["--primary-keys", "k,part", "--partition-keys", "part", "--multiple-table-partition-keys", "t3=v"]
+    sync = Sync(server, tmp_path, flags=[*flags, "--table-conf", "bucket=1"])
+    sync.run()
+    server.run(
+        "UPDATE t1 SET part = 5 WHERE k = 1",
+        "UPDATE t3 SET v = 5 WHERE k3 = 1",
+        "CREATE TABLE t4 (k INT PRIMARY KEY, part INT NOT NULL)",
+        "INSERT INTO t4 VALUES (1, 1)",
+        "INSERT INTO t2 VALUES (1, 1)",
+    )
+    sync.run()
+    tables = {name: sync.target(name) for name in sync.tables()}
+    assert {name: (table.primary_keys, table.partition_keys) for name, table in tables.items()} == {
+        "t1": (["k", "part"], ["part"]),
+        "t2": (["k"], []),
+        "t3": (["k3"], ["v"]),
+        "t4": (["k", "part"], ["part"]),
+    }
+    assert all(verdict.is_equal for verdict in sync.verified())
+    append = Sync(server, tmp_path / "append", "t2", ["table-name=t2"])
+    append.flags = ["--sync-primary-keys-from-source-schema", "false", "--table-conf", "bucket-key=v"]
+    append.flags = [*append.flags, "--table-conf", "bucket=2"]
+    append.run()
+    server.run("INSERT INTO t2 VALUES (2, 1)")
+    append.run()
+    assert append.target().primary_keys == []
+    assert append.rows(order="k") == [{"k": 1, "v": 1}, {"k": 2, "v": 1}]
+
+
+def test_tables_of_databases_that_are_created_later_are_captured(server: Playground, tmp_path: Path) -> None:
+    one, two = f"{DATABASE}_1", f"{DATABASE}_2"
+    try:
+        server.run(
+            f"CREATE DATABASE {one}",
+            *(f"CREATE TABLE {one}.{name} (id INT PRIMARY KEY)" for name in ("t", "ta")),
+            f"INSERT INTO {one}.t VALUES (1)",
+        )
+        flags = ["--including-tables", "t.*|s.+", "--excluding-tables", "ta|sa"]
+        sync = Sync(server, tmp_path, conf=[f"database-name={DATABASE}_[12]"], flags=flags)
+        sync.run()
+        server.run(
+            f"CREATE DATABASE {two}",
+            f"CREATE TABLE {two}.t (id INT PRIMARY KEY, v INT)",
+            f"INSERT INTO {two}.t VALUES (2, 2)",
+            *(f"CREATE TABLE {two}.{name} (id INT PRIMARY KEY)" for name in ("s1", "sa")),
+            *(f"INSERT INTO {two}.{name} VALUES (3)" for name in ("s1", "sa")),
+            f"CREATE TABLE {one}.t_like LIKE {two}.t",
+            f"INSERT INTO {one}.t_like VALUES (7, 7)",
+            f"CREATE TABLE {one}.t_select (PRIMARY KEY (id)) AS SELECT * FROM {two}.t",
+            f"CREATE TABLE {one}.t_keyless (id INT)",
+            "CREATE TABLE s9 (id INT PRIMARY KEY)",
+        )
+        sync.run()
+        assert {name: sync.ids(name) for name in sync.tables()} == {
+            "s1": [3],
+            "t": [1, 2],
+            "t_like": [7],
+            "t_select": [2],
+        }
+        assert all(verdict.is_equal for verdict in sync.verified())
+    finally:
+        server.run(*(f"DROP DATABASE IF EXISTS {name}" for name in (one, two)))

@@ -103,17 +103,7 @@ def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) ->
     return name, Catalog(warehouse, options)
 
 
-@pytest.mark.parametrize(
-    "lake",
-    [
-        "named",
-        "served",
-        pytest.param("in_mysql", marks=pytest.mark.mysql),
-        pytest.param("in_postgres", marks=pytest.mark.postgres),
-        pytest.param("hive", marks=pytest.mark.hive),
-    ],
-    indirect=True,
-)
+@pytest.mark.parametrize("lake", ["named", "served", pytest.param("hive", marks=pytest.mark.hive)], indirect=True)
 def test_statements_reach_the_catalog_of_their_names(spark: SparkSession, lake: tuple[str, Catalog]) -> None:
     name, catalog = lake
     spark.sql(f"CREATE DATABASE {name}.shop")
@@ -142,6 +132,28 @@ def test_statements_reach_the_catalog_of_their_names(spark: SparkSession, lake: 
     spark.sql("DROP TABLE copied")
     assert "copied" in refusal(spark, "SELECT * FROM copied")
     assert catalog.tables("shop") == ["sales"]
+
+
+@pytest.mark.parametrize(
+    "lake",
+    [
+        pytest.param("in_mysql", marks=pytest.mark.mysql),
+        pytest.param("in_postgres", marks=pytest.mark.postgres),
+    ],
+    indirect=True,
+)
+def test_names_are_in_a_database_server(spark: SparkSession, lake: tuple[str, Catalog]) -> None:
+    name, catalog = lake
+    spark.sql(f"CREATE DATABASE {name}.shop")
+    spark.sql(f"USE {name}.shop")
+    spark.sql("CREATE TABLE orders AS SELECT 1 id, 'a' v")
+    spark.sql("ALTER TABLE orders RENAME TO sales")
+    spark.sql("UPDATE sales SET v = 'b'")
+    assert rows(spark, "SELECT * FROM sales") == [(1, "b")]
+    assert catalog.tables("shop") == ["sales"]
+    assert "exists" in refusal(spark, f"CREATE DATABASE {name}.shop")
+    spark.sql("DROP TABLE sales")
+    assert (rows(spark, "SHOW TABLES"), catalog.tables("shop")) == ([], [])
 
 
 @pytest.mark.hive

@@ -1,20 +1,17 @@
-"""The catalog on a standalone master with two workers, in several threads, over Spark Connect, and in spark-sql."""
+"""The catalog on a standalone master with two workers, over Spark Connect, and in the shell spark-sql."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyspark
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
-import penstock
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.spark.session import open_session, prepare_environment
+from penstock.pipelines.spark.session import prepare_environment
 from penstock.pipelines.spark_catalog.catalog_jar import CLASS_NAME
 from penstock.table.catalog.catalog import Catalog
 from tests.chaos.cluster import SETTINGS, running
@@ -95,31 +92,6 @@ def test_spark_connect(tmp_path: Path) -> None:
     said = run_session("local[2]", tmp_path / "warehouse", "spark.sql.shuffle.partitions=2")
     assert "rows 1150 1250" in said
     check_orders(tmp_path / "warehouse")
-
-
-def test_all_threads_of_a_driver(tmp_path: Path) -> None:
-    """A notebook server runs cells in several threads, and a query the function of foreachBatch in one of Spark."""
-    session = open_session("threads", master="local[2]")
-    try:
-        penstock.register(session, catalog="lake", warehouse=tmp_path / "warehouse", options={"local.sync": "false"})
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(read_in_a_stream, session, tmp_path / "checkpoint").result()
-        assert session.sql("SELECT id FROM lake.shop.seen").collect() == [(1,)]
-    finally:
-        session.stop()
-
-
-def read_in_a_stream(spark: SparkSession, checkpoint: Path) -> None:
-    spark.sql("CREATE DATABASE lake.shop")
-    spark.sql("CREATE TABLE lake.shop.orders AS SELECT 1 id")
-    spark.sql("CREATE TABLE lake.shop.seen (id INT)")
-
-    def insert(batch: DataFrame, _: int) -> None:
-        batch.createOrReplaceTempView("batch")
-        batch.sparkSession.sql("INSERT INTO lake.shop.seen SELECT id FROM batch")
-
-    rows = spark.readStream.table("lake.shop.orders").writeStream.foreachBatch(insert)
-    rows.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
 
 
 def test_the_shell_of_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

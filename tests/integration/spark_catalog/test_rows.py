@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, lit
 
+import penstock
 from penstock.table.catalog.catalog import Catalog
 from tests.golden.relations import difference
 from tests.integration.spark_catalog.statements import fresh, refusal, rows
@@ -415,3 +417,24 @@ def test_functions_for_changes_are_refused_with_the_option_that_reads_them(
 ) -> None:
     with pytest.raises(AnalysisException, match=f"SELECT . FROM orders WITH .`{option}`"):
         spark.sql(f"SELECT * FROM {call}")
+
+
+def test_all_threads_of_a_driver_use_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
+    """A notebook server runs cells in several threads, and a query the function of foreachBatch in one of Spark."""
+    penstock.register(spark, catalog="threads", warehouse=tmp_path / "warehouse", options={"local.sync": "false"})
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(copy_by_a_stream, spark, tmp_path / "checkpoint").result()
+    assert rows(spark, "SELECT id FROM threads.shop.seen") == [(1,)]
+
+
+def copy_by_a_stream(spark: SparkSession, checkpoint: Path) -> None:
+    spark.sql("CREATE DATABASE threads.shop")
+    spark.sql("CREATE TABLE threads.shop.orders AS SELECT 1 id")
+    spark.sql("CREATE TABLE threads.shop.seen (id INT)")
+
+    def insert(batch: DataFrame, _: int) -> None:
+        batch.createOrReplaceTempView("batch")
+        batch.sparkSession.sql("INSERT INTO threads.shop.seen SELECT id FROM batch")
+
+    read = spark.readStream.table("threads.shop.orders").writeStream.foreachBatch(insert)
+    read.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()

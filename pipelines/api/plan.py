@@ -104,7 +104,7 @@ def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now
         wanted = dict(shape.table_rules.new_tables(shape.new_tables, target, sources).options)
         check_usable(replace(current, options={**wanted, **current.options}))
         drifts = [drift_of(source, target, current, shape.rules) for source in sources]
-        changes = _changes(drifts)
+        changes = _changes([*drifts, shape.new_tables.missing_after(drifts, target, current)])
         return _described(shape, target, "alter" if changes else "keep", names, current, sources, changes)
     except (UnusableName, KeylessTable) as error:
         leaves_out = shape.table is None  # with a single table there would be nothing left
@@ -146,13 +146,17 @@ def _described(
     given = {shape.rules.name(one.name): (source, one) for source in reversed(sources) for one in source.fields}
     columns = [_column(shape, one, given.get(one.name), schema, changes) for one in schema.fields]
     known = set(schema.names)
-    columns += [
-        PlannedColumn(name, "", given[name][1].type or "text", "new column of the source", change)
-        for name, change in changes.items()
-        if name not in known
-    ]
+    columns += [_added(shape, name, given.get(name), change) for name, change in changes.items() if name not in known]
     keys, partitions = tuple(schema.primary_keys), tuple(schema.partition_keys)
     return PlannedTable(target, action, names, keys, partitions, dict(schema.options), tuple(columns))
+
+
+def _added(
+    shape: PipelineMapping, name: str, given: tuple[SourceSchema, SourceField] | None, change: str
+) -> PlannedColumn:
+    if given is None:
+        return PlannedColumn(name, "", "", _made_here(shape, name), change)
+    return PlannedColumn(name, "", given[1].type or "text", "new column of the source", change)
 
 
 def _column(

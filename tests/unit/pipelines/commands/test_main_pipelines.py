@@ -268,6 +268,10 @@ def test_plan_shows_the_difference_to_existing_tables(shop: Shop, capsys: pytest
     assert "no changes" in output_of(capsys, "plan", "shop.yaml", "--diff")
     shop.put("2.json", insert("orders", {"id": 2, "name": "b", "q1": 7}))
     assert "add q1 INT" in output_of(capsys, "plan", "shop.yaml", "--diff")
+    write(shop, ods="ods\n  computed-columns: ['half=truncate(q1, 2)']")
+    out = output_of(capsys, "plan", "shop.yaml")
+    (line,) = [line for line in out.splitlines() if line.endswith("add half INT")]
+    assert "computed by truncate(q1, 2)" in line
 
 
 def test_status_works_from_the_tables_alone(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

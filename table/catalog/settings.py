@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from penstock.errors import ConfigError
 from penstock.storage.catalog_options import is_catalog_option
 from penstock.storage.environment import Environment
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import CatalogBackend
 from penstock.table.catalog.registry import open_backend
 from penstock.table.meta.store import TableStore
+from penstock.table.options.definition import PATH
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_name, check_usable
 
@@ -81,7 +83,17 @@ class CatalogSettings:
         return [f"{database}.{table}" for table in self.backend.possible_tables(database)]
 
     def created(self, table: str, schema: TableSchema) -> TableSchema:
-        """Create a table by its first schema version, and its database. If it exists, return its newest version."""
+        """Create a table by its first schema version, and its database. If it exists, return its newest version.
+
+        ConfigError if the schema chooses a folder: options of new tables may be those of several tables.
+        """
+        if PATH.key in schema.options:
+            raise ConfigError(
+                "a pipeline does not choose the folders of its tables: several would share one",
+                table=table,
+                path=schema.options[PATH.key],
+                hint="remove path from table-options; create tables that are to be elsewhere before the start",
+            )
         check_usable(schema)
         return schema if self.backend.create_table(_checked(table), schema) else self.store(table).schema()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.errors import ConfigError
 from penstock.table.catalog.settings import CatalogSettings, forget_tables
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.new_schema import create_schema
@@ -40,6 +41,14 @@ def test_a_table_is_created_once(settings: CatalogSettings) -> None:
     assert settings.databases() == settings.open().databases() == ["shop"]
     assert settings.tables("shop") == ["shop.orders"]
     assert settings.tables("other") == []
+
+
+def test_a_pipeline_cannot_put_its_tables_into_one_folder(settings: CatalogSettings, tmp_path: Path) -> None:
+    first = create_schema([("id", "INT")], options={"path": str(tmp_path / "elsewhere")}, now=1)
+    with pytest.raises(ConfigError, match="does not choose the folders") as caught:
+        settings.created("shop.orders", first)
+    assert "remove path from table-options" in str(caught.value)
+    assert settings.databases() == []
 
 
 def test_opening_a_dropped_table_is_refused(settings: CatalogSettings) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.pipelines.spark_catalog.column_types import described_columns
 from penstock.pipelines.spark_catalog.request import Request
+from penstock.pipelines.spark_source.keyed_changes import spread_by_bucket
 from penstock.pipelines.spark_source.table_place import CATALOG_TABLE, PLANNED_SNAPSHOT, CatalogTable, TablePlace
 from penstock.pipelines.spark_source.table_read import TableRead, spark_schema
 from penstock.row_kinds import ROWKIND
@@ -58,6 +59,7 @@ def _table(table: Table, read: dict[str, str], place: TablePlace, *, kept: bool)
         "schema": columns.json(),
         "keys": schema.primary_keys,
         "partitions": schema.partition_keys,
+        "spread": spread_by_bucket(table.store),
         "properties": _properties(table, managed=not kept),
         # Records of all files before merging. Spark uses the number only as an estimate.
         "rows": None if latest is None else latest.total_record_count,

@@ -34,7 +34,8 @@ OVERWRITE_PARTITION = acts("overwrite-partition", TEXT, None, "Names the partiti
 CATALOG_TABLE = acts("catalog-table", TEXT, None, "Names the table in its catalog, as JSON.")
 PLANNED_SNAPSHOT = acts("planned-snapshot", WHOLE, None, "Is the snapshot that a statement reads.")
 ROW_CHANGES = acts("row-changes", TEXT, None, "Names a statement that writes kinds, old rows and new rows.")
-_OF_CATALOGS = (CATALOG_TABLE, PLANNED_SNAPSHOT, ROW_CHANGES)
+CHANGES_BY_BUCKET = acts("changes-by-bucket", FLAG, "false", "Says that all changes of a bucket come to one task.")
+_OF_CATALOGS = (CATALOG_TABLE, PLANNED_SNAPSHOT, ROW_CHANGES, CHANGES_BY_BUCKET)
 _OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION, *_OF_CATALOGS)
 OWN = tuple(option.key for option in _OWN)
 # The options of a read that choose its snapshot, or columns that it shows.
@@ -207,6 +208,11 @@ class TablePlace:
     def row_changes(self) -> str | None:
         """Return UPDATE, DELETE or MERGE if the rows of a write are changes: a kind, the old row and the new row."""
         return TableOptions(self.options)[ROW_CHANGES]
+
+    @property
+    def changes_by_bucket(self) -> bool:
+        """Return whether Spark sends all changes of a bucket to one task, which can write them then."""
+        return TableOptions(self.options)[CHANGES_BY_BUCKET]
 
     @property
     def planned_snapshot(self) -> int | None:

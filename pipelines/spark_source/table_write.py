@@ -1,9 +1,11 @@
 """A write to a table in two steps: tasks receive rows, one process commits.
 
-Files of an append table without buckets are independent, so tasks write them and the commit only lists them. Otherwise
-a bucket must have a single writer, which assigns sequence numbers, and Spark does not let a data source choose which
-task receives which row: tasks check and stage rows, and the committing process writes them in task order. Its memory is
-limited to `write-buffer-size`, but it uses one core: bulk loads of keyed tables are faster through a pipeline.
+Files of an append table without buckets are independent, so tasks write them and the commit only lists them.
+Otherwise a bucket must have a single writer, which assigns sequence numbers. Tasks write the buckets of a statement
+that changes rows, if Spark sends all changes of a bucket to one of them (`keyed_changes.py`). Other rows come to
+tasks that a data source cannot choose: tasks check and stage them, and the committing process writes them in task
+order. Its memory is limited to `write-buffer-size`, but it uses one core: bulk loads of keyed tables are faster
+through a pipeline.
 """
 
 from __future__ import annotations
@@ -17,18 +19,17 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.file_changes import FileChanges
+from penstock.pipelines.spark_source.keyed_changes import KeyedChanges, delete_files
 from penstock.pipelines.spark_source.staged_rows import clear_staged, stage_rows, staged_rows
 from penstock.pipelines.spark_source.table_place import TablePlace
-from penstock.row_kinds import DELETE, ROWKIND
-from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.maintenance.upkeep import after_commit
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.overwrite import OverwriteWriter
-from penstock.table.operations.row_changes import RowChanges
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.options.table_options import TableOptions
@@ -39,11 +40,13 @@ from penstock.table.values.arrow_types import arrow_schema
 class TaskRows:
     """The result of a task, for the commit: messages for files of the table, or the path of staged rows.
 
-    A task that changes rows without a key has both: files of new rows, and the places of the old ones.
+    A task that changes rows without a key has both: files of new rows, and the places of the old ones. `refused` is why
+    a task found that its statement must not be committed.
     """
 
     messages: tuple[CommitMessage, ...] = ()
     path: str | None = None
+    refused: ConfigError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,9 @@ class TableWrite:
         if self._changes_files(store):
             messages, path = self._file_changes(store).take(rows, job)
             return TaskRows(tuple(messages), path)
+        if self.place.changes_by_bucket:
+            messages, refused = self._keyed_changes(store, job).take(rows)
+            return TaskRows(tuple(messages), refused=refused)
         if not _commits_files_of_tasks(store):
             return TaskRows(path=stage_rows(store, job, rows))
         with self._writer(store) as writer:
@@ -87,12 +93,22 @@ class TableWrite:
             self._file_changes(store).commit([one for part in parts for one in part.messages], paths, user)
             clear_staged(store, job)
             return
+        if self.place.changes_by_bucket:
+            messages = [message for part in parts for message in part.messages]
+            refused = [part.refused for part in parts if part.refused is not None]
+            self._keyed_changes(store, user or job).commit(messages, refused, identifier)
+            return
         with self._writer(store, user) as writer:
             if _commits_files_of_tasks(store):
                 writer.commit_messages([message for part in parts for message in part.messages], identifier)
             else:
                 paths = [part.path for part in parts if part.path is not None]
-                self._write_staged(store, writer, (batch for path in paths for batch in staged_rows(store, path)))
+                batches = (batch for path in paths for batch in staged_rows(store, path))
+                if self.place.row_changes:
+                    self._keyed_changes(store, writer.user).write(writer, batches)
+                else:
+                    for batch in batches:
+                        writer.write(*self._with_kinds(batch))
                 writer.commit(identifier)
         # After the commit: if the driver dies before this line, the staged rows remain, and no reader sees them.
         clear_staged(store, job)
@@ -106,18 +122,14 @@ class TableWrite:
         base = None if planned is None else store.snapshots.get(planned)
         return FileChanges(store, base, self.place.table_options)
 
-    def _write_staged(self, store: TableStore, writer: TableWriter, batches: Iterable[pa.RecordBatch]) -> None:
-        if not self.place.row_changes:
-            for batch in batches:
-                writer.write(*self._with_kinds(batch))
-            return
-        schema = store.schema()
-        changes = RowChanges(schema, store.name, refuses_older=self.place.row_changes == "UPDATE", keys_may_differ=True)
-        for batch in batches:
-            changes.write(writer, batch)
-            # Checked before the commit, so that a statement that is refused has changed nothing.
-            if changes.counts[DELETE]:
-                check_deletable(schema, store.name)
+    def _keyed_changes(self, store: TableStore, user: str) -> KeyedChanges:
+        statement, base = self.place.row_changes or "", self._planned(store)
+        return KeyedChanges(store, base, self.place.table_options, statement, user)
+
+    def _planned(self, store: TableStore) -> Snapshot | None:
+        """Return the snapshot that a statement read, if it changes rows and the snapshot has not expired."""
+        planned = self.place.planned_snapshot if self.place.row_changes else None
+        return None if planned is None else store.snapshots.find(planned)
 
     def abort(self, parts: Sequence[TaskRows | None], job: str) -> None:
         """Clean up after a task failed.
@@ -128,16 +140,12 @@ class TableWrite:
         clear_staged(store, job)
         if all(part is not None for part in parts):
             return
-        layout = Layout.of(store.schema())
-        for message in (message for part in parts if part is not None for message in part.messages):
-            BucketFiles(store, layout, message.partition, message.bucket).delete(message)
+        delete_files(store, (message for part in parts if part is not None for message in part.messages))
 
     def _writer(self, store: TableStore, user: str | None = None) -> TableWriter:
         options = self.place.table_options
         if not self.overwrite:
-            planned = self.place.planned_snapshot if self.place.row_changes else None
-            base = None if planned is None else store.snapshots.find(planned)
-            return TableWriter.open(store, user, options, after_commit(store), base=base)
+            return TableWriter.open(store, user, options, after_commit(store), base=self._planned(store))
         text = self.place.options.get("overwrite-partition")
         dynamic = self.place.options.get("partitionoverwritemode", "static").lower() == "dynamic"
         # Spark's own mode takes precedence: a mode that is not set means static.

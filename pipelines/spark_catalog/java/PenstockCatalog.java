@@ -8,8 +8,10 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
@@ -23,12 +25,13 @@ import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TimeTravel;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Names for Spark. It knows nothing about tables: Python answers each question, and Spark reads and writes by Python. */
-public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
     static final String PUSH_DOWN = "spark.sql.python.filterPushdown.enabled";
     String name;
     private Map options;
@@ -46,6 +49,15 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
     public String[] defaultNamespace() { return new String[] {"default"}; }
 
     Request request(String verb) { return new Request(verb, options); }
+
+    // functions: only the one by which Spark sends changes to tasks
+
+    public Identifier[] listFunctions(String[] namespace) { return new Identifier[0]; }
+
+    public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
+        if (!identifier.name().equals(BucketFunction.NAME)) throw new NoSuchFunctionException(identifier);
+        return new BucketFunction();
+    }
 
     // databases
 

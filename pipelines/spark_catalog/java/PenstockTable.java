@@ -23,6 +23,7 @@ import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
+import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -169,6 +170,21 @@ class StoredTable extends PenstockTable implements
             StructField field = columns.fields()[i];
             made[i] = new StructField(OLD + field.name(), field.dataType(), true, Metadata.empty());
         }
+        return made;
+    }
+
+    /** The partition and the bucket of a row, if Spark can compute them: one task writes a bucket then. */
+    Expression[] bucket() {
+        JsonNode spread = Request.at(described, "spread");
+        if (spread == null || spread.isNull()) return null;
+        String[] partitions = Request.texts(Request.at(described, "partitions"));
+        String[] keys = Request.texts(Request.at(spread, "keys"));
+        Expression[] key = new Expression[1 + keys.length];
+        key[0] = Expressions.literal(Integer.valueOf(Request.at(spread, "buckets").asInt()));
+        for (int i = 0; i < keys.length; i++) key[1 + i] = Expressions.column(keys[i]);
+        Expression[] made = new Expression[partitions.length + 1];
+        for (int i = 0; i < partitions.length; i++) made[i] = Expressions.column(partitions[i]);
+        made[partitions.length] = Expressions.apply(BucketFunction.NAME, key);
         return made;
     }
 

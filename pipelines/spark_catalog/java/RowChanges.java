@@ -15,8 +15,12 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.util.RowDeltaUtils;
+import org.apache.spark.sql.connector.distributions.Distribution;
+import org.apache.spark.sql.connector.distributions.Distributions;
+import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
@@ -27,6 +31,7 @@ import org.apache.spark.sql.connector.write.DeltaWriter;
 import org.apache.spark.sql.connector.write.DeltaWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
 import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.SupportsDelta;
@@ -76,7 +81,7 @@ class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
 }
 
 /** The write of a statement. Each row is its kind, the old row or its place, and the new row. */
-class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite {
+class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite, RequiresDistributionAndOrdering {
     private final StoredTable table;
     private final RowLevelOperation.Command command;
     private final StructField[] old;
@@ -93,9 +98,17 @@ class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite {
         StructType given = new StructType().add("_kind", DataTypes.ByteType, false);
         for (int i = 0; i < old.length; i++) given = given.add(old[i].name(), old[i].dataType(), true);
         for (int i = 0; i < fields.length; i++) given = given.add(fields[i].name(), fields[i].dataType(), true);
-        this.inner = new TableBatchWrite(
-            new WriteInfo(info, given, table.with(info.options())).with("row-changes", command.name()), false);
+        WriteInfo changes = new WriteInfo(info, given, table.with(info.options())).with("row-changes", command.name());
+        if (table.bucket() != null) changes = changes.with("changes-by-bucket", "true");
+        this.inner = new TableBatchWrite(changes, false);
     }
+
+    public Distribution requiredDistribution() {
+        Expression[] bucket = table.bucket();
+        return bucket == null ? (Distribution) Distributions.unspecified() : Distributions.clustered(bucket);
+    }
+
+    public SortOrder[] requiredOrdering() { return new SortOrder[0]; }
 
     public DeltaWrite build() { return this; }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 STATEMENTS = """
 CREATE DATABASE lake.shop;
 CREATE TABLE lake.shop.orders (id BIGINT, status STRING, PRIMARY KEY (id))
-    TBLPROPERTIES ('bucket' = '2', 'changelog-producer' = 'input');
+    TBLPROPERTIES ('bucket' = '8', 'changelog-producer' = 'input');
 INSERT INTO lake.shop.orders SELECT id, 'new' FROM range(1000);
 MERGE INTO lake.shop.orders t USING (SELECT id, 'paid' status FROM range(500, 1500)) s ON t.id = s.id
     WHEN MATCHED AND s.id % 2 = 0 THEN DELETE
@@ -82,9 +83,16 @@ def check_orders(warehouse: Path) -> None:
 
 def test_a_standalone_master_with_two_workers(tmp_path: Path) -> None:
     with running(tmp_path / "cluster") as cluster:
-        said = run_session(cluster.url, tmp_path / "warehouse", *SETTINGS)
+        # Otherwise Spark puts so few rows into one task.
+        several = "spark.sql.adaptive.coalescePartitions.enabled=false"
+        said = run_session(cluster.url, tmp_path / "warehouse", *SETTINGS, several)
     assert "rows 1150 1250" in said
     check_orders(tmp_path / "warehouse")
+    # By the logs of the executors, both workers wrote changes of MERGE, the first statement with old rows.
+    logs = [path.read_text() for path in (tmp_path / "cluster").rglob("stderr")]
+    stages = [set(re.findall(r"DeltaWithMetadata.*: Committed partition .* stage ([0-9]+)", log)) for log in logs]
+    assert set.intersection(*(found for found in stages if found)), stages
+    assert sum(bool(found) for found in stages) == 2
 
 
 def test_spark_connect(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from pyspark.sql.functions import col, expr, lit
 
 import penstock
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.values.hashing import bucket_rows
+from penstock.table.values.types import parse_type
 from tests.golden.relations import difference
 from tests.integration.spark_catalog.statements import fresh, refusal, rows
 from tests.interop.oracle.client import Oracle
@@ -134,6 +138,45 @@ def test_many_changed_rows_pass_through_the_queue_of_the_writer(spark: SparkSess
     spark.sql("UPDATE many SET v = concat('new ', id) WHERE id % 2 = 0")
     assert rows(spark, "SELECT count(*), sum(if(v = concat('new ', id), 1, 0)) FROM many") == [(20000, 10000)]
     assert catalog.table("shop.many").count() == 20000
+
+
+def test_the_buckets_of_rows_are_those_that_spark_computes(spark: SparkSession) -> None:
+    def value(number: int) -> tuple[object, ...]:
+        text, day = "\u00e9" * (number % 9), dt.date(1960 + number, 1, 1)
+        return (number % 2 == 0, -number, number * -300, number - 50, number << 40, day, Decimal(number * 7 - 90), text)
+
+    columns = "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f DATE, g DECIMAL(18, 0), h STRING, i BINARY"
+    values = [(*value(number), bytes(number % 20)) for number in range(90)]
+    frame = spark.createDataFrame([*values, (None,) * 9], columns)
+    types = [parse_type(text.split(" ", 1)[1]) for text in columns.replace("18, 0", "18,0").split(", ")]
+    given = frame.toArrow()
+    for names in (*((name,) for name in "abcdefghi"), "abcdefghi", "he"):
+        found = frame.select(expr(f"lake.penstock_bucket(97, {', '.join(names)})")).toArrow()
+        places = ["abcdefghi".index(name) for name in names]
+        expected = bucket_rows([given.column(name) for name in names], [types[place] for place in places], 97)
+        assert found.column(0).to_pylist() == expected.tolist(), names
+
+
+def test_changes_of_keys_are_written_by_several_tasks(spark: SparkSession, catalog: Catalog, oracle: Oracle) -> None:
+    spark.sql("CREATE TABLE spread (id BIGINT, v STRING, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '8')")
+    spark.sql("INSERT INTO spread SELECT id, 'old' FROM range(200)")
+    spark.sql(
+        """MERGE INTO spread t USING (SELECT id FROM range(100, 300)) s ON t.id = s.id
+        WHEN MATCHED AND t.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'new'
+        WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'added')"""
+    )
+    expected = dict.fromkeys(range(100), "old") | dict.fromkeys(range(101, 200, 2), "new")
+    expected |= dict.fromkeys(range(200, 300), "added")
+    table = catalog.table("shop.spread")
+    assert {row["id"]: row["v"] for row in table.scan().to_arrow().to_pylist()} == expected
+    latest = table.latest_snapshot
+    assert latest is not None
+    assert latest.id == 2
+    assert difference(oracle.read(Path(table.path)), table.scan().to_arrow()) is None
+    [[plan]] = rows(spark, "EXPLAIN UPDATE spread SET v = 'x'")
+    assert "Exchange hashpartitioning(applyfunctionexpression(" in plan
+    tasks = spark.range(200).repartition(2, expr("lake.penstock_bucket(8, id)")).selectExpr("spark_partition_id()")
+    assert tasks.distinct().count() == 2
 
 
 def test_tables_without_a_key(spark: SparkSession) -> None:

@@ -57,6 +57,7 @@ def lose_slot(server: PgPlayground) -> None:
 def equal(sync: PgSync) -> bool:
     mine = sorted((row["id"], row["n"]) for row in sync.rows("t").values())
     theirs = sync.server.run("SELECT id, n FROM t ORDER BY id").splitlines()
+    assert {name: verdict.is_equal for name, verdict in sync.verified().items()} == {"t": True}
     return [f"{key}|{n}" for key, n in mine] == theirs
 
 

@@ -247,6 +247,10 @@ class Connector(ABC, Generic[C]):
         """Return the format in which dead letters of this source are stored."""
         return "row-json"
 
+    def database_of_schemas(self, config: C) -> str | None:
+        """Return the database whose tables are named by schema and table; None for sources without schemas."""
+        return None
+
     def has_old_rows(self, config: C) -> bool:
         """Return whether the source can return the old row of each update."""
         return True

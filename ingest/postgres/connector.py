@@ -68,6 +68,9 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
     url_schemes = frozenset({"postgres", "postgresql"})
     url_form = "postgres://user@host:5432/database"
 
+    def database_of_schemas(self, config: PostgresConfig) -> str | None:
+        return config.database_name
+
     def settings(self, config: PostgresConfig, request: SourceRequest) -> PgSettings:
         from penstock.ingest.postgres.settings import pg_settings
 

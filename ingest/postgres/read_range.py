@@ -13,7 +13,7 @@ from penstock.errors import PositionLost, SourceError
 from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy
 from penstock.ingest.database.table_parts import PartRead
 from penstock.ingest.decoded_source import DecodedChunk
-from penstock.ingest.postgres.errors import SlotLost, SlotMissing
+from penstock.ingest.postgres.errors import IdentityTooWeak, SlotLost, SlotMissing
 from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
 from penstock.ingest.postgres.log.stream import WalRange, streamed
@@ -63,7 +63,7 @@ class PgRangeReading:
             return
         try:
             yield from self._changes()
-        except (PositionLost, PastUnknown) as error:
+        except (PositionLost, PastUnknown, IdentityTooWeak) as error:
             if not self._may_skip(error):
                 raise
             log.warning("event=part_skipped reason=%s note=the next batch empties the tables and reads them", error)

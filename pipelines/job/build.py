@@ -200,7 +200,8 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
         spec.pipeline.schema_change_behavior, sink.include_schema_changes, sink.exclude_schema_changes
     )
     sensitive, capabilities = sink.catalog.case_sensitive, connector(spec).capabilities
-    check_names(tuple(sink.metadata_columns), numbered=capabilities.numbers_messages)
+    database = connector(spec).database_of_schemas(spec.source)
+    check_names(tuple(sink.metadata_columns), numbered=capabilities.numbers_messages, has_schemas=database is not None)
     names = [f"{sink.metadata_column_prefix}{name}" for name in sink.metadata_columns.values()]
     computed = tuple(in_order([ComputedColumn.of(text, sensitive) for text in sink.computed_columns]))
     metadata = tuple(zip(names if sensitive else map(str.lower, names), sink.metadata_columns, strict=True))
@@ -219,6 +220,7 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
         # A source that describes its tables leaves out such tables itself, before reading a row.
         keyless="append" if capabilities.describes_tables else spec.keyless,
         names_rows=capabilities.names_rows,
+        database=database,
         typing_hint=format_named(connector(spec).message_format(spec.source)).typing_hint,
     )
 

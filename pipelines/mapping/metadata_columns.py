@@ -18,7 +18,8 @@ from penstock.table.values.types import DataType, with_nullability
 Values = Callable[[ChangeBatch, FetchedMessages | None], pa.Array]
 
 OFFSET = "offset"
-_OF_DATABASES = frozenset({"database_name", "table_name", "op_ts"})
+DATABASE_NAME, SCHEMA_NAME = "database_name", "schema_name"
+_OF_DATABASES = frozenset({DATABASE_NAME, SCHEMA_NAME, "table_name", "op_ts"})
 # By the number of the row kind: the old and the new row of an update are both UPDATE.
 _KINDS = ("INSERT", "UPDATE", "UPDATE", "DELETE")
 # By the numbers of Kafka's clients, with the names that Kafka's Java client prints.
@@ -110,7 +111,9 @@ COLUMNS = {
     OFFSET: Metadata("BIGINT", _offset),
     "timestamp": Metadata("TIMESTAMP(3) WITH LOCAL TIME ZONE", _timestamp),
     "timestamp_type": Metadata("STRING", _timestamp_type),
-    "database_name": Metadata("STRING", lambda change, _: _same(change.schema.database, change)),
+    DATABASE_NAME: Metadata("STRING", lambda change, _: _same(change.schema.database, change)),
+    # Only of sources whose databases have schemas: their tables are named by schema and table.
+    SCHEMA_NAME: Metadata("STRING", lambda change, _: _same(change.schema.database, change)),
     "table_name": Metadata("STRING", lambda change, _: _same(change.schema.table, change)),
     "op_ts": Metadata("TIMESTAMP(3) WITH LOCAL TIME ZONE", _op_ts),
     "op_type": Metadata("STRING", _op_type),
@@ -119,16 +122,26 @@ COLUMNS = {
 }
 
 
-def check_names(names: Sequence[str], *, numbered: bool = True) -> None:
-    """Raise ConfigError for an unknown column, and without `numbered` for one with the numbers of messages."""
+def check_names(names: Sequence[str], *, numbered: bool = True, has_schemas: bool = False) -> None:
+    """Raise ConfigError for a column that there is not, or that the source cannot have.
+
+    With `numbered`, its messages have numbers; with `has_schemas`, its databases have schemas.
+    """
+    absent = {} if numbered else {OFFSET: "its messages have no numbers"}
+    absent |= {} if has_schemas else {SCHEMA_NAME: "its databases have no schemas"}
+    known = ", ".join(one for one in COLUMNS if one not in absent)
     for name in names:
-        if name == OFFSET and not numbered:
-            raise ConfigError(
-                f"the source has no metadata column {OFFSET!r}: its messages have no numbers",
-                hint=f"there are {', '.join(one for one in COLUMNS if one != OFFSET)}",
-            )
+        if name in absent:
+            raise ConfigError(f"the source has no metadata column {name!r}: {absent[name]}", hint=f"there are {known}")
         if name not in COLUMNS:
-            raise ConfigError(f"there is no metadata column {name!r}", hint=f"there are {', '.join(COLUMNS)}")
+            raise ConfigError(f"there is no metadata column {name!r}", hint=f"there are {known}")
+
+
+def values_of(name: str, database: str | None) -> Values:
+    """Return how a metadata column is computed. `database` is that of a source whose databases have schemas."""
+    if name == DATABASE_NAME and database is not None:
+        return lambda change, _: _same(database, change)
+    return COLUMNS[name].values
 
 
 def type_of(name: str, *, named: bool = False) -> DataType:

@@ -49,6 +49,7 @@ class NewTables:
     options: tuple[tuple[str, str], ...] = ()
     keyless: KeylessRule = "append"  # source tables without a key
     names_rows: bool = False  # whether the source reports database, table and time of every row
+    database: str | None = None  # that of the source, if its databases have schemas
     typing_hint: str = ""  # how messages that declare no types can be made to declare them
 
     def unknown_types(self, sources: Sequence[SourceSchema]) -> str | None:

@@ -13,7 +13,7 @@ from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, Sourc
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping import target_images
 from penstock.pipelines.mapping.lookups import LookupRun
-from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
+from penstock.pipelines.mapping.metadata_columns import Values, values_of
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
@@ -226,7 +226,7 @@ class PipelineMapping:
 
     def _fit(self, table: TableSchema, fetched: FetchedMessages | None, now_millis: int) -> Fit:
         extras = {
-            column: partial(_metadata_values, COLUMNS[name], fetched)
+            column: partial(_metadata_values, values_of(name, self.new_tables.database), fetched)
             for column, name in self.new_tables.metadata
             # A pipeline that adds no columns (schema.change.behavior) leaves it out of older tables.
             if column in table.names
@@ -241,5 +241,5 @@ def _no_rows(source: SourceSchema) -> ChangeBatch:
     return ChangeBatch.inserts(source, nothing)
 
 
-def _metadata_values(metadata: Metadata, fetched: FetchedMessages | None, change: ChangeBatch) -> pa.Array:
-    return metadata.values(change, fetched)
+def _metadata_values(values: Values, fetched: FetchedMessages | None, change: ChangeBatch) -> pa.Array:
+    return values(change, fetched)

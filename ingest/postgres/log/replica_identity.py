@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.relation import Relation
 
 
+# With --reset of one table, the changes of the batch that failed would be read once more.
+_AGAIN = "then start with --resnapshot, which reads the tables again"
+
+
 def check_identity(relation: Relation, tag: Bytes, marker: Bytes, rule: ImageRule) -> None:
     """Raise IdentityTooWeak if updates or deletes lack values that the target table needs."""
     if relation.identity == FULL or not (tag != log_messages.INSERT).any():
@@ -33,7 +37,7 @@ def check_identity(relation: Relation, tag: Bytes, marker: Bytes, rule: ImageRul
             "deletes and changed keys in the log lack columns of the primary key",
             table=relation.qualified,
             columns=", ".join(missing),
-            hint=f"{fix} DEFAULT;  or FULL; then read the table again",
+            hint=f"{fix} DEFAULT;  or FULL; {_AGAIN}",
         )
     watched = [one.name for one in relation.columns if rule.watches(one.name) and not one.in_identity]
     if (watched or rule.before_images == "all") and (tag == log_messages.UPDATE).any():
@@ -41,7 +45,7 @@ def check_identity(relation: Relation, tag: Bytes, marker: Bytes, rule: ImageRul
             "updates in the log lack the old row, which the target table needs",
             table=relation.qualified,
             columns=", ".join(watched) or "all",
-            hint=f"{fix} FULL;  then read the table again",
+            hint=f"{fix} FULL;  {_AGAIN}",
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from penstock.errors import SourceError
 from penstock.ingest.connector import TableName
 from penstock.ingest.database.settings import Address, DatabaseSettings
+from penstock.ingest.database.skipped_parts import SKIPS
 from penstock.ingest.source import SMALL_BYTES, Limit, Offsets
 
 log = logging.getLogger(__name__)
@@ -117,6 +118,13 @@ class DatabaseSource(ABC, Generic[S, P]):
 
     def read_again(self, table: TableName) -> None:
         self.settings.requests.add(table)
+
+    def skips_if_lost(self, reread: str) -> dict[str, bool]:
+        """Return what the ranges of a batch get if a request to read all tables is carried out by the batch after it.
+
+        `reread` is the request that the batch knows.
+        """
+        return {SKIPS: True} if self.settings.is_requested(reread) and not self.settings.reset else {}
 
     def at_barrier(self) -> bool:
         return self._planner is not None and self._planner.at_barrier

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.formats.change import DecodeResult, ImagePolicy
+from penstock.ingest.database.skipped_parts import unless_skipped
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.mongodb.log.decode import EventDecoder
 from penstock.ingest.mongodb.log.stream import LogPart, streamed
@@ -41,10 +42,8 @@ class MongoRangeReading:
             return
         oddities: Counter[str] = Counter()
         documents = DocumentRows(self.settings.choice, oddities)
-        if CHUNK in self.start:
-            yield from self._chunk(documents)
-        else:
-            yield from self._log(documents)
+        parts = self._chunk(documents) if CHUNK in self.start else self._log(documents)
+        yield from unless_skipped(parts, self.start)
         counted = +oddities
         if counted:
             yield DecodedChunk(DecodeResult(skipped=counted), 0, 0)

@@ -57,7 +57,10 @@ class MongoSource(DatabaseSource[MongoSettings, MongoPlanner]):
         # One range for the whole log of the batch, because every change stream reads all of the server's log.
         if progress.log > batch.start:
             parts.append((time_text(batch.start), {LOG: [after, time_json(progress.log)]}, CHUNK_WEIGHT))
-        return [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
+        skips = self.skips_if_lost(progress.reread)
+        return [
+            Range(number, place, content | skips, None, weight) for number, (place, content, weight) in enumerate(parts)
+        ]
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         return MongoRangeReading(self.settings, range_.start, options).chunks()

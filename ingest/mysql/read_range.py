@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy, Int64s, SourceSchema
+from penstock.ingest.database.skipped_parts import unless_skipped
 from penstock.ingest.database.table_parts import PartRead
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.mysql.binlog.decode import Decoder
@@ -103,12 +104,15 @@ class MySqlRangeReader:
         if IGNORED in self.start:
             yield DecodedChunk(DecodeResult(skipped=Counter(self.start[IGNORED])), 0, 0)
             return
+        yield from unless_skipped(self._changes(oddities), self.start)
+        if oddities:
+            yield DecodedChunk(DecodeResult(skipped=oddities), 0, 0)
+
+    def _changes(self, oddities: Counter[str]) -> Iterator[DecodedChunk]:
         part = PartRead(self.settings.language, self.start.get(CHUNK, {}).get("where", ""))
         finished = map(self._finished, self._batches(oddities, part))
         for change in part.rows((one for one in finished if one is not None), oddities):
             yield DecodedChunk(DecodeResult([change]), len(change), change.rows.nbytes)
-        if oddities:
-            yield DecodedChunk(DecodeResult(skipped=oddities), 0, 0)
 
     def _batches(self, oddities: Counter[str], part: PartRead) -> Iterator[ChangeBatch]:
         settings, start = self.settings, self.start

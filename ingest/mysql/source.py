@@ -67,7 +67,10 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
                 (place, content | known, weight) if _reads_log(content) else (place, content, weight)
                 for place, content, weight in parts
             ]
-        ranges = [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
+        skips = self.skips_if_lost(progress.reread)
+        ranges = [
+            Range(number, place, content | skips, None, weight) for number, (place, content, weight) in enumerate(parts)
+        ]
         # One server id per task: the server disconnects the older of two readers with the same id.
         for reader, group in enumerate(grouped(ranges, tasks)):
             for one in group:

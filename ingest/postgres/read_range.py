@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import PositionLost, SourceError
 from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy
+from penstock.ingest.database.skipped_parts import unless_skipped
 from penstock.ingest.database.table_parts import PartRead
 from penstock.ingest.decoded_source import DecodedChunk
-from penstock.ingest.postgres.errors import IdentityTooWeak, SlotLost, SlotMissing
+from penstock.ingest.postgres.errors import SlotLost, SlotMissing
 from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
 from penstock.ingest.postgres.log.stream import WalRange, streamed
@@ -24,7 +24,7 @@ from penstock.ingest.postgres.server.lsn import parse_lsn
 from penstock.ingest.postgres.server.slot import free_slot, require_slot
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk, read_chunk
 from penstock.ingest.postgres.table_as_of import SlotLog, chunk_as_of
-from penstock.ingest.source import Barrier, PastUnknown
+from penstock.ingest.source import Barrier
 
 if TYPE_CHECKING:
     from penstock.formats.demand import DemandPolicy
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 CHUNK, LOG, BARRIERS, AS_OF, WITHOUT = "chunk", "log", "barriers", "as_of", "without"
 EMPTIED = "emptied"  # tables that the first transaction empties
-SKIPS = "skips"  # all tables are read again after this batch
 TRUNCATE = "truncate"
 
 
@@ -62,21 +61,12 @@ class PgRangeReading:
             yield DecodedChunk(DecodeResult(), 0, 0, barriers=barriers)
             return
         try:
-            yield from self._changes()
-        except (PositionLost, PastUnknown, IdentityTooWeak) as error:
-            if not self._may_skip(error):
+            yield from unless_skipped(self._changes(), self.start)
+        except (SlotLost, SlotMissing) as error:
+            # The next plan finds the same and reads the tables again; a slot that is only ahead may be right by then.
+            if not self.settings.rereads_when_lost:
                 raise
             log.warning("event=part_skipped reason=%s note=the next batch empties the tables and reads them", error)
-
-    def _may_skip(self, error: SourceError) -> bool:
-        """Return whether a part that cannot be read any more is left out, because the tables are read again anyway.
-
-        Without that, the batch would be repeated forever: it was planned before, and is part of the checkpoint.
-        """
-        if SKIPS in self.start:
-            return True
-        # The next plan finds the same and reads the tables again; a slot that is only ahead may be right by then.
-        return self.settings.rereads_when_lost and isinstance(error, (SlotLost, SlotMissing))
 
     def _changes(self) -> Iterator[DecodedChunk]:
         oddities: Counter[str] = Counter()

@@ -20,7 +20,7 @@ from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.captured_tables import captured
 from penstock.ingest.postgres.offsets import PgProgress
 from penstock.ingest.postgres.planner import PgPlanner
-from penstock.ingest.postgres.read_range import AS_OF, BARRIERS, CHUNK, EMPTIED, LOG, SKIPS, WITHOUT, PgRangeReading
+from penstock.ingest.postgres.read_range import AS_OF, BARRIERS, CHUNK, EMPTIED, LOG, WITHOUT, PgRangeReading
 from penstock.ingest.postgres.server.catalog import TableName, columns_with_values, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
@@ -69,10 +69,10 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
             if batch.emptied:
                 content[EMPTIED] = [list(one) for one in batch.emptied]
             parts.append((first, content, progress.log - batch.start))
-        # A request to read all tables again is carried out by the batch after this one.
-        if self.settings.is_requested(progress.reread) and not self.settings.reset:
-            parts = [(place, content | {SKIPS: True}, weight) for place, content, weight in parts]
-        return [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
+        skips = self.skips_if_lost(progress.reread)
+        return [
+            Range(number, place, content | skips, None, weight) for number, (place, content, weight) in enumerate(parts)
+        ]
 
     def _is_binary(self) -> bool:
         """Return whether all columns of captured tables are decoded from the binary format."""

@@ -120,7 +120,10 @@ FLOORS = {
         {"connectors", "preloaded"},
     ],
     "ingest/database": [
-        {"buffers", "findings", "past_rows", "row_conditions", "shared_targets", "table_parts", "unordered_deletes"},
+        {
+            *("buffers", "findings", "past_rows", "row_conditions", "shared_targets", "skipped_parts", "table_parts"),
+            "unordered_deletes",
+        },
         {"progress", "settings"},
         {"connector", "planner", "source"},
     ],

@@ -151,6 +151,26 @@ def test_rows_move_between_partitions_if_events_have_old_documents(
     assert verify(sync) == 0
 
 
+def test_reading_again_repairs_a_table_that_needed_old_documents(server: MongoPlayground, tmp_path: Path) -> None:
+    server.db.t.insert_many([{"_id": n, "day": f"2024-01-0{n + 1}"} for n in range(3)])
+    sync = MongoSync(server, tmp_path, "t", flags=["--primary-keys", "_id,day", "--partition-keys", "day"])
+    sync.run()
+    server.db.t.delete_one({"_id": 1})
+    for _ in range(2):
+        with pytest.raises(PostImageMissing, match="lack the old document"):
+            sync.run()
+    # The batch is in the checkpoint, and the server never kept the old documents.
+    server.db.command({"collMod": "t", "changeStreamPreAndPostImages": {"enabled": True}})
+    sync.conf = ["scan.full-changelog=true"]
+    flags = sync.flags
+    sync.flags = [*flags, "--resnapshot"]
+    sync.run()
+    sync.flags = flags
+    server.db.t.update_one({"_id": 2}, {"$set": {"day": "2024-01-09"}})
+    sync.run()
+    assert {key: row["day"] for key, row in sync.rows().items()} == {"0": "2024-01-01", "2": "2024-01-09"}
+
+
 def test_deletes_are_applied_or_logged_in_tables_ordered_by_a_field(
     server: MongoPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

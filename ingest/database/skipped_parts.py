@@ -1,0 +1,27 @@
+"""Parts of a batch that cannot be read any more, and need not be, because all tables are read again after the batch.
+
+A batch is planned once, and is then part of the checkpoint. If its part of the log is gone, or lacks what the tables
+need, it would fail at every start, before the request to read the tables again is carried out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from penstock.errors import SourceError
+from penstock.ingest.decoded_source import DecodedChunk
+
+log = logging.getLogger(__name__)
+SKIPS = "skips"  # in the start of a range: all tables are read again after its batch
+
+
+def unless_skipped(chunks: Iterator[DecodedChunk], start: Mapping[str, Any]) -> Iterator[DecodedChunk]:
+    """Yield the changes of a part up to an error that no retry can end, if the part may be left out; else raise it."""
+    try:
+        yield from chunks
+    except SourceError as error:
+        if SKIPS not in start or error.retryable:
+            raise
+        log.warning("event=part_skipped reason=%s note=the next batch empties the tables and reads them", error)

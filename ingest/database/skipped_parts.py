@@ -17,11 +17,16 @@ log = logging.getLogger(__name__)
 SKIPS = "skips"  # in the start of a range: all tables are read again after its batch
 
 
-def unless_skipped(chunks: Iterator[DecodedChunk], start: Mapping[str, Any]) -> Iterator[DecodedChunk]:
-    """Yield the changes of a part up to an error that no retry can end, if the part may be left out; else raise it."""
+def unless_skipped(
+    chunks: Iterator[DecodedChunk], start: Mapping[str, Any], also: tuple[type[SourceError], ...] = ()
+) -> Iterator[DecodedChunk]:
+    """Yield the changes of a part up to an error that no retry can end, if the part may be left out; else raise it.
+
+    It may be left out with SKIPS in its start, and at the errors `also`.
+    """
     try:
         yield from chunks
     except SourceError as error:
-        if SKIPS not in start or error.retryable:
+        if not isinstance(error, also) and (SKIPS not in start or error.retryable):
             raise
         log.warning("event=part_skipped reason=%s note=the next batch empties the tables and reads them", error)

@@ -60,13 +60,9 @@ class PgRangeReading:
             barriers = tuple(Barrier(kind, schema, table) for kind, schema, table in self.start[BARRIERS])
             yield DecodedChunk(DecodeResult(), 0, 0, barriers=barriers)
             return
-        try:
-            yield from unless_skipped(self._changes(), self.start)
-        except (SlotLost, SlotMissing) as error:
-            # The next plan finds the same and reads the tables again; a slot that is only ahead may be right by then.
-            if not self.settings.rereads_when_lost:
-                raise
-            log.warning("event=part_skipped reason=%s note=the next batch empties the tables and reads them", error)
+        # The next plan finds the same and reads the tables again; a slot that is only ahead may be right by then.
+        lost = (SlotLost, SlotMissing) if self.settings.rereads_when_lost else ()
+        yield from unless_skipped(self._changes(), self.start, lost)
 
     def _changes(self) -> Iterator[DecodedChunk]:
         oddities: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The system tables by name, as Arrow tables with the same columns as in Java, and those with the table's own rows."""
+"""The system tables by name, as Arrow tables with the same columns as in Java."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, did_you_mean
-from penstock.row_kinds import ROWKIND
-from penstock.table.buckets.layout import Layout
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
 from penstock.table.options.scans import (
     SCAN_MODE,
     SCAN_SNAPSHOT_ID,
@@ -25,62 +22,10 @@ from penstock.table.options.scans import (
 )
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.outputs import Outputs
-from penstock.table.read.plan import plan_state
-from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.time_travel import Travel, resolve
-from penstock.table.schema.table_schema import TableSchema
-from penstock.table.system import contents, description
+from penstock.table.system import contents, description, own_rows
 from penstock.table.values.arguments import option_texts
 from penstock.table.values.names import no_column
-
-
-def _schema(store: TableStore, snapshot: Snapshot | None) -> TableSchema:
-    """Return the columns of a snapshot; for the newest one these are the table's, with columns added since."""
-    present = snapshot is None or snapshot.id == store.snapshots.latest_id()
-    return store.schema() if present or snapshot is None else store.schemas.get(snapshot.schema_id)
-
-
-def audit_log(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
-    """Return the merged rows with the row kind of each."""
-    schema = _schema(store, snapshot)
-    layout = Layout.of(schema)
-    reader = SplitReader(store, layout, schema.fields, kinds=True)
-    plan = plan_state(store, layout, snapshot)
-    return pa.Table.from_batches((batch for split in plan.splits for batch in reader.read(split)), reader.schema)
-
-
-def binlog(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
-    """Return the rows of the audit log with each value in a list.
-
-    Streaming reads put both sides of an update in one list.
-    """
-    rows = audit_log(store, snapshot)
-    columns = [rows.column(0)]
-    for column in rows.columns[1:]:
-        values = column.combine_chunks()
-        # Each value is a list of one: batch reads have no pairs of updates.
-        offsets = pa.array(range(len(values) + 1), pa.int32())
-        columns.append(pa.chunked_array([pa.ListArray.from_arrays(offsets, values)]))
-    return pa.Table.from_arrays(columns, names=[ROWKIND, *rows.column_names[1:]])
-
-
-def read_optimized(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
-    """Return the rows of the files on the highest level only, read without merging.
-
-    They are the state of the last full compaction.
-    """
-    schema = _schema(store, snapshot)
-    layout = Layout.of(schema)
-    options = schema.typed
-    trigger = options[NUM_SORTED_RUN_COMPACTION_TRIGGER]
-    # Levels are numbered from 0.
-    top = options.get(NUM_LEVELS, trigger + 1) - 1
-    reader = SplitReader(store, layout, schema.fields)
-    # The files of append tables are all on level 0 and need no merge.
-    keep = (lambda level: level == top) if layout.has_keys else None
-    plan = plan_state(store, layout, snapshot, keep_level=keep)
-    return pa.Table.from_batches((batch for split in plan.splits for batch in reader.read(split)), reader.schema)
-
 
 _TABLES: dict[str, Callable[[TableStore], pa.Table]] = {
     "snapshots": description.snapshots,
@@ -99,10 +44,10 @@ _STATES: dict[str, Callable[[TableStore, Snapshot | None], pa.Table]] = {
     "partitions": contents.partitions,
     "buckets": contents.buckets,
     "table_indexes": contents.table_indexes,
-    "audit_log": audit_log,
-    "binlog": binlog,
-    "ro": read_optimized,
-    "read_optimized": read_optimized,
+    "audit_log": own_rows.audit_log,
+    "binlog": own_rows.binlog,
+    "ro": own_rows.read_optimized,
+    "read_optimized": own_rows.read_optimized,
 }
 NAMES = tuple(sorted((*_TABLES, *_STATES)))
 _TRAVEL = {

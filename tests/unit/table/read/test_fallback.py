@@ -156,3 +156,26 @@ def test_rows_of_the_fallback_branch_are_not_deleted_through_main(catalog: penst
     table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
     table.delete("id >= 1")
     assert ids(table) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("system", ["ro", "read_optimized", "audit_log", "binlog"])
+def test_system_tables_with_rows_read_partitions_of_the_fallback_branch(catalog: penstock.Catalog, system: str) -> None:
+    main = catalog.create_table("d.u", COLUMNS, [], ["dt"])
+    write(main, dt="a", id=1, v="main")
+    branch = main.create_branch("b")
+    catalog.alter_table("d.u$branch_b", [penstock.SetOption("primary-key", "dt,id"), penstock.SetOption("bucket", "1")])
+    branch = catalog.table("d.u$branch_b")
+    write(branch, dt="a", id=1, v="hidden")
+    write(branch, dt="b", id=2, v="branch")
+    branch.compact(full=True)
+    write(branch, dt="c", id=3, v="not compacted")
+    catalog.alter_table("d.u", [penstock.SetOption(FALLBACK, "b")])
+    found = [row["v"] for row in catalog.table("d.u").system(system).to_pylist()]
+    top = system in {"ro", "read_optimized"}
+    expected = ["main", "branch"] if top else ["main", "branch", "not compacted"]
+    assert sorted(str(value) for value in found) == sorted(
+        str([value] if system == "binlog" else value) for value in expected
+    )
+    # At main's first snapshot, the branch had no rows yet.
+    write(main, dt="a", id=4, v="later")
+    assert catalog.table(f"d.u${system}").scan(options={"scan.snapshot-id": "1"}).to_arrow().num_rows == 1

@@ -22,6 +22,7 @@ from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
 from penstock.table.options.definition import PATH
+from penstock.table.read.fallback import check_fallback
 from penstock.table.schema.changes import SchemaChange, SetOption
 from penstock.table.schema.new_schema import ColumnLike, create_schema
 from penstock.table.system.tables import SystemTable
@@ -198,10 +199,11 @@ class Catalog:
             if ignore_if_missing:
                 return
             raise
+        given = {change.key: change.value for change in changes if isinstance(change, SetOption)}
+        check_fallback(store, given)
         evolved = store.evolve(changes, check_usable)
         publish_if_enabled(store)
-        given = {change.key for change in changes if isinstance(change, SetOption)}
-        report(store.name, {key: evolved.options[key] for key in given & evolved.options.keys()})
+        report(store.name, {key: evolved.options[key] for key in given.keys() & evolved.options.keys()})
 
     def drop_table(self, name: str, ignore_if_missing: bool = False) -> None:
         """Delete a table with all its files."""

@@ -11,7 +11,7 @@ from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.store import TableStore
+from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.buckets import BUCKET
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
 from penstock.table.options.table_options import TableOptions
@@ -56,6 +56,22 @@ class Fallback:
         """Return the branch's layout under the options of the read; the branch keeps its own number of buckets."""
         own = {key: value for key, value in options.items() if key not in {BUCKET.key, SCAN_FALLBACK_BRANCH.key}}
         return Layout.of(replace(self.schema, options={**self.schema.options, **own}))
+
+
+def check_fallback(store: TableStore, options: Mapping[str, str]) -> None:
+    """Raise ConfigError if the options name a fallback branch that the table does not have."""
+    name = options.get(SCAN_FALLBACK_BRANCH.key, "").strip()
+    if not name:
+        return
+    try:
+        store.on_branch(None if name == "main" else name)
+    except TableMissing as missing:
+        raise ConfigError(
+            f"the table has no branch {name!r}",
+            table=store.name,
+            option=SCAN_FALLBACK_BRANCH.key,
+            hint="create it first: CALL sys.create_branch",
+        ) from missing
 
 
 def _partitions(store: TableStore, snapshot: Snapshot | None) -> frozenset[bytes]:

@@ -12,8 +12,10 @@ from penstock.errors import ConfigError
 from penstock.table.options.checks import check_given
 from penstock.table.options.declaration import TableOption
 from penstock.table.options.definition import PARTITION, PRIMARY_KEY
+from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.members import number_columns
+from penstock.table.schema.option_rules import refuse_branch
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type
 from penstock.table.schema.validation import check_default, check_schema
@@ -41,6 +43,7 @@ def create_schema(
     """
     texts = option_texts(options)
     check_given(texts)
+    _refuse_branches(texts)
     primary = _keys_of(primary_keys, texts, PRIMARY_KEY)
     partition = _keys_of(partition_keys, texts, PARTITION)
     # The first column gets id 0, as in Java.
@@ -59,6 +62,19 @@ def create_schema(
     for column in first.fields:
         check_default(column)
     return first
+
+
+def _refuse_branches(options: Mapping[str, str]) -> None:
+    """Raise ConfigError for options that name a branch: a new table has no branches."""
+    for key in options:
+        refuse_branch(key)
+    branch = (options.get(SCAN_FALLBACK_BRANCH.key) or "").strip()
+    if branch:
+        raise ConfigError(
+            f"a new table has no branch {branch!r}",
+            option=SCAN_FALLBACK_BRANCH.key,
+            hint="create the table, then the branch (CALL sys.create_branch), then set the option by ALTER TABLE",
+        )
 
 
 def with_keys_not_null(columns: tuple[Field, ...], primary_keys: Sequence[str]) -> tuple[Field, ...]:

@@ -21,6 +21,7 @@ from penstock.table.options.commits import (
     SNAPSHOT_NUM_RETAINED_MAX,
     SNAPSHOT_NUM_RETAINED_MIN,
 )
+from penstock.table.options.definition import BRANCH
 from penstock.table.options.indexes import FILE_INDEX_COLUMNS
 from penstock.table.options.kinds import NAMES
 from penstock.table.options.merge_engines import (
@@ -178,6 +179,7 @@ _IMMUTABLE = (
 def set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) -> TableSchema:
     """Return the schema with this value of the option; ConfigError if the value, or the change, is not allowed."""
     check_given({key: value})
+    refuse_branch(key)
     # The value that an option has already is no change, so it is accepted for options that cannot change.
     if schema.options.get(key) == value:
         return schema
@@ -189,6 +191,13 @@ def set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) -
     if key == "bucket" and has_snapshots:
         _check_rescale(schema, value)
     return replace(schema, options={**schema.options, key: value})
+
+
+def refuse_branch(key: str) -> None:
+    """Raise ConfigError for the option `branch`: reads and writes have it, and a table would ignore it."""
+    if key == BRANCH.key:
+        hint = "name the branch where it is read or written: t$branch_b, or t /*+ OPTIONS('branch' = 'b') */"
+        raise ConfigError("a table cannot have the option branch", hint=hint)
 
 
 def _with_keys(schema: TableSchema, key: str, names: tuple[str, ...]) -> TableSchema:

@@ -34,7 +34,7 @@ from penstock.table.schema.changes import (
     UpdateColumnType,
     UpdateComment,
 )
-from penstock.table.sql.listings import live_partitions
+from penstock.table.sql.queries.table_partitions import live_partitions
 from penstock.table.values.internal import from_internal
 
 

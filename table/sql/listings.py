@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -11,12 +11,13 @@ from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import parse_name
 from penstock.table.handle import Table
-from penstock.table.meta.live import live_entries
 from penstock.table.schema.type_text import written
 from penstock.table.sql.grammar.statements import Describe, Show
 from penstock.table.sql.grammar.tokens import literal
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES
 from penstock.table.sql.queries.context import SqlContext, one_column
+from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_names
+from penstock.table.sql.queries.table_partitions import live_partitions
 from penstock.table.values.partition_text import value_text
 from penstock.table.values.types import Field, with_nullability
 
@@ -47,7 +48,7 @@ def show(context: SqlContext, statement: Show) -> pa.Table:
                 raise ConfigError(f"{name} is a system table: no statement creates it")
             return one_column("statement", [create_statement(name, context.catalog.table(name))])
         case "partitions":
-            return one_column("partition", _partitions(context.table(names)))
+            return one_column("partition", _partitions(context.table(names), statement.partition))
         case "columns":
             return one_column("column", context.catalog.table(context.full_name(names)).schema.names)
     return _properties(context.table(names), statement.key)
@@ -64,27 +65,24 @@ def _like(names: Iterable[str], pattern: str | None) -> list[str]:
 def _tables(context: SqlContext, database: str | None, like: str | None) -> pa.Table:
     chosen = database or context.database
     databases = [chosen] if chosen else context.catalog.databases()
-    found = [(one, table) for one in databases for table in _like(context.catalog.tables(one), like)]
+    found = [(one, table) for one in databases for table in _like(_table_names(context, one), like)]
     names = ("database", "table")
     return pa.table({name: pa.array([row[place] for row in found], pa.string()) for place, name in enumerate(names)})
 
 
-def _partitions(table: Table) -> list[str]:
+def _table_names(context: SqlContext, database: str) -> list[str]:
+    if database == SYSTEM_DATABASE and not context.catalog.backend.has_database(database):
+        return global_names()
+    return context.catalog.tables(database)
+
+
+def _partitions(table: Table, partition: Mapping[str, str] | None) -> list[str]:
     """Return the partitions in the form `dt=2026-01-31/hh=12`."""
     fields = Layout.of(table.definition).partition_fields
     return sorted(
         "/".join(f"{one.name}={value_text(value, one.type)}" for one, value in zip(fields, values, strict=True))
-        for values in live_partitions(table)
+        for values in live_partitions(table, partition)
     )
-
-
-def live_partitions(table: Table) -> list[tuple[object, ...]]:
-    """Return the values of the partitions that have rows."""
-    if not table.partition_keys:
-        raise ConfigError("the table has no partitions", table=table.name)
-    layout, latest = Layout.of(table.definition), table.latest_snapshot
-    entries = live_entries(table.store, latest) if latest is not None else []
-    return [tuple(layout.partition_values(partition)) for partition in {entry.partition for entry in entries}]
 
 
 def _properties(table: Table, key: str | None) -> pa.Table:

@@ -33,12 +33,17 @@ from penstock.table.sql.grammar.statements import (
     TruncateTable,
 )
 from penstock.table.sql.queries.context import SqlContext, done
+from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE
+from penstock.table.sql.queries.table_partitions import live_partitions
 from penstock.table.values.arrow_types import NO_ID
 from penstock.table.values.types import Field, with_nullability
 
 
 def create_database(context: SqlContext, statement: CreateDatabase) -> pa.Table:
     """Run CREATE DATABASE."""
+    if statement.name == SYSTEM_DATABASE:
+        hint = "choose another name: sys.catalog_options and sys.all_table_options are tables of every catalog"
+        raise ConfigError(f"the database {SYSTEM_DATABASE} cannot be created", hint=hint)
     context.catalog.create_database(statement.name, statement.if_not_exists, statement.properties)
     return done()
 
@@ -190,7 +195,13 @@ def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChang
 
 def drop_partitions(context: SqlContext, statement: DropPartitions) -> pa.Table:
     """Run ALTER TABLE ... DROP PARTITION or TRUNCATE TABLE ... PARTITION."""
-    context.table(statement.name).drop_partitions(statement.partitions)
+    table = context.table(statement.name)
+    for partition in statement.partitions if statement.must_exist else ():
+        if not live_partitions(table, partition):
+            listed = ", ".join(f"{key}={value}" for key, value in partition.items())
+            hint = "SHOW PARTITIONS t lists them; DROP IF EXISTS PARTITION accepts one that does not exist"
+            raise ConfigError(f"the table has no partition {listed}", table=table.name, hint=hint)
+    table.drop_partitions(statement.partitions)
     return done()
 
 

@@ -80,7 +80,10 @@ def _set(cursor: Cursor) -> Changes:
     if cursor.skip("comment"):
         return [UpdateComment(cursor.string())]
     cursor.skip("tblproperties")
-    return [SetOption(key, value) for key, value in cursor.options().items()]
+    # In Flink and Spark the option `comment` is the comment of the table.
+    return [
+        UpdateComment(value) if key == "comment" else SetOption(key, value) for key, value in cursor.options().items()
+    ]
 
 
 def _reset(cursor: Cursor) -> Changes:
@@ -93,7 +96,7 @@ def _reset(cursor: Cursor) -> Changes:
     while cursor.skip(","):
         keys.append(cursor.key())
     cursor.expect(")")
-    return [ResetOption(key) for key in keys]
+    return [UpdateComment(None) if key == "comment" else ResetOption(key) for key in keys]
 
 
 def _listed(
@@ -165,7 +168,7 @@ def _altered_part(cursor: Cursor, name: Name) -> SchemaChange:
 
 def _drop_partitions(cursor: Cursor, name: tuple[str, ...]) -> DropPartitions:
     cursor.expect("drop")
-    cursor.skip("if", "exists")
+    must_exist = not cursor.skip("if", "exists")
     partitions = []
     while True:
         cursor.expect("partition")
@@ -173,4 +176,4 @@ def _drop_partitions(cursor: Cursor, name: tuple[str, ...]) -> DropPartitions:
         if not cursor.skip(","):
             break
     cursor.end()
-    return DropPartitions(name, tuple(partitions))
+    return DropPartitions(name, tuple(partitions), must_exist)

@@ -65,11 +65,13 @@ def _show_create(cursor: Cursor) -> Show:
 def _show_of_table(what: str) -> Callable[[Cursor], Show]:
     def read(cursor: Cursor) -> Show:
         cursor.skip_any("in", "from")
-        name, key = cursor.names(), None
+        name, key, partition = cursor.names(), None, None
         if what == "tblproperties" and cursor.skip("("):
             key = cursor.key()
             cursor.expect(")")
-        return Show(what, name, key=key)
+        if what == "partitions" and cursor.skip("partition"):
+            partition = cursor.options()
+        return Show(what, name, key=key, partition=partition)
 
     return read
 

@@ -111,10 +111,11 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class DropPartitions:
-    """ALTER TABLE ... DROP PARTITION, or TRUNCATE TABLE ... PARTITION."""
+    """ALTER TABLE ... DROP PARTITION, where each partition must exist unless IF EXISTS is given, or TRUNCATE TABLE."""
 
     name: Names
     partitions: tuple[Mapping[str, str], ...]
+    must_exist: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,7 @@ class Show:
     name: Names | None = None
     like: str | None = None
     key: str | None = None
+    partition: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,17 @@ import pyarrow as pa
 from penstock.references import masked
 from penstock.table.catalog.catalog import Catalog
 
+SYSTEM_DATABASE = "sys"
+
+
+def global_names() -> list[str]:
+    """Return the names of these tables, without the database."""
+    return sorted(_TABLES)
+
 
 def is_global(place: tuple[str, str]) -> bool:
     """Return whether `(database, table)` is the name of such a table, unless the catalog has a table of this name."""
-    return place[0] == "sys" and place[1] in _TABLES
+    return place[0] == SYSTEM_DATABASE and place[1] in _TABLES
 
 
 def global_table(catalog: Catalog, place: tuple[str, str]) -> pa.Table:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.table.sql.steps import Refused, Step, Stream, check_case
+from tests.unit.table.sql.steps import Refused, Shown, Step, Stream, check_case
 
 PK = "id INT, v STRING, PRIMARY KEY (id) NOT ENFORCED"
 CASES: dict[str, tuple[Step, ...]] = {
@@ -37,6 +37,38 @@ CASES: dict[str, tuple[Step, ...]] = {
         "INSERT INTO t VALUES (5, 51)",
         ("SELECT * FROM t$ro", [(4, 40), (5, 51)]),
         (Stream("SELECT * FROM t"), [("+I", 5, 51)]),
+    ),
+    "the option comment is the comment of the table": (
+        "CREATE TABLE t (a INT)",
+        "ALTER TABLE t SET ('comment' = 'what was sold', 'snapshot.num-retained.max' = '99')",
+        ("SELECT key FROM t$options", [("snapshot.num-retained.max",)]),
+        ("SHOW CREATE TABLE t", Shown("COMMENT 'what was sold'")),
+        "ALTER TABLE t RESET ('comment')",
+        ("SELECT comment FROM t$schemas ORDER BY schema_id DESC LIMIT 1", [(None,)]),
+    ),
+    "partitions are listed and dropped": (
+        "CREATE TABLE plain (a INT)",
+        ("SHOW PARTITIONS plain", Refused("the table has no partitions")),
+        "CREATE TABLE t (id INT, day STRING, hour INT, PRIMARY KEY (day, hour, id) NOT ENFORCED) "
+        "PARTITIONED BY (day, hour)",
+        "INSERT INTO t VALUES (1, 'mon', 8), (2, 'tue', 9), (3, 'wed', 9), (4, 'thu', 11)",
+        ("SHOW PARTITIONS t PARTITION (hour = 9)", [("day=tue/hour=9",), ("day=wed/hour=9",)]),
+        ("SHOW PARTITIONS t PARTITION (day = 'tue', hour = '9')", [("day=tue/hour=9",)]),
+        ("SHOW PARTITIONS t PARTITION (id = 1)", Refused("'id' is not a partition column")),
+        ("ALTER TABLE t DROP PARTITION (day = 'sun')", Refused("has no partition day=sun")),
+        ("ALTER TABLE t DROP PARTITION (day = 'mon'), PARTITION (day = 'sun')", Refused("has no partition day=sun")),
+        "ALTER TABLE t DROP IF EXISTS PARTITION (day = 'sun')",
+        "ALTER TABLE t DROP PARTITION (`day` = 'mon', `hour` = '8')",
+        "ALTER TABLE t DROP PARTITION (day = 'thu'), PARTITION (hour = 9)",
+        ("SHOW PARTITIONS t", []),
+        ("SELECT count(*) FROM t", [(0,)]),
+    ),
+    "the database sys has the tables of the catalog": (
+        ("CREATE DATABASE sys", Refused("cannot be created")),
+        ("DROP DATABASE sys", Refused("there is no database 'sys'")),
+        ("SHOW TABLES IN sys", [("sys", "all_table_options"), ("sys", "catalog_options")]),
+        "CREATE TABLE t (a INT) WITH ('bucket' = '-1')",
+        ("SELECT * FROM sys.all_table_options", [("default", "t", "bucket", "-1")]),
     ),
 }
 

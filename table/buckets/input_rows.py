@@ -12,6 +12,12 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, KIND_TEXTS, RowKinds, is_retract
 from penstock.table.buckets.layout import Layout
+from penstock.table.buckets.member_nulls import (
+    NullMember,
+    has_required_members,
+    with_optional_members,
+    with_required_members,
+)
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import MergeSpec
@@ -101,12 +107,7 @@ class RowRules:
     def _column(self, batch: pa.RecordBatch, field: Field) -> pa.Array:
         place = batch.schema.get_field_index(field.name)
         target = arrow_schema([field]).field(0).type
-        if place < 0:
-            column = pa.nulls(batch.num_rows, target)
-        else:
-            column = batch.column(place)
-            if column.type != target:
-                column = _cast(column, target, field)
+        column = pa.nulls(batch.num_rows, target) if place < 0 else _fitting(batch.column(place), target, field)
         if target == pa.timestamp("s") and column.null_count < len(column):
             _refuse_far_seconds(column, field)
         # As in Java, defaults apply when rows are written, never when they are read.
@@ -186,6 +187,20 @@ def _members_lost(given: pa.DataType, target: pa.DataType) -> Iterator[str]:
         yield from _members_lost(given.item_type, target.item_type)
     elif hasattr(given, "value_type") and pa.types.is_list(target):
         yield from _members_lost(given.value_type, target.value_type)
+
+
+def _fitting(column: pa.Array, target: pa.DataType, field: Field) -> pa.Array:
+    if not has_required_members(target):
+        return column if column.type == target else _cast(column, target, field)
+    optional = with_optional_members(target)
+    try:
+        return with_required_members(_cast(column, optional, field), target, field.name)
+    except NullMember as null:
+        raise RowRefused(
+            f"{null.path} is NOT NULL, but a row contains null",
+            column=field.name,
+            hint="set a value in every row, or make the member nullable",
+        ) from null
 
 
 def _cast(column: pa.Array, target: pa.DataType, field: Field) -> pa.Array:

@@ -70,6 +70,18 @@ CASES: dict[str, tuple[Step, ...]] = {
         "CREATE TABLE t (a INT) WITH ('bucket' = '-1')",
         ("SELECT * FROM sys.all_table_options", [("default", "t", "bucket", "-1")]),
     ),
+    **{
+        f"nulls in nested values in {form}": (
+            "CREATE TABLE t (id INT, l ARRAY<INT NOT NULL>, m MAP<STRING, INT NOT NULL>, s ROW<a INT NOT NULL, b INT>) "
+            f"WITH ('file.format' = '{form}')",
+            ("INSERT INTO t VALUES (1, [4, NULL], NULL, NULL)", Refused("l.element is NOT NULL")),
+            ("INSERT INTO t VALUES (1, NULL, MAP {'k': NULL}, NULL)", Refused("m.value is NOT NULL")),
+            ("INSERT INTO t VALUES (1, NULL, NULL, ROW(NULL, 5))", Refused("s.a is NOT NULL")),
+            "INSERT INTO t VALUES (1, NULL, NULL, NULL), (2, [], MAP {}, ROW(3, NULL)), (3, [7], MAP {'k': 8}, NULL)",
+            ("SELECT id, l, s.a, m['k'] FROM t", [(1, None, None, None), (2, [], 3, None), (3, [7], None, 8)]),
+        )
+        for form in ("parquet", "avro", "orc")
+    },
 }
 
 

@@ -10,12 +10,13 @@ from penstock.errors import ConfigError
 from penstock.table.handle import Table
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
+from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.grammar.row_statements import Insert
 from penstock.table.sql.grammar.statements import CreateTable
 from penstock.table.sql.grammar.tokens import quoted
 from penstock.table.sql.queries.context import SqlContext, done
 from penstock.table.values.arrow_types import NO_ID, arrow_schema, from_arrow
-from penstock.table.values.types import AtomicType, Field
+from penstock.table.values.types import Field
 
 _OVERWRITE_MODE = "spark.sql.sources.partitionoverwritemode"
 
@@ -95,18 +96,6 @@ def typed_columns(context: SqlContext, table: Table, statement: Insert, given: S
         one.name: f"{cast_text(sources[one.name], one, type_)} AS {quoted(one.name)}"
         for one, type_ in zip(fields, types, strict=True)
     }
-
-
-def cast_text(value: str, field: Field, type_: str) -> str:
-    """Return the SQL that casts a value to the type of a column. The writer converts JSON to VARIANT."""
-    if isinstance(field.type, AtomicType):
-        if field.type.root == "VARIANT":
-            return value
-        if field.type.root == "TIMESTAMP_LTZ" and field.type.precision <= 3:
-            # DuckDB has microseconds only. As in a cast to TIMESTAMP(3), what is beyond the precision is cut off.
-            unit = "second" if field.type.precision == 0 else "millisecond"
-            return f"date_trunc('{unit}', CAST({value} AS {type_}))"
-    return f"CAST({value} AS {type_})"
 
 
 def target_names(table: Table, statement: Insert, given: Sequence[str], fixed: Mapping[str, str]) -> list[str]:

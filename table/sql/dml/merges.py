@@ -12,7 +12,8 @@ from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.handle import Table
 from penstock.table.operations.delete import check_deletable
-from penstock.table.sql.dml.inserts import cast_text, own_name
+from penstock.table.sql.dml.column_casts import cast_text
+from penstock.table.sql.dml.inserts import own_name
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
 from penstock.table.sql.dml.row_changes import target_text, write_changes
 from penstock.table.sql.dml.update_rules import check_updatable

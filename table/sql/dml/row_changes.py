@@ -13,7 +13,8 @@ from penstock.table.handle import Table
 from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.row_changes import RowChanges
 from penstock.table.operations.write import TableWriter
-from penstock.table.sql.dml.inserts import cast_text, changed_rows, own_name
+from penstock.table.sql.dml.column_casts import cast_text
+from penstock.table.sql.dml.inserts import changed_rows, own_name
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
 from penstock.table.sql.dml.update_rules import check_newest_rows, check_updatable
 from penstock.table.sql.grammar.row_statements import Assignments, Delete, Update

@@ -19,6 +19,14 @@ _NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does
 _STREAM = "SET 'execution.runtime-mode' = 'streaming', and SELECT ... FROM t without STREAM"
 
 
+_TOO_LONG = "a value is too long for the column "
+
+
+def too_long(column: str, type_: str) -> str:
+    """Return the message that a statement ends with when a value is longer than the type of its column."""
+    return f"{_TOO_LONG}{column!r}, which is {type_}"
+
+
 def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> PenstockError:
     """Return the error for a statement that DuckDB refused; `sql` is the text that it received."""
     if statement is None:
@@ -26,6 +34,10 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     place = place_like(statement, str(reason)) or statement.place
     # DuckDB shows the line of the statement that it received, which is not the user's.
     message = str(reason).partition("\n\nLINE ")[0]
+    if _TOO_LONG in message:
+        refused = ConfigError(_TOO_LONG + message.partition(_TOO_LONG)[2], line=place.line, column=place.column)
+        refused.hint = "shorten it in the query, as in left(a, 10), or ALTER TABLE t MODIFY the column"
+        return refused
     named = _NAMED.search(message)
     # In Spark and MySQL, double quotes may enclose a text; here they enclose a name.
     quoted = named is not None and f'"{named[1]}"' in statement.text

@@ -70,6 +70,26 @@ CASES: dict[str, tuple[Step, ...]] = {
         "CREATE TABLE t (a INT) WITH ('bucket' = '-1')",
         ("SELECT * FROM sys.all_table_options", [("default", "t", "bucket", "-1")]),
     ),
+    # Flink cuts off what is too long, without a word; Spark refuses it. CHAR is not filled with blanks.
+    "values that are longer than their column": (
+        "CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, c CHAR(2), v VARCHAR(4), b BINARY(2), w VARBINARY(3), "
+        "s STRING)",
+        "INSERT INTO t VALUES (1, 'ab', 'größ', 'xy'::BLOB, 'xyz'::BLOB, 'no limit'), (2, 'a', '', NULL, NULL, NULL)",
+        ("INSERT INTO t (id, c) VALUES (3, 'abc')", Refused("for the column 'c', which is CHAR(2)")),
+        ("INSERT INTO t (id, v) SELECT 3, 'größe' FROM t", Refused("'v', which is VARCHAR(4)")),
+        ("INSERT INTO t (id, b) VALUES (3, 'xyz'::BLOB)", Refused("'b', which is BINARY(2)")),
+        ("INSERT INTO t (id, w) VALUES (3, 'xyzz'::BLOB)", Refused("'w', which is VARBINARY(3)")),
+        ("UPDATE t SET v = s WHERE id = 1", Refused("ALTER TABLE t MODIFY")),
+        "UPDATE t SET v = left(s, 4) WHERE id = 1",
+        (
+            "MERGE INTO t USING (SELECT 2 AS id, 'longer' AS v) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET v = q.v",
+            Refused("'v', which is VARCHAR(4)"),
+        ),
+        "CREATE TABLE texts (id INT, s STRING)",
+        "INSERT INTO texts VALUES (7, 'longer')",
+        (Stream("INSERT INTO t (id, v) SELECT id, s FROM texts"), Refused("'v', which is VARCHAR(4)")),
+        ("SELECT id, c, v FROM t", [(1, "ab", "no l"), (2, "a", "")]),
+    ),
     **{
         f"nulls in nested values in {form}": (
             "CREATE TABLE t (id INT, l ARRAY<INT NOT NULL>, m MAP<STRING, INT NOT NULL>, s ROW<a INT NOT NULL, b INT>) "

@@ -158,3 +158,19 @@ def parse_name(name: str) -> tuple[str, str | None, str | None]:
     if len(rest) > 1:
         raise ConfigError(f"{name!r} is not a table's name", hint="write it as database.table$branch_b$system")
     return base, branch, rest[0] if rest else None
+
+
+def on_branch(name: str, options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the name with the branch that the option `branch` names, and the other options.
+
+    ConfigError if the name has another branch already.
+    """
+    others = dict(options)
+    named = others.pop("branch", None)
+    if named is None:
+        return name, others
+    base, branch, system = parse_name(name)
+    if branch is not None and branch != named:
+        raise ConfigError(f"both branch {branch!r} and branch {named!r} are named", table=name)
+    parts = [base, *([f"{_BRANCH}{named}"] if named != "main" else []), *([system] if system else [])]
+    return "$".join(parts), others

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.table.catalog.base import on_branch
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.row_statements import Assignments, Delete, Insert, Merge, MergeClause, Update
 
@@ -27,7 +28,9 @@ def insert(cursor: Cursor) -> Insert:
         hint = "MERGE INTO decides what happens to rows that exist" if cursor.word() == "on" else None
         cursor.fail("a query or VALUES is expected", hint)
     query = f"SELECT * FROM {cursor.rest()}" if cursor.skip("table") else cursor.rest()
-    return Insert(name, query, mode == "overwrite", columns, partition, by_name, options)
+    # A branch may have other columns than the table, so that it is the table of the statement.
+    table, others = on_branch(name[-1], options)
+    return Insert((*name[:-1], table), query, mode == "overwrite", columns, partition, by_name, others)
 
 
 def _is_query(cursor: Cursor) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
-from penstock.table.catalog.base import parse_name
+from penstock.table.catalog.base import on_branch, parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
@@ -39,7 +39,9 @@ class TableRows:
 
         It reads only the columns and files a query needs, when the query runs.
         """
-        base, branch, system = parse_name(place[1])
+        named, options = on_branch(place[1], options)
+        place = (place[0], named)
+        base, branch, system = parse_name(named)
         if is_global(place) and not self.catalog.backend.has_table(".".join(place)):
             return global_table(self.catalog, place)
         table = self.catalog.table(".".join(place))

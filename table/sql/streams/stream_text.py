@@ -8,7 +8,7 @@ from functools import cached_property
 
 from penstock.errors import ConfigError
 from penstock.row_kinds import ROWKIND
-from penstock.table.catalog.base import parse_name
+from penstock.table.catalog.base import on_branch, parse_name
 from penstock.table.handle import Table
 from penstock.table.lookup.matches import LookupRetry
 from penstock.table.sql.grammar.cursor import TextPlace
@@ -41,7 +41,8 @@ class StreamSource:
         cls, opened: OpenCatalog, place: tuple[str, str], options: Mapping[str, str], lookup: LookupClause | None
     ) -> StreamSource:
         """Open the table that is named."""
-        base, branch, system = parse_name(place[1])
+        named, options = on_branch(place[1], options)
+        base, branch, system = parse_name(named)
         table = opened.catalog.table(f"{place[0]}.{base}")
         name = f"{place[0]}.{base if branch is None else f'{base}$branch_{branch}'}"
         if system is not None and lookup is None:

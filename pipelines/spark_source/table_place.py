@@ -35,7 +35,8 @@ CATALOG_TABLE = acts("catalog-table", TEXT, None, "Names the table in its catalo
 PLANNED_SNAPSHOT = acts("planned-snapshot", WHOLE, None, "Is the snapshot that a statement reads.")
 ROW_CHANGES = acts("row-changes", TEXT, None, "Names a statement that writes kinds, old rows and new rows.")
 CHANGES_BY_BUCKET = acts("changes-by-bucket", FLAG, "false", "Says that all changes of a bucket come to one task.")
-_OF_CATALOGS = (CATALOG_TABLE, PLANNED_SNAPSHOT, ROW_CHANGES, CHANGES_BY_BUCKET)
+ONLY_FIRST = acts("only-first-columns", WHOLE, None, "Is how many columns of the rows are written.")
+_OF_CATALOGS = (CATALOG_TABLE, PLANNED_SNAPSHOT, ROW_CHANGES, CHANGES_BY_BUCKET, ONLY_FIRST)
 _OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION, *_OF_CATALOGS)
 OWN = tuple(option.key for option in _OWN)
 # The options of a read that choose its snapshot, or columns that it shows.
@@ -213,6 +214,11 @@ class TablePlace:
     def changes_by_bucket(self) -> bool:
         """Return whether Spark sends all changes of a bucket to one task, which can write them then."""
         return TableOptions(self.options)[CHANGES_BY_BUCKET]
+
+    @property
+    def only_first_columns(self) -> int | None:
+        """Return how many columns of the rows are written, if others come behind them."""
+        return TableOptions(self.options)[ONLY_FIRST]
 
     @property
     def planned_snapshot(self) -> int | None:

@@ -160,13 +160,14 @@ class TableWrite:
         )
 
     def _rows(self, store: TableStore, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = arrow_schema(store.schema().fields)
+        schema, count = arrow_schema(store.schema().fields), self.place.only_first_columns
         for given in batches:
             # Changes of rows have columns of their own.
             if self.place.row_changes:
                 yield given
                 continue
-            batch = given.rename_columns(_as_the_table_spells(given.schema.names, schema.names))
+            own = given if count is None else given.select(range(count))
+            batch = own.rename_columns(_as_the_table_spells(own.schema.names, schema.names))
             _refuse_other_times(batch, schema)
             if batch.num_rows:
                 yield batch

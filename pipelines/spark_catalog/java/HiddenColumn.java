@@ -1,5 +1,6 @@
 package penstock.spark;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -14,17 +15,23 @@ import org.apache.spark.sql.types.StructType;
 /** A column that a query has to name: SELECT * does not show it. */
 class HiddenColumn implements MetadataColumn {
     private final StructField field;
+    private final boolean written;
 
-    HiddenColumn(StructField field) { this.field = field; }
+    HiddenColumn(StructField field, boolean written) {
+        this.field = field;
+        this.written = written;
+    }
 
     /** The metadata columns of Paimon. A column of the table with the same name hides one. */
-    static StructField[] ofPaimon(StructType columns, StructField[] keys) {
+    static StructField[] ofPaimon(StructType columns, StructField[] keys, boolean ofFiles) {
         StructType partition = new StructType();
         for (int i = 0; i < keys.length; i++) partition = partition.add(keys[i].name(), keys[i].dataType(), true);
-        StructField[] all = new StructType()
-            .add("__paimon_file_path", DataTypes.StringType, true)
-            .add("__paimon_row_index", DataTypes.LongType, true)
-            .add("__paimon_partition", partition, true)
+        StructType known = new StructType();
+        if (ofFiles) {
+            known = known.add("__paimon_file_path", DataTypes.StringType, true)
+                .add("__paimon_row_index", DataTypes.LongType, true);
+        }
+        StructField[] all = known.add("__paimon_partition", partition, true)
             .add("__paimon_bucket", DataTypes.IntegerType, true).fields();
         Set own = new HashSet(Arrays.asList(columns.fieldNames()));
         List made = new ArrayList();
@@ -32,10 +39,10 @@ class HiddenColumn implements MetadataColumn {
         return (StructField[]) made.toArray(new StructField[0]);
     }
 
-    static MetadataColumn[] all(StructField[] some, StructField[] others) {
-        MetadataColumn[] made = new MetadataColumn[some.length + others.length];
-        for (int i = 0; i < some.length; i++) made[i] = new HiddenColumn(some[i]);
-        for (int i = 0; i < others.length; i++) made[some.length + i] = new HiddenColumn(others[i]);
+    static MetadataColumn[] all(StructField[] written, StructField[] read) {
+        MetadataColumn[] made = new MetadataColumn[written.length + read.length];
+        for (int i = 0; i < written.length; i++) made[i] = new HiddenColumn(written[i], true);
+        for (int i = 0; i < read.length; i++) made[written.length + i] = new HiddenColumn(read[i], false);
         return made;
     }
 
@@ -44,4 +51,18 @@ class HiddenColumn implements MetadataColumn {
     public DataType dataType() { return field.dataType(); }
 
     public boolean isNullable() { return field.nullable(); }
+
+    // A statement that changes rows writes null for a column that it only reads, so that it reads it only where it names
+    // it. A column that is not null has a default, which MERGE wants for rows that it inserts, and nobody reads.
+    public String metadataInJSON() {
+        ObjectNode node = Request.JSON.createObjectNode();
+        node.put(PRESERVE_ON_DELETE, written);
+        node.put(PRESERVE_ON_UPDATE, written);
+        if (!field.nullable()) {
+            String none = field.dataType().equals(DataTypes.StringType) ? "''" : "-1L";
+            node.put("CURRENT_DEFAULT", none);
+            node.put("EXISTS_DEFAULT", none);
+        }
+        return node.toString();
+    }
 }

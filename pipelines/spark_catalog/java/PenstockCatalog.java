@@ -23,6 +23,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.TimeTravel;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
@@ -144,7 +145,13 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
                 given.put("scan.timestamp-millis", String.valueOf(Math.floorDiv(micros, 1000L)));
             }
         }
-        return load(identifier, given);
+        PenstockTable table = load(identifier, given);
+        if (table instanceof StoredTable) ((StoredTable) table).changed = changesRows(context.writePrivileges());
+        return table;
+    }
+
+    private static boolean changesRows(Set privileges) {
+        return privileges.contains(TableWritePrivilege.UPDATE) || privileges.contains(TableWritePrivilege.DELETE);
     }
 
     /** The options of a read that change the columns or the snapshot of a table: Spark loads it with them. */

@@ -105,6 +105,9 @@ class StoredTable extends PenstockTable implements
     static final StructField FILE = new StructField("_penstock_file", DataTypes.StringType, false, Metadata.empty());
     static final StructField ROW = new StructField("_penstock_row", DataTypes.LongType, false, Metadata.empty());
 
+    final GroupFilter filter = new GroupFilter();
+    /** Whether a statement changes or deletes rows of this table. */
+    boolean changed;
     /** The name that this table takes when its rows are written, and that no table has. */
     Identifier staged;
     /** The table whose name this one takes when its rows are written. */
@@ -135,6 +138,7 @@ class StoredTable extends PenstockTable implements
     }
 
     public Set capabilities() {
+        filter.on();
         Set all = new HashSet(super.capabilities());
         all.addAll(Arrays.asList(new Object[] {
             TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE, TableCapability.TRUNCATE,
@@ -143,7 +147,11 @@ class StoredTable extends PenstockTable implements
     }
 
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        return new TableWriteBuilder(new WriteInfo(info, info.schema(), with(info.options())));
+        WriteInfo rows = new WriteInfo(info, info.schema(), with(info.options()));
+        int own = columns.fields().length;
+        // A MERGE that only inserts, and whose condition names metadata columns, may come with all of them behind the others.
+        if (info.schema().fields().length > own) rows = rows.with("only-first-columns", String.valueOf(own));
+        return new TableWriteBuilder(rows);
     }
 
     public boolean truncateTable() {
@@ -188,7 +196,8 @@ class StoredTable extends PenstockTable implements
         return made;
     }
 
-    StructField[] metadata() { return HiddenColumn.ofPaimon(columns, partitionSchema().fields()); }
+    // Spark may read all metadata columns of a table that it changes, if it has to cast one: merged rows have no file.
+    StructField[] metadata() { return HiddenColumn.ofPaimon(columns, partitionSchema().fields(), placed() || !changed); }
 
     public MetadataColumn[] metadataColumns() { return HiddenColumn.all(oldRow(), metadata()); }
 

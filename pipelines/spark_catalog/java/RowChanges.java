@@ -2,6 +2,7 @@ package penstock.spark;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
@@ -38,6 +39,7 @@ import org.apache.spark.sql.connector.write.SupportsDelta;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -48,6 +50,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
     private final StoredTable table;
     private final RowLevelOperation.Command command;
+    private boolean planned;
 
     RowChangeOperation(StoredTable table, RowLevelOperation.Command command) {
         this.table = table;
@@ -63,10 +66,17 @@ class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
     /** The key, or the file of a row and its position in the file. */
     public NamedReference[] rowId() { return columns(table.placed() ? table.oldRow() : table.keyColumns()); }
 
-    public boolean representUpdateAsDeleteAndInsert() { return false; }
+    public boolean representUpdateAsDeleteAndInsert() {
+        if (command == RowLevelOperation.Command.MERGE && !planned) table.filter.off();
+        planned = true;
+        return false;
+    }
 
+    /** The old row, and what conditions may name: Spark plans them before it adds metadata columns by itself. */
     public NamedReference[] requiredMetadataAttributes() {
-        return table.placed() ? new NamedReference[0] : columns(table.oldRow());
+        List all = new ArrayList(Arrays.asList(columns(table.metadata())));
+        if (!table.placed()) all.addAll(0, Arrays.asList(columns(table.oldRow())));
+        return (NamedReference[]) all.toArray(new NamedReference[0]);
     }
 
     private static NamedReference[] columns(StructField[] fields) {
@@ -77,6 +87,32 @@ class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
 
     public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo info) {
         return new RowChangeWrite(table, info, command);
+    }
+}
+
+/**
+ * Spark's filter of the files that a MERGE replaces, off while a MERGE is planned that replaces none.
+ *
+ * Spark puts the condition of the MERGE into it without metadata columns, and then does not find those that it names. It asks for
+ * the form of updates immediately before that, and for the capabilities of the table immediately after it.
+ */
+class GroupFilter {
+    private static final String NAME = "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled";
+    private SQLConf settings;
+    private String before;
+
+    void off() {
+        if (settings != null) return;
+        settings = SQLConf.get();
+        before = settings.contains(NAME) ? settings.getConfString(NAME) : null;
+        settings.setConfString(NAME, "false");
+    }
+
+    void on() {
+        if (settings == null) return;
+        if (before == null) settings.unsetConf(NAME);
+        else settings.setConfString(NAME, before);
+        settings = null;
     }
 }
 

@@ -15,9 +15,10 @@ from penstock.table.options.merge_engines import FIELDS_DEFAULT_AGGREGATE_FUNCTI
 from penstock.table.schema.iceberg_types import iceberg_follows
 from penstock.table.schema.members import Path, edit_field, edit_members, edit_type, number_members, place_of
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.type_text import written
 from penstock.table.schema.validation import check_default
 from penstock.table.values.cast_rules import can_cast
-from penstock.table.values.types import DataType, Field, type_json, with_nullability
+from penstock.table.values.types import DataType, Field, with_nullability
 
 # Options whose value is a list of columns.
 _LISTS = (
@@ -169,13 +170,13 @@ def retype_column(schema: TableSchema, path: Path, wanted: DataType, keep_nullab
             return with_nullability(old, new.nullable)
         if not can_cast(old, new, explicit):
             raise ConfigError(
-                f"column {'.'.join(path)!r} cannot become {type_json(new)}: it is {type_json(old)}",
+                f"column {'.'.join(path)!r} cannot become {written(new)}: it is {written(old)}",
                 hint="add a new column, or change its members one by one" if explicit else _EXPLICIT,
             )
         if schema.typed[ICEBERG_STORAGE] != "disabled" and not iceberg_follows(old, new):
             raise ConfigError(
-                f"column {'.'.join(path)!r} cannot become {type_json(new)}: Iceberg's readers cannot convert"
-                f" {type_json(old)}",
+                f"column {'.'.join(path)!r} cannot become {written(new)}: Iceberg's readers cannot convert"
+                f" {written(old)}",
                 hint=_NO_ICEBERG,
             )
         return new

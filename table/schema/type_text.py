@@ -23,6 +23,8 @@ from penstock.table.values.types import (
 
 # The member texts end at the last bracket, because .* is greedy.
 _CONSTRUCTED = re.compile(r"(ARRAY|MAP|MULTISET|ROW)\s*<(.*)>\s*(NOT\s+NULL|NULL)?", re.IGNORECASE | re.DOTALL)
+# In Flink, round brackets may be around the members of a ROW.
+_ROUND = re.compile(r"(ROW)\s*\((.*)\)\s*(NOT\s+NULL|NULL)?", re.IGNORECASE | re.DOTALL)
 # A colon may separate name and type, as in Spark's struct<a:int>.
 _MEMBER = re.compile(r"(?:`([^`]+)`|([^\s:`]+))[\s:]+(.*)", re.DOTALL)
 
@@ -45,7 +47,7 @@ def read_type(given: str | Mapping[str, object] | DataType | pa.DataType) -> Dat
 
 def parse_type_text(text: str) -> DataType:
     """Return the type that a text describes."""
-    match = _CONSTRUCTED.fullmatch(text.strip())
+    match = _CONSTRUCTED.fullmatch(text.strip()) or _ROUND.fullmatch(text.strip())
     if match is None:
         return parse_atomic(text)
     name, parts = match[1].upper(), _split(match[2], text)

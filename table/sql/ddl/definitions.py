@@ -20,6 +20,7 @@ from penstock.table.schema.changes import (
     UpdateColumnType,
 )
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.type_changes import type_changes
 from penstock.table.schema.type_text import read_type, written
 from penstock.table.sql.grammar.statements import (
     AlterTable,
@@ -175,13 +176,13 @@ def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChang
     if isinstance(name, str) and now is None:
         names = ", ".join(one.name for one in schema.fields)
         raise ConfigError(f"the table has no column {name!r}", columns=names)
-    # Type and nullability are different changes. A member of a nested column is not looked up here, so its changes
-    # are made without a comparison.
-    wanted = with_nullability(column.type, nullable=True)
-    if now is None or with_nullability(now.type, nullable=True) != wanted:
-        yield UpdateColumnType(name, written(wanted), keep_nullability=True)
-    # MODIFY describes the whole column, so that one without NOT NULL becomes nullable. Key columns cannot.
-    if name not in schema.primary_keys and (now is None or now.type.nullable != column.type.nullable):
+    if now is not None:
+        # MODIFY describes the whole column, so that one without NOT NULL becomes nullable. Key columns cannot.
+        wanted = with_nullability(column.type, column.type.nullable and name not in schema.primary_keys)
+        yield from type_changes((now.name,), now.type, wanted)
+    else:
+        # Type and nullability are different changes. A member is not looked up here, so both are made.
+        yield UpdateColumnType(name, written(with_nullability(column.type, nullable=True)), keep_nullability=True)
         yield UpdateColumnNullability(name, column.type.nullable)
     if column.comment is not None:
         yield UpdateColumnComment(name, column.comment)

@@ -57,7 +57,7 @@ def _query(cursor: Cursor) -> SqlQuery:
     if cursor.word() == "with":
         _refuse_change(cursor)
     if cursor.word() == "explain":
-        _check_explained(cursor)
+        return _explained(cursor)
     if cursor.skip("table"):
         return SqlQuery(f"SELECT * FROM {cursor.rest()}")
     if cursor.word() == "summarize" and cursor.word(1) not in {"select", "with", "from", "values", "("}:
@@ -66,14 +66,14 @@ def _query(cursor: Cursor) -> SqlQuery:
     return SqlQuery(cursor.rest())
 
 
-def _check_explained(cursor: Cursor) -> None:
-    """Refuse EXPLAIN of anything but a query: DuckDB would run it on tables of its own."""
-    mark = cursor.mark
-    cursor.skip("explain")
-    cursor.skip("analyze")
+def _explained(cursor: Cursor) -> SqlQuery:
+    """Read EXPLAIN, or Flink's EXPLAIN PLAN FOR. DuckDB would run it on tables of its own for all but queries."""
+    cursor.expect("explain")
+    analyzes = cursor.skip("analyze")
+    cursor.skip("plan", "for")
     if cursor.word() not in _EXPLAINED:
         cursor.fail(f"EXPLAIN {cursor.word().upper()} is not supported", hint="EXPLAIN the query of the statement")
-    cursor.back_to(mark)
+    return SqlQuery(f"EXPLAIN {'ANALYZE ' if analyzes else ''}{cursor.rest()}")
 
 
 def _refuse_change(cursor: Cursor) -> None:

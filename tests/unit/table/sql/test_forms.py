@@ -90,7 +90,7 @@ RUNS = {
     "show": """SHOW CREATE TABLE orders; SHOW TABLES; SHOW TABLES IN shop LIKE 'o*'; SHOW PARTITIONS orders;
         SHOW COLUMNS IN orders; SHOW TBLPROPERTIES orders; SHOW TAGS orders; SHOW TAGS IN shop.orders;
         DESCRIBE orders""",
-    "explain": "EXPLAIN SELECT * FROM orders",
+    "explain": "EXPLAIN SELECT * FROM orders; EXPLAIN PLAN FOR SELECT * FROM orders; EXPLAIN ANALYZE SELECT 1",
     "statement set": """EXECUTE STATEMENT SET BEGIN INSERT INTO log SELECT 1, 'x', 'q'; END;
         BEGIN STATEMENT SET; INSERT INTO log SELECT 2, 'x', 'q'; END""",
 }

@@ -146,13 +146,15 @@ class SourceFinding:
 class SourceCheck:
     """The result of checking a source. `place` describes it in a few words; `tables` are those it would capture.
 
-    `selections` describe what is selected of tables from which not all is read.
+    `selections` describe what is selected of tables from which not all is read. `hiding` are tables that hide needed
+    columns from the user, which a finding names: their `tables` lack those columns.
     """
 
     place: str
     findings: Sequence[SourceFinding] = ()
     tables: Sequence[SourceSchema] = ()
     selections: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
+    hiding: frozenset[TableName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

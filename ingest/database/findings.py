@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.errors import SourceError
-from penstock.ingest.connector import SourceFinding
+from penstock.ingest.connector import SourceFinding, TableName
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,10 @@ class ConnectionLost(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class ServerFinding:
-    """One problem of a server, with the statement that fixes it; a `warning` does not prevent a pipeline's start."""
+    """One problem of a server, with the statement that fixes it; a `warning` does not prevent a pipeline's start.
+
+    `hiding` is a table that hides needed columns from the user.
+    """
 
     error: type[SourceError]
     level: Literal["error", "warning"]
@@ -41,6 +44,7 @@ class ServerFinding:
     seen: str
     wanted: str
     fix: str
+    hiding: TableName | None = None
 
     def __str__(self) -> str:
         return f"{self.problem}. {self.fix}"

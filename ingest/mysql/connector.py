@@ -105,7 +105,9 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
                 lacking = SourceFinding("error", message, fix, SourceError.exit_code)
                 return SourceCheck(place, [protection, *found, lacking])
         tables = [schema_of(one) for one in definitions]
-        return SourceCheck(place, [protection, *found], tables, selections(definitions, settings.demand, settings.zone))
+        hiding = frozenset(problem.hiding for problem in problems if problem.hiding is not None)
+        selected = selections(definitions, settings.demand, settings.zone)
+        return SourceCheck(place, [protection, *found], tables, selected, hiding)
 
     def tables(self, config: MySqlConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
         from penstock.ingest.database.findings import log_warnings, require_ready

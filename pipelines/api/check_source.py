@@ -70,7 +70,7 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
         for line in lines:
             yield Finding("source", "ok", f"the snapshot of {'.'.join(name)} {line}")
     if names:
-        yield from _tables_planned(spec, checked.tables, filled.sources)
+        yield from _tables_planned(spec, checked.tables, filled.sources, checked.hiding)
     reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).progress().offsets
     if reached is not None:
         yield from _resume_findings(spec, reached)
@@ -81,7 +81,12 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
 
 
 def _tables_planned(
-    spec: PipelineSpec, schemas: Sequence[SourceSchema], before: Collection[SourceName] = (), *, sampled: bool = False
+    spec: PipelineSpec,
+    schemas: Sequence[SourceSchema],
+    before: Collection[SourceName] = (),
+    hiding: Collection[SourceName] = (),
+    *,
+    sampled: bool = False,
 ) -> Iterator[Finding]:
     """Yield all problems with rules, names, keys and options that `run` would refuse.
 
@@ -89,7 +94,7 @@ def _tables_planned(
     """
     warehouse = build.job_warehouse(spec)
     shape = build.shape(spec, warehouse)
-    for error in unmet_rules(spec, shape, schemas, before):
+    for error in unmet_rules(spec, shape, schemas, before, hiding):
         found = of_error("tables", error)
         passes = sampled and isinstance(error, NoSuchTable)
         yield replace(found, level="warning", code=0) if passes else found

@@ -23,17 +23,22 @@ class NoSuchTable(ConfigError):
 
 
 def unmet_rules(
-    spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
+    spec: PipelineSpec,
+    shape: PipelineMapping,
+    schemas: Sequence[SourceSchema],
+    before: Collection[SourceName] = (),
+    hiding: Collection[SourceName] = (),
 ) -> list[ConfigError]:
     """Return an error for each rule that matches none of the source tables, or none of their columns.
 
-    `before` are tables read in the past: rules for those may stay.
+    `before` are tables read in the past: rules for those may stay. `hiding` are tables of which the user does not see
+    all columns, so that rules on their columns cannot be judged.
     """
     taken = [schema for schema in schemas if shape.target(schema.database, schema.table) is not None]
     return [
-        *_transforms(shape, taken, before),
+        *_transforms(shape, taken, before, hiding),
         *_routes(shape, taken, before),
-        *_expectations(shape, taken, before),
+        *_expectations(shape, taken, before, hiding),
         *_table_options(shape, taken, before),
         *_columns_made(spec, shape, taken),
     ]
@@ -52,7 +57,10 @@ def check_rules(
 
 
 def _transforms(
-    shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+    shape: PipelineMapping,
+    schemas: Sequence[SourceSchema],
+    before: Collection[SourceName],
+    hiding: Collection[SourceName],
 ) -> Iterator[ConfigError]:
     rules = shape.table_rules.transforms
     meant: dict[int, list[SourceSchema]] = {}
@@ -63,7 +71,8 @@ def _transforms(
             meant.setdefault(next(n for n, one in enumerate(rules) if one is first), []).append(schema)
     for number, rule in enumerate(rules):
         if number in meant:
-            yield from _columns_of_rule(shape, rule, meant[number])
+            if not any((one.database, one.table) in hiding for one in meant[number]):
+                yield from _columns_of_rule(shape, rule, meant[number])
         elif not any(rule.tables.match(*name) for name in before):
             yield _no_table("transform", rule.tables, schemas)
 
@@ -109,13 +118,16 @@ def _routes(
 
 
 def _expectations(
-    shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+    shape: PipelineMapping,
+    schemas: Sequence[SourceSchema],
+    before: Collection[SourceName],
+    hiding: Collection[SourceName],
 ) -> Iterator[ConfigError]:
     for rule in shape.table_rules.expectations:
         matched = [one for one in schemas if rule.tables.match(one.database, one.table)]
         if not matched and not any(rule.tables.match(*name) for name in before):
             yield _no_table("expectation", rule.tables, schemas)
-        for one in matched:
+        for one in (one for one in matched if (one.database, one.table) not in hiding):
             try:
                 shape.examined(one)
             except ConfigError as error:

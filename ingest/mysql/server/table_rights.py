@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -58,21 +59,22 @@ def _of_columns(
     connection: Connection, definition: TableDefinition, policy: DemandPolicy | None, metadata: str, user: str
 ) -> Iterator[ServerFinding]:
     """Yield what prevents reading a table if the user has rights on some columns only; the server hides the others."""
-    table, demand = qualified((definition.database, definition.table)), needed(policy, schema_of(definition))
+    name = definition.database, definition.table
+    table, demand = qualified(name), needed(policy, schema_of(definition))
     if not demand.lists_columns:
         seen = ", ".join(column.name for column in definition.columns)
         message = f"only some columns of {definition.qualified} may be read, and the pipeline writes all"
         fix = f"GRANT SELECT ON {table} TO {user};  or list the columns in the projection of a transform, without *"
-        yield error_finding(MissingGrant, message, seen, "SELECT on the table", fix)
+        yield replace(error_finding(MissingGrant, message, seen, "SELECT on the table", fix), hiding=name)
         return
     needs = [column.name for column in definition.columns if demand.includes(column.name)]
-    denied = [name for name in needs if isinstance(tried(connection, _selecting(name, table)), pymysql.MySQLError)]
+    denied = [one for one in needs if isinstance(tried(connection, _selecting(one, table)), pymysql.MySQLError)]
     denied += sorted(demand.unknown)
     if denied:
         some = ", ".join(map(quoted, denied))
         message = f"columns of {definition.qualified} may not be read, or do not exist"
         fix = f"GRANT SELECT ({some}) ON {table} TO {user};"
-        yield error_finding(MissingGrant, message, ", ".join(denied), "SELECT", fix)
+        yield replace(error_finding(MissingGrant, message, ", ".join(denied), "SELECT", fix), hiding=name)
     if metadata != "FULL":
         message = f"the binlog contains no column names, and the user sees only some columns of {definition.qualified}"
         fix = f"SET GLOBAL binlog_row_metadata = FULL;  or  GRANT SELECT ON {table} TO {user};"

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
+from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.cast_rules import CastFailed
-from penstock.table.values.internal import from_internal
+from penstock.table.values.internal import from_internal, internal_values
 from penstock.table.values.text_parser import parse_text
 from penstock.table.values.texts import float_text, to_text
-from penstock.table.values.types import AtomicType, DataType, Field
+from penstock.table.values.types import AtomicType, DataType, Field, type_text
 
 DEFAULT_NAME = "__DEFAULT_PARTITION__"
 
@@ -203,7 +204,8 @@ def partition_values(
 ) -> dict[str, object]:
     """Return the internal values of a partition that a user gave by some or all columns: `{"dt": "2024-05-06"}`.
 
-    Texts are parsed by the column's type, and the default name is null. Values that are not texts are used unchanged.
+    Texts are parsed by the column's type, and the default name is null. Other values are those of Python (a date, a
+    datetime, a Decimal, bytes), or internal values.
     """
     types = {field.name: field.type for field in fields}
     unknown = [name for name in spec if name not in types]
@@ -218,20 +220,31 @@ def partition_values(
 
 
 def _named_value(value: object, type_: DataType, default_name: str) -> object:
+    if not isinstance(type_, AtomicType):
+        raise ConfigError("a nested type cannot be a partition column")
     # A number for a text column, such as {"dt": 20240506}, means its digits.
-    text = isinstance(type_, AtomicType) and type_.root in {"CHAR", "VARCHAR"}
+    text = type_.root in {"CHAR", "VARCHAR"}
     if not isinstance(value, str):
-        return str(value) if text and value is not None else _days(value)
+        return str(value) if text and value is not None else _internal(value, type_)
     if value == default_name:
         return None
     if text:
         return value
-    if not isinstance(type_, AtomicType):
-        raise ConfigError("a nested type cannot be a partition column")
-    return value.encode() if type_.root in {"BINARY", "VARBINARY"} else parse_text(value, type_)
+    if type_.root in {"BINARY", "VARBINARY"}:
+        return value.encode()
+    parsed = parse_text(value, type_)
+    # The digits of a text are rounded to those of the column.
+    return _internal(parsed, type_) if type_.root == "FLOAT" else parsed
 
 
-def _days(value: object) -> object:
-    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-        return (value - _EPOCH.date()).days
-    return value
+def _internal(value: object, type_: AtomicType) -> object:
+    """Return the internal value of a Python value. CastFailed if the column cannot have it."""
+    # A number stands for itself: it is the internal value of a time.
+    if value is None or (isinstance(value, int) and type_.root in {"TIMESTAMP", "TIMESTAMP_LTZ", "TIME", "DATE"}):
+        return value
+    if isinstance(value, float) and type_.root == "DECIMAL":
+        value = Decimal(repr(value))
+    try:
+        return internal_values(pa.array([value], to_arrow(type_)), type_)[0]
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+        raise CastFailed(f"{value!r} is no value of {type_text(type_)}", value=value) from error

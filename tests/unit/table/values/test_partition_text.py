@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.table.values.internal import from_internal
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.internal import from_internal, internal_values
 from penstock.table.values.partition_text import no_folder, partition_path, partition_values, row_text, value_text
 from penstock.table.values.texts import to_text
 from penstock.table.values.types import Field, parse_type
@@ -86,6 +87,48 @@ def test_a_partition_is_selected_by_texts_or_values() -> None:
     assert partition_values({"d": "2024-05-06", "n": "7"}, fields) == {"d": 19849, "n": 7}
     spec = {"d": dt.date(2024, 5, 6), "n": 7, "s": "__DEFAULT_PARTITION__"}
     assert partition_values(spec, fields) == {"d": 19849, "n": 7, "s": None}
+
+
+ONE_OF_EACH_TYPE: dict[str, object] = {
+    "BOOLEAN": True,
+    "TINYINT": 1,
+    "BIGINT": 1 << 40,
+    "FLOAT": 1.1,
+    "DOUBLE": 1.1,
+    "DECIMAL(10, 2)": Decimal("1.5"),
+    "STRING": "a b",
+    "BYTES": b"\x00\xff",
+    "DATE": dt.date(2024, 5, 6),
+    "TIME(3)": dt.time(1, 2, 3, 400_000),
+    "TIMESTAMP(3)": dt.datetime(2024, 5, 6, 7, 8, 9, 100_000),
+    "TIMESTAMP(6)": dt.datetime(1965, 5, 6, 7, 8, 9, 123_456),
+    "TIMESTAMP(9)": dt.datetime(2024, 5, 6, 7, 8, 9, 1),
+    "TIMESTAMP_LTZ(6)": dt.datetime(2024, 5, 6, 7, 8, tzinfo=dt.timezone(dt.timedelta(hours=8))),
+}
+
+
+@pytest.mark.parametrize("text", ONE_OF_EACH_TYPE)
+def test_a_python_value_selects_the_partition_in_which_it_is_written(text: str) -> None:
+    type_, value = parse_type(text), ONE_OF_EACH_TYPE[text]
+    [written] = internal_values(pa.array([value], to_arrow(type_)), type_)
+    assert partition_values({"p": value}, [column("p", text)]) == {"p": written}
+    # An internal value stands for itself, and a value that was read is the one that was written.
+    assert partition_values({"p": written}, [column("p", text)]) == {"p": written}
+    [read] = from_internal([written], type_).to_pylist()
+    assert partition_values({"p": read}, [column("p", text)]) == {"p": written}
+
+
+@pytest.mark.parametrize("text", sorted(set(ONE_OF_EACH_TYPE) - {"BYTES"}))
+def test_the_text_of_a_value_selects_the_partition_in_which_it_is_written(text: str) -> None:
+    type_, value = parse_type(text), ONE_OF_EACH_TYPE[text]
+    [written] = internal_values(pa.array([value], to_arrow(type_)), type_)
+    assert partition_values({"p": value_text(written, type_)}, [column("p", text)]) == {"p": written}
+
+
+@pytest.mark.parametrize(("text", "value"), [("INT", b"1"), ("DATE", b"x"), ("TIMESTAMP(6)", b"x"), ("BYTES", 1.5)])
+def test_a_value_of_another_type_selects_no_partition_in_silence(text: str, value: object) -> None:
+    with pytest.raises(ConfigError, match="a partition cannot have this value"):
+        partition_values({"p": value}, [column("p", text)])
 
 
 def test_an_unknown_partition_column_is_refused_with_the_known_ones() -> None:

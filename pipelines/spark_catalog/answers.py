@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.pipelines.spark_catalog import row_statements, table_creation, table_statements
+from penstock.pipelines.spark_catalog import partition_statements, row_statements, table_creation, table_statements
 from penstock.pipelines.spark_catalog.descriptions import describe
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_source.table_place import READ_OPTIONS
@@ -77,17 +77,19 @@ def _call(request: Request) -> list[str]:
     # Spark binds the arguments of CALL to the parameters by name or place, and sends one value for each parameter.
     values = zip(find_procedure(name).names, request.given["values"], strict=True)
     arguments = {one: str(value) for one, value in values if value is not None}
-    arguments |= {one: _full_name(arguments[one]) for one in ("table", "target_table") if one in arguments}
+    tables = [one for one in ("table", "target_table") if one in arguments]
+    arguments |= {one: _full_name(arguments[one], request.database) for one in tables}
     results = run_named(name, request.catalog, arguments)
     return ["OK"] if results is None else results
 
 
-def _full_name(table: str) -> str:
+def _full_name(table: str, database: str) -> str:
+    """Return the name of a table with its database, which is that of the session if only the table is named."""
     names = table.replace("`", "").split(".")
-    if len(names) not in {2, 3}:
-        raise ConfigError(f"{table!r} is not a table's full name", hint="write it as 'database.table'")
+    if len(names) not in {1, 2, 3}:
+        raise ConfigError(f"{table!r} is not the name of a table", hint="write it as 'database.table'")
     # Spark users may write the catalog in front of the name.
-    return ".".join(names[-2:])
+    return ".".join([database, *names][-2:])
 
 
 _VERBS: Mapping[str, Callable[[Request], Any]] = {
@@ -110,8 +112,9 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "drop_table": table_statements.drop_table,
     "rename_table": table_statements.rename_table,
     "truncate": lambda request: request.table().truncate(),
-    "partitions": table_statements.partitions,
-    "drop_partitions": table_statements.drop_partitions,
+    "partitions": partition_statements.partitions,
+    "partition_statistics": partition_statements.partition_statistics,
+    "drop_partitions": partition_statements.drop_partitions,
     "check_row_changes": row_statements.check_row_changes,
     "can_delete": row_statements.can_delete,
     "delete": row_statements.delete,

@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spark_catalog.limited_types import CHAR_VARCHAR, limited_type
 from penstock.pipelines.spark_source.spark_api import TimeType
 from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.table.schema.type_text import read_type
@@ -118,6 +119,9 @@ def described_columns(fields: Iterable[Field]) -> StructType:
 
 def _described(field: StructField, own: Field) -> StructField:
     metadata: dict[str, Any] = {}
+    limited = limited_type(own.type)
+    if limited is not None:
+        metadata[CHAR_VARCHAR] = limited
     if own.description:
         metadata["comment"] = own.description
     if own.default is not None:
@@ -142,6 +146,8 @@ def catalyst_value(value: object) -> object:
             return (value - dt.date(1970, 1, 1)).days
         case Decimal():
             return str(value)
+        case bytes():
+            return value.decode("latin-1")
     return value
 
 

@@ -6,8 +6,15 @@ from typing import Any
 
 from penstock.pipelines.spark_catalog.column_types import described_columns
 from penstock.pipelines.spark_catalog.request import Request
+from penstock.pipelines.spark_catalog.session_reads import session_reads
 from penstock.pipelines.spark_source.keyed_changes import spread_by_bucket
-from penstock.pipelines.spark_source.table_place import CATALOG_TABLE, PLANNED_SNAPSHOT, CatalogTable, TablePlace
+from penstock.pipelines.spark_source.table_place import (
+    CATALOG_TABLE,
+    PLANNED_SNAPSHOT,
+    CatalogTable,
+    TablePlace,
+    travel_options,
+)
 from penstock.pipelines.spark_source.table_read import TableRead, spark_schema
 from penstock.row_kinds import ROWKIND
 from penstock.table.catalog.base import parse_name
@@ -29,6 +36,12 @@ def describe(request: Request) -> dict[str, Any] | None:
     read = {CATALOG_TABLE.key: CatalogTable(request.settings, base).text(), **request.texts("read"), "path": path}
     if system is not None:
         return _system_table(read)
+    given = request.texts("session"), str(request.given["catalog"]), request.database, base.partition(".")[2]
+    session = session_reads(*given)
+    # A statement that names a snapshot reads that one, whatever the session has set.
+    named = travel_options(read)
+    session = {name: text for name, text in session.items() if name not in (travel_options(session) if named else read)}
+    read = {**session, **read}
     place = TablePlace.of(read)
     # The option `branch` of a read wins over the branch in the name.
     if place.branch not in {branch, None}:

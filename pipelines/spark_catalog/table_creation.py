@@ -93,6 +93,16 @@ def _check_new(properties: Mapping[str, str]) -> None:
             f"the catalog contains only Paimon tables, not USING {provider}",
             hint="remove USING; for other formats use spark_catalog",
         )
+    # Spark passes the OPTIONS of a statement twice, the second time with the prefix "option.", but those of a table of
+    # Hive once.
+    options = {name.removeprefix("option."): name for name in properties if name.startswith("option.")}
+    hive = [name for name in properties if name.startswith("hive.")]
+    hive += [name for key, name in options.items() if key not in properties]
+    if hive:
+        raise ConfigError(
+            f"STORED AS and ROW FORMAT are for tables of Hive: {hive[0]} = {properties[hive[0]]!r}",
+            hint="TBLPROPERTIES ('file.format' = 'parquet') sets the format of data files; orc and avro are possible",
+        )
 
 
 def _path(properties: Mapping[str, str]) -> dict[str, str]:

@@ -10,14 +10,12 @@ from pyspark.sql.types import DataType, _parse_datatype_json_string
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_catalog.column_types import (
     RESERVED,
-    catalyst_value,
     default_text,
     type_text,
 )
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_catalog.table_creation import key_columns
 from penstock.table.catalog.base import parse_name
-from penstock.table.handle import Table
 from penstock.table.options.definition import PRIMARY_KEY
 from penstock.table.schema.changes import (
     AddColumn,
@@ -34,8 +32,6 @@ from penstock.table.schema.changes import (
     UpdateColumnType,
     UpdateComment,
 )
-from penstock.table.sql.queries.table_partitions import live_partitions
-from penstock.table.values.internal import from_internal
 
 
 def drop_table(request: Request) -> bool:
@@ -129,44 +125,3 @@ def _column_changes(given: Mapping[str, Any], name: Name) -> Iterator[SchemaChan
 
 def _type(text: str) -> DataType:
     return _parse_datatype_json_string(text)
-
-
-def partitions(request: Request) -> list[Sequence[object]]:
-    """Return the partitions that have the given values, in the order of their values."""
-    table, where = request.table(), request.given["where"]
-    found = [list(shown.values()) for shown, _ in _partitions(table) if _has(shown, where)]
-    # Nulls last, because None cannot be compared with other values.
-    return sorted(found, key=lambda values: [(value is None, value) for value in values])
-
-
-def drop_partitions(request: Request) -> bool:
-    """Run ALTER TABLE ... DROP PARTITION, or TRUNCATE TABLE ... PARTITION; return whether there was such a partition.
-
-    All partitions are dropped in one commit.
-    """
-    table, wanted = request.table(), request.given["wheres"]
-    dropped = [values for shown, values in _partitions(table) if any(_has(shown, where) for where in wanted)]
-    if dropped:
-        table.drop_partitions(dropped)
-    return bool(dropped)
-
-
-def _partitions(table: Table) -> Iterator[tuple[dict[str, object], dict[str, object]]]:
-    """Yield the values of each partition by their columns, as Spark and as Python have them."""
-    types = {one.name: one.type for one in table.definition.fields}
-    for internal in live_partitions(table):
-        own = zip(table.partition_keys, internal, strict=True)
-        values = {name: from_internal([value], types[name])[0].as_py() for name, value in own}
-        yield {name: catalyst_value(value) for name, value in values.items()}, values
-
-
-def _has(shown: Mapping[str, object], where: Mapping[str, str | None]) -> bool:
-    # Values come as texts of Java, so they are compared as such.
-    return all(_text(shown[name]) == text for name, text in where.items())
-
-
-def _text(value: object) -> str | None:
-    """Return a value as Java writes it."""
-    if value is None:
-        return None
-    return str(value).lower() if isinstance(value, bool) else str(value)

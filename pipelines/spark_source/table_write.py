@@ -189,7 +189,9 @@ def _commits_files_of_tasks(store: TableStore) -> bool:
 def _partition(text: str | None) -> dict[str, object]:
     """Parse `dt=2026-01-31,hour=7`, or a JSON object; nothing means every partition."""
     if text and text.startswith("{"):
-        return dict(json.loads(text))
+        given = json.loads(text)
+        # JSON has no bytes: the catalog sends each of them as one character.
+        return {name: one["bytes"].encode("latin-1") if isinstance(one, dict) else one for name, one in given.items()}
     pairs = [pair.partition("=") for pair in text.split(",")] if text else []
     if not all(sign for _, sign, _ in pairs):
         raise ConfigError(f"{text!r} is not a partition", option="overwrite-partition", hint="write dt=2026-01-31")

@@ -25,7 +25,7 @@ _TEXTS = (PIPELINE_NAME, INTERVAL)
 _OTHER_ENGINES = ("execution.", "sql-client.", "pipeline.", "parallelism.", "table.", "state.", "rest.", "spark.sql.")
 # `SET spark.paimon.KEY = VALUE`: options of all reads of a session, as in Paimon's Spark SQL.
 _READ_OPTION = "spark.paimon."
-_READS = ("scan.", "incremental-", "consumer", "streaming-read-", "read.", "source.split.")
+READS = ("scan.", "incremental-", "consumer", "streaming-read-", "read.", "source.split.")
 
 
 def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
@@ -63,10 +63,10 @@ def _set_read_option(options: dict[str, str], written: str, value: str | None) -
     if value is None:
         options.pop(key, None)
         return
-    if not key.startswith(_READS):
+    if not key.startswith(READS):
         raise ConfigError(
             f"{written!r} is not an option of reads",
-            options=", ".join(f"{_READ_OPTION}{one}..." for one in _READS),
+            options=", ".join(f"{_READ_OPTION}{one}..." for one in READS),
             hint="write others for one statement: t /*+ OPTIONS('key' = 'value') */; or ALTER TABLE t SET",
         )
     check_given({key: value})

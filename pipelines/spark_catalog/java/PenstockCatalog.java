@@ -11,6 +11,8 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
@@ -34,6 +36,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Names for Spark. It knows nothing about tables: Python answers each question, and Spark reads and writes by Python. */
 public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
     static final String PUSH_DOWN = "spark.sql.python.filterPushdown.enabled";
+    static final String SESSION_OPTION = "spark.paimon.";
     String name;
     private Map options;
     private volatile Set stateOptions;
@@ -112,9 +115,25 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
     }
 
     PenstockTable load(Identifier identifier, Map given) throws NoSuchTableException {
-        JsonNode described = request("describe").table(identifier).with("read", given).answer();
+        return load(identifier, given, sessionOptions());
+    }
+
+    private PenstockTable load(Identifier identifier, Map given, Map session) throws NoSuchTableException {
+        JsonNode described = request("describe").table(identifier).with("read", given)
+            .with("catalog", name).with("session", session).answer();
         if (described.isNull()) throw new NoSuchTableException(identifier);
         return PenstockTable.of(this, identifier, described);
+    }
+
+    /** The options that the session sets for reads of tables, as spark.paimon.KEY. */
+    private static Map sessionOptions() {
+        Map found = new HashMap();
+        scala.collection.Iterator entries = SQLConf.get().getAllConfs().iterator();
+        while (entries.hasNext()) {
+            scala.Tuple2 entry = (scala.Tuple2) entries.next();
+            if (((String) entry._1()).startsWith(SESSION_OPTION)) found.put(entry._1(), entry._2());
+        }
+        return found;
     }
 
     public Table loadTable(Identifier identifier) throws NoSuchTableException {
@@ -145,7 +164,9 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
                 given.put("scan.timestamp-millis", String.valueOf(Math.floorDiv(micros, 1000L)));
             }
         }
-        PenstockTable table = load(identifier, given);
+        // A statement changes the newest rows, whatever the session reads.
+        Map session = context.writePrivileges().isEmpty() ? sessionOptions() : new HashMap();
+        PenstockTable table = load(identifier, given, session);
         if (table instanceof StoredTable) ((StoredTable) table).changed = changesRows(context.writePrivileges());
         return table;
     }
@@ -218,7 +239,12 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
     }
 
     public void renameTable(Identifier from, Identifier to) {
-        request("rename_table").table(from).with("to", String.join(".", to.namespace()) + "." + to.name()).answer();
+        String[] database = to.namespace();
+        // Spark passes the name of the catalog too if the statement has it.
+        if (database.length > 1 && database[0].equals(name)) {
+            database = (String[]) Arrays.copyOfRange(database, 1, database.length);
+        }
+        request("rename_table").table(from).with("to", String.join(".", database) + "." + to.name()).answer();
     }
 
     // CREATE TABLE AS: the table may have another name while rows are written, and is dropped if that fails
@@ -246,6 +272,13 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
     }
 
     // procedures
+
+    /** The database that the session uses, if it uses this catalog; else the default one. */
+    String currentDatabase() {
+        CatalogManager manager = SparkSession.active().sessionState().catalogManager();
+        String[] database = manager.currentCatalog().name().equals(name) ? manager.currentNamespace() : defaultNamespace();
+        return String.join(".", database);
+    }
 
     public Identifier[] listProcedures(String[] namespace) {
         String[] found = Request.texts(request("procedures").database(namespace).answer());

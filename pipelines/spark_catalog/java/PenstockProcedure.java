@@ -47,6 +47,7 @@ class PenstockProcedure implements UnboundProcedure, BoundProcedure {
 
     public Iterator call(InternalRow input) {
         Request request = catalog.request("call").with("procedure", name);
+        request.with("database", catalog.currentDatabase());
         ArrayNode values = request.asked.putArray("values");
         for (int i = 0; i < input.numFields(); i++) {
             if (input.isNullAt(i)) values.addNull();

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -37,13 +36,10 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.Decimal;
-import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /** A table of a Python data source that has a name; in this class, a system table, which can only be read. */
 class PenstockTable extends PythonTable {
@@ -230,26 +226,11 @@ class StoredTable extends PenstockTable implements
         for (int i = 0; i < rows.length; i++) {
             Object[] values = new Object[types.fields().length];
             for (int j = 0; j < values.length; j++) {
-                values[j] = value(Request.at(Request.at(found, i), j), types.fields()[j].dataType());
+                values[j] = PartitionValues.of(Request.at(Request.at(found, i), j), types.fields()[j].dataType());
             }
             rows[i] = new GenericInternalRow(values);
         }
         return rows;
-    }
-
-    static Object value(JsonNode node, DataType type) {
-        if (node.isNull()) return null;
-        if (type.equals(DataTypes.StringType)) return UTF8String.fromString(node.asText());
-        if (type.equals(DataTypes.BooleanType)) return Boolean.valueOf(node.asBoolean());
-        if (type.equals(DataTypes.ByteType)) return Byte.valueOf((byte) node.asInt());
-        if (type.equals(DataTypes.ShortType)) return Short.valueOf((short) node.asInt());
-        if (type.equals(DataTypes.IntegerType) || type.equals(DataTypes.DateType)) return Integer.valueOf(node.asInt());
-        if (type instanceof DecimalType) {
-            return Decimal.apply(new java.math.BigDecimal(node.asText()), ((DecimalType) type).precision(), ((DecimalType) type).scale());
-        }
-        if (type.equals(DataTypes.FloatType)) return Float.valueOf((float) node.asDouble());
-        if (type.equals(DataTypes.DoubleType)) return Double.valueOf(node.asDouble());
-        return Long.valueOf(node.asLong());
     }
 
     private Map partition(String[] names, InternalRow ident) {
@@ -258,7 +239,7 @@ class StoredTable extends PenstockTable implements
         for (int i = 0; i < names.length; i++) {
             DataType type = types.apply(names[i]).dataType();
             Object value = ident.isNullAt(i) ? null : ident.get(i, type);
-            made.put(names[i], value == null ? null : value.toString());
+            made.put(names[i], value == null ? null : PartitionValues.internalText(value));
         }
         return made;
     }
@@ -289,7 +270,11 @@ class StoredTable extends PenstockTable implements
         Request.fail("partitions have no properties", null);
     }
 
-    public Map loadPartitionMetadata(InternalRow ident) { return Collections.emptyMap(); }
+    public Map loadPartitionMetadata(InternalRow ident) {
+        String[] names = partitionSchema().fieldNames();
+        return Request.strings(catalog.request("partition_statistics").table(identifier)
+            .with("where", partition(names, ident)).answer());
+    }
 
     // CREATE TABLE AS, REPLACE TABLE
 

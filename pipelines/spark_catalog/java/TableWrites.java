@@ -56,7 +56,8 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
     }
 
     private static void put(ObjectNode partition, String column, Object value) {
-        partition.put(column, value == null ? null : value.toString());
+        if (value instanceof byte[]) partition.putObject(column).put("bytes", PartitionValues.text(value));
+        else partition.put(column, value == null ? null : PartitionValues.text(value));
     }
 
     public WriteBuilder overwriteDynamicPartitions() {

@@ -187,47 +187,11 @@ def test_every_alter_is_done(spark: SparkSession, catalog: Catalog) -> None:
     assert (table.options["snapshot.num-retained.max"], table.comment) == ("100", "other")
     spark.sql("ALTER TABLE altered UNSET TBLPROPERTIES ('snapshot.num-retained.max')")
     spark.sql("ALTER TABLE altered ALTER COLUMN e DROP DEFAULT")
-    spark.sql("ALTER TABLE altered RENAME TO renamed")
+    spark.sql("ALTER TABLE lake.shop.altered RENAME TO lake.shop.renamed_once")
+    spark.sql("ALTER TABLE renamed_once RENAME TO renamed")
     spark.sql("INSERT INTO renamed (id, dt) VALUES (2, 'y')")
     assert rows(spark, "SELECT id, voucher, e, nested FROM renamed") == [(1, None, None, None), (2, "none", None, None)]
     assert "snapshot.num-retained.max" not in catalog.table("shop.renamed").options
-
-
-def test_partitions_are_shown_and_dropped(spark: SparkSession, catalog: Catalog) -> None:
-    spark.sql("CREATE TABLE parted (id INT, d DATE, n INT) PARTITIONED BY (d, n)")
-    spark.sql(
-        "INSERT INTO parted SELECT id, IF(id < 4, DATE '2026-01-31', DATE '2026-02-01'), IF(id % 4 = 0, NULL, id % 4) "
-        "FROM range(9)"
-    )
-    assert rows(spark, "SHOW PARTITIONS parted") == [
-        ("d=2026-01-31/n=1",),
-        ("d=2026-01-31/n=2",),
-        ("d=2026-01-31/n=3",),
-        ("d=2026-01-31/n=null",),
-        ("d=2026-02-01/n=1",),
-        ("d=2026-02-01/n=2",),
-        ("d=2026-02-01/n=3",),
-        ("d=2026-02-01/n=null",),
-    ]
-    assert len(rows(spark, "SHOW PARTITIONS parted PARTITION (n = 1)")) == 2
-    spark.sql("ALTER TABLE parted DROP PARTITION (d = '2026-01-31', n = 2), PARTITION (d = '2026-02-01', n = null)")
-    spark.sql("TRUNCATE TABLE parted PARTITION (d = '2026-02-01', n = 1)")
-    assert sorted(rows(spark, "SELECT id FROM parted")) == [(0,), (1,), (3,), (6,), (7,)]
-    # Each statement is one commit, so no reader sees half of it.
-    assert len(catalog.table("shop.parted").snapshots) == 3
-
-
-def test_all_partitions_with_some_values_are_truncated_at_once(spark: SparkSession, catalog: Catalog) -> None:
-    spark.sql("CREATE TABLE truncated (id INT, d STRING, n INT) PARTITIONED BY (d, n)")
-    spark.sql("INSERT INTO truncated VALUES (1, 'a', 1), (2, 'a', 2), (3, 'b', 1), (4, 'b', 2), (5, 'c', 1)")
-    # Spark itself refuses a part of the columns in DROP PARTITION, without asking the catalog.
-    assert "must match the partition spec (d, n)" in refusal(spark, "ALTER TABLE truncated DROP PARTITION (d = 'a')")
-    spark.sql("TRUNCATE TABLE truncated PARTITION (d = 'a')")
-    assert rows(spark, "SELECT id FROM truncated") == [(3,), (4,), (5,)]
-    spark.sql("TRUNCATE TABLE truncated PARTITION (n = 1)")
-    spark.sql("TRUNCATE TABLE truncated PARTITION (d = 'absent')")
-    assert rows(spark, "SELECT id FROM truncated") == [(4,)]
-    assert len(catalog.table("shop.truncated").snapshots) == 3
 
 
 def test_drop_and_truncate(spark: SparkSession, catalog: Catalog) -> None:
@@ -246,6 +210,9 @@ def test_drop_and_truncate(spark: SparkSession, catalog: Catalog) -> None:
     [
         ("CREATE TABLE bad (a INTERVAL DAY)", "no type interval day"),
         ("CREATE TABLE bad (a INT) USING parquet", "not USING parquet"),
+        ("CREATE TABLE bad (a INT) STORED AS PARQUET", "'file.format' = 'parquet'"),
+        ("CREATE TABLE bad LIKE refused STORED AS ORC", "STORED AS and ROW FORMAT are for tables of Hive"),
+        ("CREATE TABLE bad (a INT) ROW FORMAT DELIMITED FIELDS TERMINATED BY ','", "'file.format' = 'parquet'"),
         ("CREATE TABLE bad (a INT) PARTITIONED BY (bucket(4, a))", "not partitioned by bucket(4, a)"),
         ("CREATE TABLE bad (a INT) LOCATION '/tmp/elsewhere'", "remove LOCATION"),
         ("CREATE TABLE bad (a INT, CHECK (a > 1))", "only PRIMARY KEY"),
@@ -262,6 +229,10 @@ def test_drop_and_truncate(spark: SparkSession, catalog: Catalog) -> None:
         ("ALTER TABLE refused ADD PARTITION (dt = 'z')", "created by the first row"),
         ("ALTER TABLE refused SET TBLPROPERTIES ('bukcet' = '1')", "did you mean bucket?"),
         ("DROP TABLE `refused$snapshots`", "is a part of a table"),
+        (
+            "ALTER TABLE lake.shop.refused RENAME TO spark_catalog.default.bad",
+            "there is no database 'spark_catalog'",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_way_out(spark: SparkSession, statement: str, told: str) -> None:

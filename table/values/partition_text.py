@@ -247,4 +247,4 @@ def _internal(value: object, type_: AtomicType) -> object:
     try:
         return internal_values(pa.array([value], to_arrow(type_)), type_)[0]
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-        raise CastFailed(f"{value!r} is no value of {type_text(type_)}", value=value) from error
+        raise CastFailed(f"{value!r} is not a value of {type_text(type_)}", value=value) from error

@@ -42,7 +42,7 @@ def wait_for_standbys(connection: PgConnection) -> None:
 
 # In seconds, for transactions that run since before a table was published.
 _LONGEST_TRANSACTION_S = 600.0
-_OLDEST_RUNNING = "SELECT pg_snapshot_xmin(pg_current_snapshot())"
+_OLDEST_AND_NEXT = "SELECT pg_snapshot_xmin(now_), pg_snapshot_xmax(now_) FROM pg_current_snapshot() AS now_"
 
 
 def next_transaction(connection: PgConnection) -> int:
@@ -53,7 +53,7 @@ def next_transaction(connection: PgConnection) -> int:
 def wait_for_transactions(connection: PgConnection, before: int) -> None:
     """Wait until every transaction before this one has ended."""
     began, warned = time.monotonic(), False
-    while before and int(str(connection.value(_OLDEST_RUNNING))) < before:
+    while before and _runs_older(connection, before):
         if not warned:
             log.warning("event=waits_for_transactions reason=they run since before a table was published")
             warned = True
@@ -65,6 +65,16 @@ def wait_for_transactions(connection: PgConnection, before: int) -> None:
                 hint="SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xid IS NOT NULL;  end it",
             )
         time.sleep(_PAUSE_S)
+
+
+def _runs_older(connection: PgConnection, before: int) -> bool:
+    """Return whether a transaction with a smaller number may run.
+
+    A server that crashed may give numbers again that were in no flushed log. `before` may then be higher than its next
+    number, and stays so while nothing is written. If no transaction runs, all that ran at the crash have ended.
+    """
+    oldest, next_ = (int(str(one)) for one in connection.rows(_OLDEST_AND_NEXT)[0])
+    return oldest < before and oldest != next_
 
 
 def exact_position(connection: PgConnection) -> int:

@@ -109,15 +109,17 @@ def fast_forward(store: TableStore, name: str) -> RollbackResult:
 
 
 def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackResult:
-    ids = branch.snapshots.ids()
-    if not ids:
+    # By the hints and a look at the next file: a listing may miss the last snapshots, and they would be lost.
+    first, last = branch.snapshots.earliest_id(), branch.snapshots.latest_id()
+    if first is None or last is None:
         raise ConfigError(f"branch {name!r} has no snapshot to fast-forward to", table=main.name)
+    ids = range(first, last + 1)
     shared = _newest_shared(main, branch)
     undone = _undone(main, branch, shared, ids)
     if main.commits.versions is not None:
         main.commits.versions.fast_forward(main, name)
     else:
-        _replace(main, branch, shared, undone)
+        _replace(main, branch, ids, shared, undone)
     # The ids behind the shared history have other snapshots now, so consumers that had read the old ones return
     # there.
     set_consumers_back(main, undone.consumers)
@@ -126,8 +128,8 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
     return undone
 
 
-def _replace(main: TableStore, branch: TableStore, shared: int, undone: RollbackResult) -> None:
-    ids = branch.snapshots.ids()
+def _replace(main: TableStore, branch: TableStore, ids: Sequence[int], shared: int, undone: RollbackResult) -> None:
+    earliest = _earliest_kept(main, shared, ids)
     # Without the hint readers list the folder, and find what is left of it.
     main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
     # Deleted before the branch's snapshots are copied: afterwards a second call could not distinguish them from shared
@@ -139,7 +141,7 @@ def _replace(main: TableStore, branch: TableStore, shared: int, undone: Rollback
     delete_changelogs_after(main, shared)
     _copy_schemas(main, branch)
     _copy_history(main, branch, ids)
-    main.snapshots.folder.write_earliest(main.snapshots.ids()[0])
+    main.snapshots.folder.write_earliest(earliest)
     # Last: until then readers list the folder and find every snapshot that is copied so far.
     main.snapshots.folder.write_latest(ids[-1])
 

@@ -18,7 +18,7 @@ from penstock.table.operations.assign_postponed import warn_of_postponed_rows
 from penstock.table.operations.changed_files import ChangedFiles, repeated
 from penstock.table.operations.deleted_rows import FilesDelete, RowRemoval
 from penstock.table.operations.executor import Executor, OwnProcess
-from penstock.table.operations.row_copies import RowCopies, copied, one_unit, units_by_bucket
+from penstock.table.operations.row_copies import RowCopies, copied, one_unit, units_by_bucket, unless_expired
 from penstock.table.operations.write import TableWriter
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.plan import plan_state
@@ -61,8 +61,9 @@ def _delete_by_keys(store: TableStore, condition: RowFilter, user: str, executor
     layout = Layout.of(store.schema())
     # A full compaction that is due opens buckets that were not written too, so that it needs one writer for all.
     apart = layout.mode is BucketMode.FIXED and FullCompaction.of(store, layout).every in {None, 1}
-    units = (units_by_bucket if apart else one_unit)(scan.plan().splits)
-    messages = copied(RowCopies(scan, opened, DELETE), units, executor, store)
+    with unless_expired(store, base):
+        units = (units_by_bucket if apart else one_unit)(scan.plan().splits)
+        messages = copied(RowCopies(scan, opened, DELETE), units, executor, store)
     with opened() as writer:
         return writer.commit_messages(messages) if messages else []
 

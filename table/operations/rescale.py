@@ -19,7 +19,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.operations.compact import compact_table
 from penstock.table.operations.executor import Executor, OwnProcess
 from penstock.table.operations.overwrite import OverwriteWriter, PartitionSpec
-from penstock.table.operations.row_copies import RowCopies, copied, units_by_residue
+from penstock.table.operations.row_copies import RowCopies, copied, units_by_residue, unless_expired
 from penstock.table.options.compaction import WRITE_ONLY
 from penstock.table.read.plan import plan_state
 from penstock.table.read.scan import Scan
@@ -56,13 +56,14 @@ def rescale(
     if base is None:
         return []
     # Files of the snapshot that is read below: the commit is refused if the partition has others by then.
-    seen = contents(store, base, spec.covers)
     opened = partial(OverwriteWriter.open_on, store, partition or {}, user, {"bucket": str(wanted)})
-    # Under the current schema: columns may have been altered since the snapshot.
-    scan = replace(Scan.of(store, falls_back=False), travel=Travel(), between=None, snapshot=base)
-    splits = [split for split in plan_state(store, layout, base).splits if spec.covers(split.partition)]
-    units = units_by_residue(store, base, splits, wanted)
-    messages = copied(RowCopies(scan, opened), units, executor or OwnProcess(), store)
+    with unless_expired(store, base):
+        seen = contents(store, base, spec.covers)
+        # Under the current schema: columns may have been altered since the snapshot.
+        scan = replace(Scan.of(store, falls_back=False), travel=Travel(), between=None, snapshot=base)
+        splits = [split for split in plan_state(store, layout, base).splits if spec.covers(split.partition)]
+        units = units_by_residue(store, base, splits, wanted)
+        messages = copied(RowCopies(scan, opened), units, executor or OwnProcess(), store)
     return _committed(store, messages, spec.covers, seen, opened, user)
 
 

@@ -5,13 +5,14 @@ A unit has all splits whose rows can reach its buckets, so each bucket of the ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
 
-from penstock.errors import PenstockError
+from penstock.errors import CommitConflict, PenstockError, TableCorrupt
 from penstock.row_kinds import INSERT
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.completion import discard
@@ -71,6 +72,21 @@ def copied(
         discard(target, Layout.of(target.schema()), messages)
         raise
     return messages
+
+
+@contextmanager
+def unless_expired(store: TableStore, base: Snapshot) -> Iterator[None]:
+    """Raise CommitConflict in place of the error of a file that is gone because the snapshot `base` has expired."""
+    try:
+        yield
+    except TableCorrupt as reason:
+        if store.snapshots.exists(base.id):
+            raise
+        raise CommitConflict(
+            f"snapshot {base.id} expired while its rows were read",
+            table=store.name,
+            hint="run it again; keep snapshots longer by snapshot.time-retained",
+        ) from reason
 
 
 def units_by_bucket(splits: Iterable[Split]) -> list[SplitsUnit]:

@@ -16,6 +16,7 @@ from penstock.table.meta.live import (
 )
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.meta.tag_files import TagFiles
 from tests.invariants.view import View
 
 Rule = Callable[[View], Iterator[str]]
@@ -83,6 +84,8 @@ def state_files(store: TableStore, snapshot: Snapshot) -> Named:
 
 def change_files(store: TableStore, snapshot: Snapshot) -> Named:
     """Yield the further files that a reader of the changelog needs. A tag keeps rows, not changes."""
+    if may_be_of_a_tag(store, snapshot):
+        return
     manifests, entries = remaining_changelog(store, snapshot)
     if snapshot.changelog_manifest_list and manifests:
         yield store.paths.manifest(snapshot.changelog_manifest_list), snapshot.changelog_manifest_list_size
@@ -90,6 +93,17 @@ def change_files(store: TableStore, snapshot: Snapshot) -> Named:
         yield store.paths.manifest(manifest.name), manifest.size
     layout = Layout.of(store.schemas.get(snapshot.schema_id))
     yield from data_files(store, layout, entries)
+
+
+def may_be_of_a_tag(store: TableStore, snapshot: Snapshot) -> bool:
+    """Return whether a snapshot may have expired, and come back from its tag, in a branch or by a rollback.
+
+    An expiry that was cut off deletes any part of its changelog.
+    """
+    if store.snapshots.exists(snapshot.id - 1):
+        return False
+    tags = TagFiles(store.storage, store.paths.root, store.paths.branch).all()
+    return any(tag.snapshot.id == snapshot.id for tag in tags)
 
 
 def data_files(store: TableStore, layout: Layout, entries: Iterable[ManifestEntry]) -> Named:

@@ -13,6 +13,7 @@ from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.values.types import type_json
 from tests.golden.relations import Relation, canonical_of, difference, relation_of
+from tests.invariants.metadata import may_be_of_a_tag
 
 Row = tuple[Hashable, ...]
 KIND_COLUMN = "rowkind"
@@ -45,7 +46,8 @@ def changelog_folds_to_the_table(table: Table, scan: Scan) -> Iterator[str]:
     snapshots = [snapshot for snapshot in table.snapshots if snapshot.schema_id == table.schema_id]
     if not snapshots or snapshots != table.snapshots[-len(snapshots) :]:
         return
-    state: dict[Row, Row] | None = {} if snapshots[0].id == 1 else None
+    known = snapshots[0].id == 1 and not may_be_of_a_tag(table.store, snapshots[0])
+    state: dict[Row, Row] | None = {} if known else None
     for snapshot in snapshots:
         if snapshot.commit_kind is CommitKind.OVERWRITE:
             state = None

@@ -6,12 +6,13 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import CommitConflict
+from penstock.errors import CommitConflict, TableCorrupt
 from penstock.table.handle import Table
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.tags import tag_files
@@ -43,7 +44,8 @@ class Chronicle(Disk):
         super().put(path, data)
         folder, _, name = path.rpartition("/")
         if name.startswith("snapshot-") and name.removeprefix("snapshot-").isdigit():
-            self.snapshots.append((folder, parse_snapshot(data, path)))
+            with suppress(TableCorrupt):  # a write that is cut off
+                self.snapshots.append((folder, parse_snapshot(data, path)))
 
     def created(self, folder: str) -> list[Snapshot]:
         """Return the snapshots of a branch since the last step."""

@@ -8,8 +8,8 @@ from penstock.table.errors import FormatUnknown
 from penstock.table.files.encoding import encoding_of
 from penstock.table.iceberg.types import check_iceberg
 from penstock.table.maintenance.partition_times import PartitionTimes
-from penstock.table.maintenance.tag_periods import TagPeriod
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
+from penstock.table.meta.tag_periods import TagPeriod
 from penstock.table.options.files import DATA_FILE_PATH_DIRECTORY
 from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema

@@ -15,11 +15,10 @@ from penstock.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_BETWEEN = "(`incremental-between` = 'FIRST,LAST')"
 _INSTEAD = {
-    "paimon_incremental_query": _BETWEEN,
+    "paimon_incremental_query": "(`incremental-between` = 'FIRST,LAST')",
     "paimon_incremental_between_timestamp": "(`incremental-between-timestamp` = 'FIRST,LAST')",
-    "paimon_incremental_to_auto_tag": f"{_BETWEEN} with the tag before TAG and TAG",
+    "paimon_incremental_to_auto_tag": "(`incremental-to-auto-tag` = 'TAG')",
 }
 
 

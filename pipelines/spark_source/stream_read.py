@@ -25,11 +25,11 @@ from penstock.ingest.spark_admission import (
 )
 from penstock.pipelines.spark.versions import Feature
 from penstock.pipelines.spark_source.spark_api import arrow_target
-from penstock.pipelines.spark_source.table_place import BETWEEN, TablePlace, plain_errors
+from penstock.pipelines.spark_source.table_place import TablePlace, plain_errors
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, new_rows, shaped
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
-from penstock.table.options.scans import CONSUMER_ID
+from penstock.table.options.scans import CONSUMER_ID, RANGE_KEYS
 from penstock.table.options.spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
 from penstock.table.options.table_options import TableOptions
 from penstock.table.read.follow import next_snapshot, reads_overwrites, snapshot_splits
@@ -65,7 +65,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             named = TablePlace.of(options)
             self.packs_updates = (named.system or "").lower() == BINLOG
             self.place = named.as_stream()
-            if self.place.options.keys() & BETWEEN:
+            if self.place.options.keys() & RANGE_KEYS:
                 hint = "use spark.read, or start a stream with scan.snapshot-id"
                 raise ConfigError(
                     "a stream cannot read the changes between two snapshots", table=self.place.path, hint=hint

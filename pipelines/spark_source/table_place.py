@@ -19,7 +19,7 @@ from penstock.table.options.checks import check_given, report
 from penstock.table.options.declaration import acts
 from penstock.table.options.definition import BRANCH, PATH
 from penstock.table.options.kinds import FLAG, TEXT, WHOLE
-from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
+from penstock.table.options.scans import RANGE_KEYS
 from penstock.table.options.spark import READ_CHANGELOG
 from penstock.table.options.table_options import TableOptions
 from penstock.table.system.streamed import AUDIT_LOG, CHANGES, streamed_system
@@ -53,7 +53,6 @@ _BOUNDED = "limit a batch with read.stream.maxRowsPerTrigger"
 _ALTER = "alter the table first: Catalog.alter_table, or a pipeline's schema evolution"
 # As table options these may be ignored; a user who sets them for a single query expects an effect.
 _INSTEAD = {
-    "incremental-to-auto-tag": "use  incremental-between=EARLIER,TAG  with both tags",
     "scan.creation-time-millis": "use scan.timestamp-millis, or scan.file-creation-time-millis",
     "scan.bounded": _ENDS,
     "scan.bounded.watermark": _ENDS,
@@ -142,9 +141,6 @@ class CatalogTable:
         return self.settings.open().store(name)
 
 
-BETWEEN = frozenset({INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key})
-
-
 @dataclass(frozen=True, slots=True)
 class TablePlace:
     """The location of a table.
@@ -172,7 +168,7 @@ class TablePlace:
         text = given.get(CATALOG_TABLE.key)
         catalog = None if text is None else CatalogTable.of(text)
         place = cls(f"{folder}{slash}{base}", given.get("branch", branch), system, given, catalog)
-        if system == AUDIT_LOG and given.keys() & BETWEEN:
+        if system == AUDIT_LOG and given.keys() & RANGE_KEYS:
             return place.as_changes()
         if system is not None and system.lower() not in CHANGES:  # these may be streams, which becomes known later
             place.check_shows_now()

@@ -27,10 +27,11 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.errors import SnapshotMissing
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.placed_rows import FILE, ROW
-from penstock.table.read.changes import SnapshotRange, between_splits, read_between, snapshot_or_changelog
+from penstock.table.read.changes import between_splits, read_between, snapshot_or_changelog
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.scan import Scan
 from penstock.table.read.snapshot_diff import overwritten
+from penstock.table.read.snapshot_range import SnapshotRange
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
 from penstock.table.schema.table_schema import TableSchema

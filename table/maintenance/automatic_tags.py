@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from penstock.errors import ConfigError
 from penstock.table.commit.committer import Committer
 from penstock.table.errors import SnapshotMissing, TagMissing
-from penstock.table.maintenance.tag_periods import EPOCH, TagPeriod
 from penstock.table.maintenance.tags import create_tag, delete_tag, tag_files
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.meta.tag_periods import EPOCH, TagPeriod
 from penstock.table.options.partitions import (
     SINK_PROCESS_TIME_ZONE,
     SINK_WATERMARK_TIME_ZONE,

@@ -52,6 +52,11 @@ INCREMENTAL_BETWEEN_SCAN_MODE = acts(
     "auto",
     "The files from which changes are read.",
 )
+INCREMENTAL_TO_AUTO_TAG = acts(
+    "incremental-to-auto-tag", TEXT, None, "Reads the changes from the automatic tag before a tag up to that tag."
+)
+# A read with one of these options returns changes.
+RANGE_KEYS = frozenset({INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key, INCREMENTAL_TO_AUTO_TAG.key})
 CONSUMER_ID = acts("consumer-id", TEXT, None, "The name of a consumer, whose progress is kept in the table.")
 CONSUMER_IGNORE_PROGRESS = acts(
     "consumer.ignore-progress", FLAG, "false", "Starts again, ignoring the progress of the consumer."
@@ -145,14 +150,7 @@ _OPTIONS = (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_TIMESTAMP,
     INCREMENTAL_BETWEEN_SCAN_MODE,
-    refused(
-        "incremental-to-auto-tag",
-        TEXT,
-        None,
-        "Reads the changes from the tag before to this tag.",
-        "incremental-between=EARLIER,TAG names both tags",
-        stops=Stops.READING,
-    ),
+    INCREMENTAL_TO_AUTO_TAG,
     refused(
         "incremental-between-tag-to-snapshot",
         FLAG,

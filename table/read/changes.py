@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from datetime import datetime
 
 import pyarrow as pa
@@ -17,50 +16,19 @@ from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
-from penstock.table.options.scans import (
-    INCREMENTAL_BETWEEN,
-    INCREMENTAL_BETWEEN_SCAN_MODE,
-    INCREMENTAL_BETWEEN_TIMESTAMP,
-)
-from penstock.table.options.table_options import TableOptions
+from penstock.table.options.scans import INCREMENTAL_BETWEEN_SCAN_MODE
 from penstock.table.read.plan import grouped
 from penstock.table.read.snapshot_diff import difference
+from penstock.table.read.snapshot_range import Ends, SnapshotRange
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split, invisible_level_0, only
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotRange:
-    """The range (start, end] of an incremental read: snapshot ids, tags, or epoch milliseconds when `times`."""
-
-    start: str
-    end: str
-    mode: str
-    times: bool = False
-
-    @classmethod
-    def of(cls, options: Mapping[str, str]) -> SnapshotRange | None:
-        """Build from the read's options; None when they do not name a range."""
-        read = TableOptions(options)
-        for option, times in ((INCREMENTAL_BETWEEN, False), (INCREMENTAL_BETWEEN_TIMESTAMP, True)):
-            text = read[option]
-            if text is not None:
-                ends = [end.strip() for end in text.split(",")]
-                if len(ends) != 2 or not all(ends):
-                    raise ConfigError(
-                        f"{text!r} is not a start and an end separated by a comma",
-                        option=option.key,
-                        hint="write it as 3,7",
-                    )
-                return cls(ends[0], ends[1], read[INCREMENTAL_BETWEEN_SCAN_MODE], times)
-        return None
 
 
 def read_changes(store: TableStore, start: int, end: int, mode: str = "auto") -> pa.Table:
     """Return the rows changed in (start, end], snapshot ids, with a leading rowkind column."""
     schema = store.schema()
     reader = SplitReader(store, Layout.of(schema), schema.fields, kinds=True)
-    between = SnapshotRange(str(start), str(end), INCREMENTAL_BETWEEN_SCAN_MODE.kind.parse(mode))
+    between = SnapshotRange(str(start), str(end), INCREMENTAL_BETWEEN_SCAN_MODE.kind.parse(mode), Ends.IDS)
     return pa.Table.from_batches(read_between(store, between, reader), reader.schema)
 
 
@@ -69,24 +37,32 @@ def read_between(store: TableStore, between: SnapshotRange, reader: SplitReader)
 
     Where two states are compared instead, yield their difference as a whole.
     """
-    splits = between_splits(store, between, reader.layout)
+    found = between.resolved(store)
+    if found is None:
+        return
+    splits = _splits(store, found, reader.layout)
     if splits is not None:
         yield from (batch for split in splits for batch in reader.read_files(split))
         return
-    tagged = _is_tagged(store, between)
-    start, end = (_state(store, text, between, tagged) for text in (between.start, between.end))
+    start, end = _states(store, found)
     yield from difference(store, reader, start, end)
 
 
 def between_splits(store: TableStore, between: SnapshotRange, layout: Layout) -> Iterator[Split] | None:
     """Return the splits with the changes, snapshot by snapshot. Return None when two states must be compared."""
-    tagged = _is_tagged(store, between)
+    found = between.resolved(store)
+    return iter(()) if found is None else _splits(store, found, layout)
+
+
+def _splits(store: TableStore, between: SnapshotRange, layout: Layout) -> Iterator[Split] | None:
+    # Tags keep the rows of their snapshots, but not the snapshots between them. So their states are compared, as in
+    # Java.
+    if between.ends is Ends.TAGS or between.mode == "diff":
+        return None
     mode = between.mode
     if mode == "auto":
-        # Tags keep the rows of their snapshots, but not the snapshots between them. So their states are compared,
-        # as in Java.
-        mode = "diff" if tagged else "changelog" if writes_changelog(layout) else "delta"
-    return None if tagged or mode == "diff" else _changed_splits(store, _ids(store, between), layout, mode)
+        mode = "changelog" if writes_changelog(layout) else "delta"
+    return _changed_splits(store, _ids(store, between), layout, mode)
 
 
 def _changed_splits(store: TableStore, ids: tuple[int, int], layout: Layout, mode: str) -> Iterator[Split]:
@@ -153,18 +129,8 @@ def snapshot_or_changelog(store: TableStore, snapshot_id: int) -> Snapshot:
     return store.snapshots.get(snapshot_id) if found is None else found
 
 
-def _is_tagged(store: TableStore, between: SnapshotRange) -> bool:
-    if between.times or (between.start.isdigit() and between.end.isdigit()):
-        return False
-    names = TagFiles(store.storage, store.paths.root, store.paths.branch).names()
-    for end in (between.start, between.end):
-        if end not in names:
-            raise ConfigError(f"{end!r} is neither a snapshot id nor a tag", table=store.name, tags=", ".join(names))
-    return True
-
-
 def _ids(store: TableStore, between: SnapshotRange) -> tuple[int, int]:
-    if between.times:
+    if between.ends is Ends.TIMES:
         start, end = (_id_at(store, _to_millis(text)) for text in (between.start, between.end))
     else:
         start, end = int(between.start), int(between.end)
@@ -193,9 +159,10 @@ def _id_at(store: TableStore, millis: int) -> int:
     return 0 if earliest is None else earliest - 1
 
 
-def _state(store: TableStore, text: str, between: SnapshotRange, tagged: bool) -> Snapshot | None:
-    if tagged:
-        return TagFiles(store.storage, store.paths.root, store.paths.branch).get(text).snapshot
-    start, end = _ids(store, replace(between))
-    wanted = start if text == between.start else end
-    return None if wanted == 0 else store.snapshots.get(wanted)
+def _states(store: TableStore, between: SnapshotRange) -> tuple[Snapshot | None, Snapshot | None]:
+    """Return the snapshots that are compared; None for the empty state before the first snapshot."""
+    if between.ends is Ends.TAGS:
+        tags = TagFiles(store.storage, store.paths.root, store.paths.branch)
+        return tags.get(between.start).snapshot, tags.get(between.end).snapshot
+    start, end = (None if wanted == 0 else store.snapshots.get(wanted) for wanted in _ids(store, between))
+    return start, end

@@ -13,11 +13,12 @@ from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.read.changes import SnapshotRange, read_between
+from penstock.table.read.changes import read_between
 from penstock.table.read.engine_read import EngineRead
 from penstock.table.read.fallback import Fallback
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.plan import KeepLevel, Plan, plan_state
+from penstock.table.read.snapshot_range import SnapshotRange
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
 from penstock.table.read.time_travel import Travel, resolve

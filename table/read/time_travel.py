@@ -14,7 +14,7 @@ from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.changelogs import FULL_COMPACTION_DELTA_COMMITS
 from penstock.table.options.scans import (
     INCREMENTAL_BETWEEN,
-    INCREMENTAL_BETWEEN_TIMESTAMP,
+    RANGE_KEYS,
     SCAN_FILE_CREATION_TIME_MILLIS,
     SCAN_MODE,
     SCAN_SNAPSHOT_ID,
@@ -124,7 +124,7 @@ def _check_mode(travel: Travel, options: Mapping[str, str]) -> None:
     given = {point for point in _POINTS if getattr(travel, point) is not None}
     if SCAN_VERSION.key in options:
         given.add("snapshot")
-    if options.keys() & {INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key}:
+    if options.keys() & RANGE_KEYS:
         given.add("between")
     wanted = ("between",) if travel.mode == "incremental" else _STANDS_ON.get(travel.mode, ())
     if wanted and not given & set(wanted):

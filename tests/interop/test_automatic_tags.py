@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from penstock.errors import ConfigError
 from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
+from penstock.table.handle import Table
 from penstock.table.maintenance.automatic_tags import AutomaticTags
 from penstock.table.meta.store import TableStore
-from tests.interop.oracle.client import Oracle
+from tests.interop.oracle.client import JavaRefused, Oracle
 
 COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
 START = datetime(2026, 3, 1, 7, 31, tzinfo=UTC)
@@ -66,3 +69,35 @@ def test_automatic_tags_equal_those_of_java(
     assert automatic is not None
     automatic.create_due()
     assert oracle.info(ours)["tags"] == oracle.info(path)["tags"] != {}
+
+
+def test_changes_between_tags_are_those_of_java(oracle: Oracle, tmp_path: Path) -> None:
+    options = {"bucket": "1", "tag.period-formatter": "without_dashes"}
+    path = oracle.create(tmp_path, "shop.t", COLUMNS, primary_keys=["id"], options=options)
+    for rows in (
+        [["+I", 1, "a"], ["+I", 2, "b"]],
+        [["+I", 3, "c"]],
+        [["+U", 1, "d"], ["-D", 2, "b"]],
+        [["+I", 4, "e"]],
+    ):
+        oracle.write(path, rows)
+    # `4` is a tag as well as a snapshot, and `other` is no automatic tag.
+    for name, snapshot in (("20261201", 1), ("other", 2), ("20261203", 3), ("1", 1), ("4", 3)):
+        oracle.tag(path, name, snapshot)
+
+    def same(options: Mapping[str, str]) -> list[list[object]]:
+        rows = Table(TableStore.open(LocalStorage(sync=False), str(path))).scan(options=options).to_arrow()
+        ours = sorted([row["id"], row["v"]] for row in rows.to_pylist())
+        assert ours == sorted(oracle.read(path, options=options).rows)
+        return ours
+
+    assert same({"incremental-to-auto-tag": "20261203"}) == [[1, "d"], [3, "c"]]
+    assert same({"incremental-to-auto-tag": "20261201"}) == []
+    assert same({"incremental-to-auto-tag": "20261202"}) == []
+    assert same({"incremental-between": "1,4"}) == [[1, "d"], [3, "c"]]
+    assert same({"incremental-between": "3,3"}) == []
+    for wrong in ({"incremental-to-auto-tag": "other"}, {"incremental-between": "20261201,2"}):
+        with pytest.raises(JavaRefused):
+            oracle.read(path, options=wrong)
+        with pytest.raises(ConfigError):
+            Table(TableStore.open(LocalStorage(sync=False), str(path))).scan(options=wrong).to_arrow()

@@ -7,19 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import ConfigError
+from penstock.table.sql.grammar.incremental_functions import incremental_call
 from penstock.table.sql.grammar.tokens import SqlToken
 
 _OPTIONS_HINT = re.compile(r"/\*\+\s*options\s*\((.*)\)\s*\*/", re.IGNORECASE | re.DOTALL)
 _HINTED_OPTIONS = re.compile(r"\s*('[^']*'\s*=\s*'[^']*'\s*(,\s*(?=')|$))*")
 _PAIR = r"(?:'[^']+'|`[^`]+`)\s*=\s*'[^']*'"
 _WITH = re.compile(rf"with\s*\(\s*{_PAIR}(?:\s*,\s*{_PAIR})*\s*\)", re.IGNORECASE)
-# Paimon's functions of Spark that read changes, and the option that each of them stands for.
-_CHANGES = {
-    "paimon_incremental_query": "incremental-between",
-    "paimon_incremental_between_timestamp": "incremental-between-timestamp",
-    "paimon_incremental_to_auto_tag": "incremental-to-auto-tag",
-}
-_ARGUMENTS = re.compile(r"\s*\(\s*'([^']+)'((?:\s*,\s*(?:'[^']*'|\d+))+)\s*\)")
 _BEFORE_TABLE = {"from", "join", "using", "table", "describe", "summarize", ","}
 _FROM_WORDS = {"from", "join", "using"}
 _OTHER_CLAUSES = {"select", "where", "on", "group", "order", "having", "limit", "qualify", "window", "values", "set"}
@@ -36,13 +30,15 @@ _NO_ALIAS = {
 class Mention:
     """A possible table name in a statement.
 
-    It has the name's parts, its tokens from `start` to `end`, and the options of time travel or hints behind it.
+    It has the name's parts, its tokens from `start` to `end`, and the options of time travel or hints behind it. In a
+    call, the name is an argument of a table function, and cannot be anything but a table.
     """
 
     names: tuple[str, ...]
     start: int
     end: int
     options: Mapping[str, str] = field(default_factory=dict)
+    is_call: bool = False
 
 
 def mentions(tokens: Sequence[SqlToken]) -> Iterator[Mention]:
@@ -57,10 +53,10 @@ def mentions(tokens: Sequence[SqlToken]) -> Iterator[Mention]:
             place += 1
         elif token.name is not None and clauses.names_table_after(before):
             names, end = _chain(tokens, place)
-            names, changes, end = _changes_function(tokens, names, end)
+            call = incremental_call(tokens, names[-1], end)
+            names, changes, end = call or (names, {}, end)
             options, past = _said_of(tokens, end)
-            options = changes | options
-            yield Mention(names, place, past, options)
+            yield Mention(names, place, past, changes | options, is_call=call is not None)
             before, place = "", past
         else:
             # `a IS DISTINCT FROM b` names columns.
@@ -68,22 +64,6 @@ def mentions(tokens: Sequence[SqlToken]) -> Iterator[Mention]:
             before = "" if (before, word) == ("distinct", "from") else word
             clauses.enter(before)
             place += 1
-
-
-def _changes_function(
-    tokens: Sequence[SqlToken], names: tuple[str, ...], end: int
-) -> tuple[tuple[str, ...], dict[str, str], int]:
-    """Return the table and the options of `paimon_incremental_query('t', 1, 3)`; other names as they are."""
-    option = _CHANGES.get(names[-1].lower())
-    found = None if option is None else _ARGUMENTS.match(_bracket(tokens, end))
-    if option is None or found is None:
-        return names, {}, end
-    length = found.end()
-    while length > 0:
-        length -= len(tokens[end].text)
-        end += 1
-    ends = re.findall(r"'([^']*)'|(\d+)", found[2])
-    return tuple(found[1].split(".")), {option: ",".join(text or number for text, number in ends)}, end
 
 
 class _Clauses:

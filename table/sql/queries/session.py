@@ -173,6 +173,8 @@ class Session:
         for mention in mentions(tokens):
             place = self.place(mention.names)
             short = mention.names[0].lower() if len(mention.names) == 1 and not mention.options else None
+            if place is None and mention.is_call:
+                raise missing_table(self._catalog, ".".join(mention.names), sql)
             if place is None or short in self._views:
                 continue
             if short in common:

@@ -12,12 +12,10 @@ from penstock.errors import PenstockError
 from penstock.table.catalog.base import on_branch, parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
+from penstock.table.options.scans import RANGE_KEYS
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.lazy_dataset import LazyDataset, Rows
 from penstock.table.sql.queries.global_tables import global_table, is_global
-
-_BETWEEN = {INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key}
 
 
 @dataclass(slots=True)
@@ -45,7 +43,7 @@ class TableRows:
         if is_global(place) and not self.catalog.backend.has_table(".".join(place)):
             return global_table(self.catalog, place)
         table = self.catalog.table(".".join(place))
-        if system == "audit_log" and options.keys() & _BETWEEN:  # changes with their kinds are this table's rows
+        if system == "audit_log" and options.keys() & RANGE_KEYS:  # changes with their kinds are this table's rows
             branched = base if branch is None else f"{base}$branch_{branch}"
             return self.of((place[0], branched), options)
         if system is not None:

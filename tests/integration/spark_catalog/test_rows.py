@@ -452,7 +452,7 @@ def test_plans_read_few_columns_and_broadcast_small_tables(spark: SparkSession) 
     [
         ("paimon_incremental_query('orders', 1, 3)", "incremental-between"),
         ("paimon_incremental_between_timestamp('orders', '2026-01-01', '2026-01-02')", "incremental-between-timestamp"),
-        ("paimon_incremental_to_auto_tag('orders', '2026-01-02')", "incremental-between"),
+        ("paimon_incremental_to_auto_tag('orders', '2026-01-02')", "incremental-to-auto-tag"),
     ],
 )
 def test_functions_for_changes_are_refused_with_the_option_that_reads_them(

@@ -158,6 +158,8 @@ def test_reads_use_the_snapshot_of_each_option(registered: SparkSession, catalog
     add(table.refresh(), (3, "c", 1))
     table = table.refresh()
     table.create_tag("second", 2)
+    table.create_tag("2026-01-01", 1)
+    table.create_tag("2026-01-02", 2)
     millis = [snapshot.time_millis for snapshot in table.snapshots]
     for ids, options in (
         ([1, 2], {"scan.version": "second"}),
@@ -168,6 +170,7 @@ def test_reads_use_the_snapshot_of_each_option(registered: SparkSession, catalog
         ([2, 3], {"incremental-between-timestamp": f"{millis[0]},{millis[-1]}"}),
         ([2, 3], {"incremental-between": "1,4", "incremental-between-scan-mode": "diff"}),
         ([2], {"incremental-between": "1,2", "incremental-between-scan-mode": "delta"}),
+        ([2], {"incremental-to-auto-tag": "2026-01-02"}),
     ):
         found = registered.read.format("penstock").options(**options).load(table.path).select("id").collect()
         assert sorted(row.id for row in found) == ids, options
@@ -178,7 +181,6 @@ def test_reads_use_the_snapshot_of_each_option(registered: SparkSession, catalog
     [
         ("scan.snapshott-id", "did you mean scan.snapshot-id?"),
         ("versionAsOf", "did you mean scan.version?"),
-        ("incremental-to-auto-tag", "incremental-between="),
         ("continuous.discovery-interval", "processingTime"),
         ("scan.bounded", "availableNow"),
         ("streaming.read.snapshot.delay", "processingTime"),

@@ -13,8 +13,8 @@ from penstock.errors import ConfigError
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.maintenance.automatic_tags import AutomaticTags, create_batch_tag
-from penstock.table.maintenance.tag_periods import TagPeriod
 from penstock.table.maintenance.upkeep import keep_up
+from penstock.table.meta.tag_periods import TagPeriod
 from tests.unit.table.tables import new_table, rows
 
 

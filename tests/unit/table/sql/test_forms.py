@@ -76,7 +76,9 @@ RUNS = {
         SELECT * FROM orders WITH (`scan.snapshot-id` = '1')""",
     "system tables": """SELECT * FROM orders$snapshots; SELECT * FROM `orders$files`; SELECT * FROM sys.catalog_options;
         SELECT * FROM sys.all_table_options""",
-    "changes": "SELECT * FROM paimon_incremental_query('shop.orders', 0, 1)",
+    "changes": """SELECT * FROM paimon_incremental_query('shop.orders', 0, 1);
+        SELECT * FROM paimon_incremental_between_timestamp('shop.orders', '2020-01-01 00:00:00', '2999-01-01 00:00:00');
+        SELECT * FROM paimon_incremental_to_auto_tag('shop.orders', '2024-12-04')""",
     "procedures": """CALL sys.compact('shop.orders'); CALL sys.create_tag(table => 'shop.orders', tag => 't');
         SHOW PROCEDURES""",
     "newest partition": "SELECT * FROM log WHERE dt = sys.max_pt('shop.log')",
@@ -118,6 +120,8 @@ REFUSED = {
         1,
         1,
     ),
+    "arguments of a function": ("SELECT * FROM paimon_incremental_query('orders', 1)", 1, 1),
+    "missing table of a function": ("SELECT 1;\n SELECT * FROM paimon_incremental_query('no', 0, 1)", 2, 2),
     "missing table": ("SELECT * FROM\n  nothing", 1, 1),
     "tags of a missing table": ("SHOW TAGS nothing", 1, 1),
     "unknown read option": ("SET spark.paimon.scan.nothing = 1", 1, 1),

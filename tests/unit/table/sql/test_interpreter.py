@@ -576,6 +576,66 @@ def test_options_and_functions_of_spark_select_rows(shop: Shop, query: str, ids:
 
 
 @pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT * FROM paimon_incremental_query('orders', '1', '2')", [("+I", 4, "new", Decimal("1.00"), "c")]),
+        ("SELECT id FROM paimon_incremental_query('orders', 'second', 'third')", [(1,)]),
+        # A name of a tag is a tag, although there is a snapshot with this number.
+        ("SELECT id FROM paimon_incremental_query('orders', '20261130', '3')", [(1,), (4,)]),
+        ("SELECT q.id FROM paimon_incremental_to_auto_tag('shop.orders', '20261202') AS q", [(1,)]),
+        ("SELECT id FROM paimon_incremental_to_auto_tag('orders', '20261130')", []),
+        ("SELECT id FROM paimon_incremental_to_auto_tag('orders', '20261203')", []),
+        ("SELECT id FROM orders /*+ OPTIONS('incremental-to-auto-tag' = '20261202') */", [(1,)]),
+        (
+            "SELECT rowkind, id FROM paimon_incremental_query('`shop`.`orders$audit_log`', 2, 3) ORDER BY rowkind",
+            [("+U", 1), ("-D", 2)],
+        ),
+        (
+            "WITH c AS (SELECT * FROM paimon_incremental_query('orders', 2, 3)) "
+            "SELECT c.id, o.status FROM c JOIN orders o ON o.id = c.id WHERE c.rowkind = '+I'",
+            [(1, "paid")],
+        ),
+        ("SELECT id FROM paimon_incremental_between_timestamp('orders', '2020-01-01', '2020-01-02 00:00:00')", []),
+    ],
+)
+def test_functions_for_changes_read_as_in_paimon(shop: Shop, query: str, rows: list[tuple[object, ...]]) -> None:
+    shop.run(
+        "ALTER TABLE orders SET ('tag.period-formatter' = 'without_dashes');"
+        "INSERT INTO orders VALUES (4, 'new', 1, 'c');"
+        "MERGE INTO orders t USING (SELECT 1 AS id, 'paid' AS status UNION ALL SELECT 2, 'gone') AS s "
+        "ON t.id = s.id AND t.dt = 'a' "
+        "WHEN MATCHED AND s.status = 'gone' THEN DELETE WHEN MATCHED THEN UPDATE SET status = s.status;"
+        "CALL sys.create_tag('shop.orders', '20261130', 1); CALL sys.create_tag('shop.orders', 'second', 2);"
+        "CALL sys.create_tag('shop.orders', '20261201', 2); CALL sys.create_tag('shop.orders', 'third', 3);"
+        "CALL sys.create_tag('shop.orders', '20261202', 3); CALL sys.create_tag('shop.orders', '3', 3);"
+    )
+    assert sorted(shop.rows(query), key=repr) == rows
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("query('orders', 1)", "the arguments of paimon_incremental_query are not understood"),
+        ("query('orders', 1, 2, 3)", "paimon_incremental_query('TABLE', 'START', 'END')"),
+        ("query('orders', 1; 2)", "not understood"),
+        ("query(orders, 0, 1)", "not understood"),
+        ("query('orders', '', 1)", "not understood"),
+        ("query('or ders', 0, 1)", "not understood"),
+        ("query('nothing', 0, 1)", "there is no table nothing"),
+        ("query('orders', 'a', 'b')", "'a' is neither a snapshot id nor a tag"),
+        ("query('orders', 0, 99)", "does not exist"),
+        ("between_timestamp('orders', 'then', 'now')", "'then' is not a point in time"),
+        ("to_auto_tag('orders')", "paimon_incremental_to_auto_tag('TABLE', 'TAG')"),
+        ("to_auto_tag('orders', 'monday')", "'monday' is not the name of an automatic tag"),
+    ],
+)
+def test_wrong_calls_of_functions_for_changes_are_refused(shop: Shop, call: str, message: str) -> None:
+    error = shop.refused(f"SELECT 1;\n  SELECT * FROM paimon_incremental_{call}")
+    assert message in str(error)
+    assert (error.facts["line"], error.facts["column"]) == (2, 3)
+
+
+@pytest.mark.parametrize(
     ("query", "message"),
     [
         ("SELECT * FROM STREAM orders", "SET 'execution.runtime-mode' = 'streaming'"),

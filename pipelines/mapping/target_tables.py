@@ -25,7 +25,7 @@ from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
 from penstock.table.schema.changes import SetOption
-from penstock.table.schema.option_rules import is_immutable
+from penstock.table.schema.option_changes import is_immutable
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_usable
 

@@ -80,6 +80,13 @@ CHANGELOG_FILE_STATS_MODE = acts(
 DELETION_VECTORS_ENABLED = acts(
     "deletion-vectors.enabled", FLAG, "false", "Marks deleted rows in separate files, so that reads need not merge."
 )
+DELETION_VECTORS_MODIFIABLE = acts(
+    "deletion-vectors.modifiable",
+    FLAG,
+    "false",
+    "Allows switching deletion vectors on and off on a table with rows.",
+    later=True,
+)
 DELETION_VECTORS_BITMAP64 = acts("deletion-vectors.bitmap64", FLAG, "false", "Uses 64-bit bitmaps as deletion vectors.")
 
 CHANGELOG_PRODUCER_COMPACTION_INTERVAL = reported(
@@ -142,14 +149,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "The size of a file of deletion vectors.",
         "one file contains all vectors of a bucket",
     ),
-    reported(
-        "deletion-vectors.modifiable",
-        FLAG,
-        "false",
-        "Allows switching deletion vectors on and off on a table with rows.",
-        "the option can always be changed",
-        later=True,
-    ),
+    DELETION_VECTORS_MODIFIABLE,
     refused(
         "deletion-vectors.merge-on-read",
         FLAG,

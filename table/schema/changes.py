@@ -23,7 +23,7 @@ from penstock.table.schema.column_changes import (
 )
 from penstock.table.schema.members import path_of
 from penstock.table.schema.new_schema import TypeLike, with_keys_not_null
-from penstock.table.schema.option_rules import reset_option, set_option
+from penstock.table.schema.option_changes import reset_option, set_option
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type

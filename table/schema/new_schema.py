@@ -15,7 +15,7 @@ from penstock.table.options.definition import PARTITION, PRIMARY_KEY
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.members import number_columns
-from penstock.table.schema.option_rules import refuse_branch
+from penstock.table.schema.option_changes import refuse_branch
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type
 from penstock.table.schema.validation import check_default, check_schema

@@ -5,8 +5,6 @@ The rules of merge engines are checked with the merge.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock.errors import ConfigError
 from penstock.table.options.buckets import BUCKET, DYNAMIC_BUCKET_MAX_BUCKETS
 from penstock.table.options.changelogs import (
@@ -14,16 +12,13 @@ from penstock.table.options.changelogs import (
     CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS,
     DELETION_VECTORS_ENABLED,
 )
-from penstock.table.options.checks import check_given
 from penstock.table.options.commits import (
     CHANGELOG_NUM_RETAINED_MAX,
     CHANGELOG_NUM_RETAINED_MIN,
     SNAPSHOT_NUM_RETAINED_MAX,
     SNAPSHOT_NUM_RETAINED_MIN,
 )
-from penstock.table.options.definition import BRANCH
 from penstock.table.options.indexes import FILE_INDEX_COLUMNS
-from penstock.table.options.kinds import NAMES
 from penstock.table.options.merge_engines import (
     FIELD_AGGREGATE_FUNCTION,
     FIELD_SEQUENCE_GROUP,
@@ -154,89 +149,3 @@ def _check_row_tracking(schema: TableSchema, options: TableOptions) -> None:
         raise ConfigError("row-tracking.enabled is for tables without a primary key")
     if options[BUCKET] != -1:
         raise ConfigError("row-tracking.enabled is for tables with bucket = -1")
-
-
-# These options determine how existing rows are interpreted, so they cannot change once a table has snapshots.
-_IMMUTABLE = (
-    "aggregation.remove-record-on-delete",
-    "bucket-function.type",
-    "bucket-key",
-    "data-evolution.enabled",
-    "data-file.path-directory",
-    "force-lookup",
-    "ignore-delete",
-    "ignore-update-before",
-    "index-file-in-data-file-dir",
-    "merge-engine",
-    "partial-update.remove-record-on-delete",
-    "partial-update.remove-record-on-sequence-group",
-    "partition",
-    "primary-key",
-    "rowkind.field",
-)
-
-
-def set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) -> TableSchema:
-    """Return the schema with this value of the option; ConfigError if the value, or the change, is not allowed."""
-    check_given({key: value})
-    refuse_branch(key)
-    # The value that an option has already is no change, so it is accepted for options that cannot change.
-    if schema.options.get(key) == value:
-        return schema
-    if has_snapshots:
-        _refuse_immutable(key)
-    # Schema files contain keys as members, not as options.
-    if key in {"primary-key", "partition"}:
-        return _with_keys(schema, key, NAMES.parse(value))
-    if key == "bucket" and has_snapshots:
-        _check_rescale(schema, value)
-    return replace(schema, options={**schema.options, key: value})
-
-
-def refuse_branch(key: str) -> None:
-    """Raise ConfigError for the option `branch`: reads and writes have it, and a table would ignore it."""
-    if key == BRANCH.key:
-        hint = "name the branch where it is read or written: t$branch_b, or t /*+ OPTIONS('branch' = 'b') */"
-        raise ConfigError("a table cannot have the option branch", hint=hint)
-
-
-def _with_keys(schema: TableSchema, key: str, names: tuple[str, ...]) -> TableSchema:
-    given = schema.primary_keys if key == "primary-key" else schema.partition_keys
-    if given:
-        raise ConfigError(f"the table has a {key} already: {', '.join(given)}", option=key)
-    return replace(schema, primary_keys=names) if key == "primary-key" else replace(schema, partition_keys=names)
-
-
-def reset_option(schema: TableSchema, key: str, has_snapshots: bool) -> TableSchema:
-    """Return the schema without the option; ConfigError if it cannot be reset."""
-    if key not in schema.options:
-        return schema
-    if has_snapshots:
-        _refuse_immutable(key)
-        if key == "bucket":
-            raise ConfigError("bucket cannot be reset on a table with snapshots", option=key)
-    return replace(schema, options={name: value for name, value in schema.options.items() if name != key})
-
-
-def is_immutable(key: str) -> bool:
-    """Return whether this option cannot change once the table has snapshots."""
-    return key in _IMMUTABLE
-
-
-def _refuse_immutable(key: str) -> None:
-    if is_immutable(key):
-        raise ConfigError(
-            f"{key} cannot change on a table with snapshots: rows already written depend on it",
-            option=key,
-            hint="create a new table with the option, and insert the rows into it",
-        )
-
-
-def _check_rescale(schema: TableSchema, value: str) -> None:
-    # Existing partitions keep their number of buckets until they are overwritten.
-    old, new = schema.typed[BUCKET], BUCKET.kind.parse(value)
-    if old < 1 or new < 1:
-        raise ConfigError(
-            f"bucket cannot change from {old} to {new} on a table with snapshots",
-            hint="only a fixed number of buckets can be changed, to another number above 0",
-        )

@@ -93,6 +93,27 @@ CASES: dict[str, tuple[Step, ...]] = {
         "CREATE TABLE t (a INT) WITH ('bucket' = '-1')",
         ("SELECT * FROM sys.all_table_options", [("default", "t", "bucket", "-1")]),
     ),
+    "deletion vectors are switched on tables without rows only": (
+        f"CREATE TABLE t ({PK}) WITH ('bucket' = '1')",
+        "ALTER TABLE t SET ('deletion-vectors.enabled' = 'true')",
+        "ALTER TABLE t RESET ('deletion-vectors.enabled')",
+        "INSERT INTO t VALUES (1, 'x')",
+        (
+            "ALTER TABLE t SET ('deletion-vectors.enabled' = 'true')",
+            Refused("rows are hidden until"),
+        ),
+        "ALTER TABLE t SET ('deletion-vectors.enabled' = 'false')",
+        "ALTER TABLE t SET ('deletion-vectors.modifiable' = 'true', 'deletion-vectors.enabled' = 'true')",
+        ("SELECT * FROM t", []),
+        "CALL sys.compact(`table` => 'default.t', compact_strategy => 'full')",
+        ("SELECT * FROM t", [(1, "x")]),
+        "CREATE TABLE u (a INT) WITH ('deletion-vectors.enabled' = 'true')",
+        "INSERT INTO u VALUES (1), (2)",
+        "DELETE FROM u WHERE a = 1",
+        ("ALTER TABLE u SET ('deletion-vectors.enabled' = 'false')", Refused("deleted rows may come back")),
+        ("ALTER TABLE u RESET ('deletion-vectors.enabled')", Refused("deleted rows may come back")),
+        ("SELECT * FROM u", [(2,)]),
+    ),
     # Flink cuts off what is too long, without a word; Spark refuses it. CHAR is not filled with blanks.
     "values that are longer than their column": (
         "CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, c CHAR(2), v VARCHAR(4), b BINARY(2), w VARBINARY(3), "

@@ -91,6 +91,7 @@ class BatchDriver:
     filled: FilledTables | None = None  # the record of filled tables beside the checkpoint
     _dropping: set[str] = field(default_factory=set)  # append tables for which ignored deletes were logged
     _incomplete: set[str] = field(default_factory=set)  # tables for which incomplete row images were logged
+    _unordered: set[str] = field(default_factory=set)  # tables for which deletes without effect were logged
 
     def __post_init__(self) -> None:
         self.limit = BadRecordLimit(self.reader.errors.on_bad)
@@ -155,6 +156,7 @@ class BatchDriver:
                 report.stats.seconds["plan"] = max(0, self.started_millis - identity.planned_at) / 1000
             self._warn_of_deletes(report)
             self._warn_of_partial_images(report)
+            self._warn_of_unordered_deletes(report)
         return done
 
     def reread(self, number: int, inputs: Sequence[TaskInput]) -> BatchResult:
@@ -212,4 +214,19 @@ class BatchDriver:
                     " merge-engine=partial-update, where null means unchanged",
                     table,
                     ",".join(columns),
+                )
+
+    def _warn_of_unordered_deletes(self, report: BatchReport) -> None:
+        for table, of_range in report.tables:
+            if of_range.unordered and table not in self._unordered:
+                self._unordered.add(table)
+                log.warning(
+                    "event=deletes_without_effect table=%s deletes=%d example=%s reason=%s hint=%s",
+                    table,
+                    sum(one.unordered for name, one in report.tables if name == table),
+                    of_range.unordered_at,
+                    "these messages contain only the key, and no value of the table's sequence.field, so that its rows"
+                    " stay",
+                    "let the producer write full rows of deletes (PostgreSQL: REPLICA IDENTITY FULL; MySQL:"
+                    " binlog_row_image=FULL; MongoDB: pre-images), or set no sequence.field; then read the table again",
                 )

@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError
-from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
+from penstock.formats.change import BadRecord, Bools, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping import target_images
 from penstock.pipelines.mapping.lookups import LookupRun
@@ -155,6 +155,9 @@ class PipelineMapping:
 
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None) -> tuple[str, ...]:
         return target_images.left_out(change, fetched, table, self.rules, frozenset(self.made))
+
+    def unordered_deletes(self, rows: RowBatch, source: SourceSchema, table: TableSchema) -> Bools:
+        return target_images.unordered_deletes(rows, source, table, self.rules, frozenset(self.made))
 
     def leaves_out(self, source: SourceSchema, table: TableSchema | None) -> bool:
         return self._schemas.leaves_out(source, table)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
+from penstock.formats.change import BadRecord, Bools, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping.lookups import LookupRun
 from penstock.schema_evolution.expectations import CheckedRows
@@ -98,6 +98,10 @@ class TableMapping(Protocol):
 
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None) -> tuple[str, ...]:
         """Return the columns that the source omits from updates and that therefore become null."""
+        ...
+
+    def unordered_deletes(self, rows: RowBatch, source: SourceSchema, table: TableSchema) -> Bools:
+        """Return which fitted rows are deletes without effect, as they have only their key and no sequence.field."""
         ...
 
     def adopt(self, known: Collection[str]) -> None:

@@ -4,6 +4,9 @@ A server whose binlog_row_image is not FULL logs incomplete images. Canal then o
 `mysqlType` and `data`, or from `data` only. In a table an omitted column is null, indistinguishable from a column
 that was set to null, so such updates are counted and logged. With merge-engine=partial-update a null means unchanged,
 and nothing is lost.
+
+A delete that carries only its key has no value of the target table's sequence.field. It is older than every row of the
+key and has no effect, so it is counted and logged too.
 """
 
 from __future__ import annotations
@@ -12,14 +15,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow.compute as pc
 
 from penstock.formats import format_named
-from penstock.formats.change import ChangeBatch, ImageRule, SourceSchema
+from penstock.formats.change import Bools, ChangeBatch, ImageRule, RowBatch, SourceField, SourceSchema
 from penstock.formats.message_format import RowColumns
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import TableRules
-from penstock.row_kinds import INSERT, UPDATE_AFTER
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.types.source import TYPED
 from penstock.table.merge.engines.registry import merge_engine
@@ -47,6 +51,31 @@ def left_out(
     return undeclared or _unsent(change, fetched, row_columns)
 
 
+def unordered_deletes(
+    rows: RowBatch, source: SourceSchema, table: TableSchema, rules: ColumnRules, made: frozenset[str]
+) -> Bools:
+    """Return which rows, fitted to the table, are deletes that have only their key and lack a sequence.field.
+
+    A full image may contain null in a sequence.field: the row in the table then has null too, and is deleted. `made`
+    are the columns that no source has, which are no sign of a full image.
+    """
+    found: Bools = rows.kinds == DELETE
+    sequence = () if table.typed[IGNORE_DELETE] else table.typed[SEQUENCE_FIELD]
+    if not sequence or not found.any():
+        return np.zeros(len(rows), dtype=np.bool_)
+    found = found & np.logical_or.reduce([_is_null(rows, name) for name in sequence])
+    made = made | {rules.name(one.name) for one in source.fields if _is_added(one)}
+    for name in {*table.names} - {*table.primary_keys, *table.partition_keys, *made}:
+        if not found.any():
+            break
+        found = found & _is_null(rows, name)
+    return found
+
+
+def _is_null(rows: RowBatch, name: str) -> Bools:
+    return np.asarray(pc.is_null(rows.rows.column(name)), dtype=np.bool_)
+
+
 def updates(change: ChangeBatch) -> int:
     return int(np.count_nonzero(change.kinds == UPDATE_AFTER))
 
@@ -70,9 +99,12 @@ def _unsent(change: ChangeBatch, fetched: FetchedMessages, row_columns: RowColum
 
 
 def _absent(source: SourceSchema, row: Collection[str]) -> tuple[str, ...]:
-    # Columns that a transform or a route has added are in no message.
-    added = {one.name for one in source.fields if (one.type or "").startswith(TYPED)}
-    return tuple(one.name for one in source.fields if one.name not in row and one.name not in added)
+    return tuple(one.name for one in source.fields if one.name not in row and not _is_added(one))
+
+
+def _is_added(column: SourceField) -> bool:
+    """Return whether a transform or a route has added the column, which is in no message then."""
+    return (column.type or "").startswith(TYPED)
 
 
 @dataclass(frozen=True, slots=True)

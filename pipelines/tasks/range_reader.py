@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
-from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import DecodedChunk, FetchedMessages
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
@@ -16,7 +16,7 @@ from penstock.pipelines.mapping.lookups import LookupRun
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_images import updates
 from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
-from penstock.pipelines.tasks.reports import RangeReport
+from penstock.pipelines.tasks.reports import RangeReport, TableReport
 from penstock.pipelines.tasks.task_input import TaskContext
 from penstock.pipelines.tasks.task_stats import timed
 from penstock.schema_evolution.row_versions import stream_of
@@ -169,6 +169,8 @@ class RangeReader:
         report.count(fitted.batch.kinds)
         report.see(change.event_times)
         self._look_at_images(table, change, layout, fetched)
+        if layout is not None and fetched is not None:  # readers of databases count their own
+            self._look_at_deletes(report, fitted.batch, change.schema, layout, fetched)
         self._note_comments(table, change)
         # A drifted table is read again as a whole, so rows that fit are counted here but not sent.
         if table not in self._drifted:
@@ -208,6 +210,17 @@ class RangeReader:
             report = self._report.table(table)
             report.partial += count
             report.omitted = report.omitted or known
+
+    def _look_at_deletes(
+        self, report: TableReport, rows: RowBatch, source: SourceSchema, layout: Layout, fetched: FetchedMessages
+    ) -> None:
+        """Count deletes that have no effect on a table with sequence.field."""
+        found = self._context.mapping.unordered_deletes(rows, source, layout.schema)
+        if found.any():
+            report.unordered += int(found.sum())
+            first = int(rows.positions[int(found.argmax())])
+            at = first if fetched.ids is None else fetched.ids[int(fetched.messages.offsets.searchsorted(first))]
+            report.unordered_at = report.unordered_at or f"{self._range.place} offset {at}"
 
     def _bad_anyway(self, table: str, change: ChangeBatch, fetched: FetchedMessages | None, read: ChangeBatch) -> bool:
         """Return whether no row would fit the table even after its schema change.

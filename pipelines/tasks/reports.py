@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, Truncation
+from penstock.ingest.database.unordered_deletes import UNORDERED_DELETE
 from penstock.ingest.source import Barrier, Offsets, Range
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.task_stats import Seconds, TaskStats, no_seconds
@@ -52,6 +53,8 @@ class TableReport:
     nulled: int = 0  # values made null by a rule
     partial: int = 0  # updates that lack columns of their rows
     omitted: tuple[str, ...] = ()  # the columns that the first such update lacks
+    unordered: int = 0  # deletes without effect, as messages with only a key have no sequence.field
+    unordered_at: str = ""  # the place of the first such delete
     newest: int | None = None  # newest event time in milliseconds
     bad: BadRecords = field(default_factory=BadRecords)  # messages with values that do not fit
     drifts: list[SeenSchema] = field(default_factory=list)
@@ -198,6 +201,8 @@ class BatchReport:
             found["append.deletes.dropped"] += of_table.dropped
             found["values.nulled"] += of_table.nulled
             found["updates.without.columns"] += of_table.partial
+            # under the name by which readers of databases count them
+            found[f"messages.{UNORDERED_DELETE}"] += of_table.unordered
         # The plus drops counts of zero.
         return +found
 

@@ -93,3 +93,67 @@ def test_changes_without_a_key_stop_the_job_and_name_the_option(shop: Shop) -> N
         run(shop.spec())
     assert "binlog_row_image" in str(stopped.value)
     assert [row["q1"] for row in shop.rows("orders")] == [1, 1, 1]
+
+
+ORDERED = {"bucket": "1", "sequence.field": "q1"}
+
+
+def deleted(shop: Shop, **options: str) -> list[BatchReport]:
+    """Run with the options of the tables given, and return the reports."""
+    reports: list[BatchReport] = []
+    run(shop.spec(sink={"table-options": ORDERED | options}), on_batch=lambda _, report: reports.append(report))
+    return reports
+
+
+def unordered(reports: list[BatchReport]) -> int:
+    return sum(report.passed_over["messages.delete-without-sequence"] for report in reports)
+
+
+@pytest.mark.parametrize("row", [{"id": 1}, {"id": 1, "q1": None, "name": None}])
+def test_deletes_with_only_the_key_have_no_effect_and_are_reported(
+    shop: Shop, caplog: pytest.LogCaptureFixture, row: dict[str, Any]
+) -> None:
+    shop.put("1.json", insert("orders", *({"id": number, "q1": 1, "name": "a"} for number in range(3))))
+    deleted(shop)
+    shop.put("2.json", insert("orders", {"id": 5, "q1": 1, "name": "a"}), change("DELETE", "orders", row))
+    shop.put("3.json", change("DELETE", "orders", row | {"id": 2}))
+    with caplog.at_level(logging.WARNING):
+        reports = deleted(shop)
+    assert unordered(reports) == 2
+    assert shop.ids("orders") == [0, 1, 2, 5], "the rows stay"
+    assert caplog.text.count("event=deletes_without_effect") == 1
+    assert "table=ods.orders deletes=2 example=" in caplog.text
+    second = len(insert("orders", {"id": 5, "q1": 1, "name": "a"})) + 1
+    assert f"example=2.json offset {second} reason=" in caplog.text
+    assert "REPLICA IDENTITY FULL" in caplog.text
+
+
+def test_deletes_with_a_full_row_are_applied_without_a_report(shop: Shop) -> None:
+    rows = [{"id": 1, "q1": 1, "name": "a"}, {"id": 2, "q1": None, "name": "b"}]
+    shop.put("1.json", insert("orders", *rows))
+    deleted(shop)
+    shop.put("2.json", change("DELETE", "orders", *rows))
+    assert unordered(deleted(shop)) == 0
+    assert shop.ids("orders") == []
+
+
+def test_ignored_deletes_are_not_reported_as_without_effect(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1, "name": "a"}), change("DELETE", "orders", {"id": 1}))
+    assert unordered(deleted(shop, **{"ignore-delete": "true"})) == 0
+
+
+def test_columns_that_no_message_has_are_no_sign_of_a_full_row(shop: Shop) -> None:
+    row = {"id": 1, "q1": 1, "name": "a"}
+    shop.put("1.json", insert("orders", row), change("DELETE", "orders", row | {"q1": None, "name": None}))
+    reports: list[BatchReport] = []
+    spec = shop.spec(
+        sink={
+            "table-options": ORDERED,
+            "metadata-columns": ["offset"],
+            "computed-columns": ["copied=cast(1, INT)"],
+        },
+        transform=[{"source-table": "shop.orders", "projection": "*, coalesce(name, 'none') AS shown"}],
+    )
+    run(spec, on_batch=lambda _, report: reports.append(report))
+    assert unordered(reports) == 1
+    assert shop.ids("orders") == [1]

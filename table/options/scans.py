@@ -106,7 +106,8 @@ _OPTIONS = (
         TEXT,
         None,
         "Reads some partitions only.",
-        "use a condition on the partition columns",
+        "use a condition on the partition columns: dt = sys.max_pt('db.t') is the newest one. Lookup joins accept the"
+        " option as a hint",
         stops=Stops.READING,
         old_keys=("lookup.dynamic-partition",),
     ),

@@ -21,6 +21,7 @@ from penstock.table.merge.aggregates.picks import (
     least,
 )
 from penstock.table.merge.incoming_kinds import check_retractable
+from penstock.table.schema.type_text import written
 from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, RowType
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
@@ -92,7 +93,7 @@ def aggregate_function(name: str, type_: DataType, column: str) -> AggregateFunc
         raise ConfigError(
             f"the aggregate function {function.name} does not support the type of this column",
             column=column,
-            type=type_,
+            type=written(type_),
         )
     return function
 

@@ -21,7 +21,8 @@ JOINS = (
     f"for two streams, write both into one 'partial-update' table, with UNION ALL, {BATCH}"
 )
 _FORM = "JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON o.k = d.k"
-_PARTITIONS = "scan.partitions"
+# The second key is the one of older releases.
+_PARTITIONS = ("scan.partitions", "lookup.dynamic-partition")
 _TIME = "FOR SYSTEM_TIME AS OF PROCTIME(), or FROM (SELECT *, PROCTIME() AS proc_time FROM t) AS o"
 
 
@@ -125,7 +126,7 @@ def _check_form(query: StreamText, join: Node, source: StreamSource) -> None:
         raise query.error(join["right"], "the columns of a dimension cannot be renamed in FROM", _FORM)
     if source.system is not None:
         raise query.error(join["right"], f"rows of {source.name}${source.system} cannot be looked up", _FORM)
-    others = {name: value for name, value in source.options.items() if name != _PARTITIONS}
+    others = {name: value for name, value in source.options.items() if name not in _PARTITIONS}
     for name in others:
         option = find(name)
         # Those of Flink's joins are in statements that are copied, and change no rows.
@@ -141,7 +142,7 @@ def _check_form(query: StreamText, join: Node, source: StreamSource) -> None:
 
 
 def _partitions(query: StreamText, table: Node, source: StreamSource) -> LookupPartitions | None:
-    text = source.options.get(_PARTITIONS)
+    text = next((source.options[name] for name in _PARTITIONS if name in source.options), None)
     if text is None:
         return None
     try:

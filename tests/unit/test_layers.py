@@ -215,6 +215,8 @@ CROSSING = {
     "pipelines/test_planted_secrets.py": "secrets in all that a pipeline writes",
     "table/files/test_round_trips.py": "writer and reader of each file format",
     "table/meta/test_golden_metadata.py": "all metadata files that Java Paimon and pypaimon wrote",
+    "table/sql/test_as_flink_merges_do.py": "rows of the same key with the results that Paimon has",
+    "table/sql/test_as_flink_reads_do.py": "reads, streams and procedures with the results that Paimon has",
     "table/sql/test_as_flink_schemas_do.py": "changes of columns with the results that Paimon has",
     "table/sql/test_as_flink_sql_does.py": "statements of Flink SQL with the results that Paimon has",
     "table/sql/test_forms.py": "every form of statement runs, or is refused with its place",

@@ -381,7 +381,9 @@ def test_procedures(spark: SparkSession, catalog: Catalog) -> None:
     assert "needs the argument 'consumer_id'" in refusal(spark, "CALL lake.sys.reset_consumer(table => 'shop.kept')")
     assert rows(spark, "CALL lake.sys.rollback_to('shop.kept', 'a')")[0][0].startswith("removed snapshot")
     assert "did you mean compact?" in refusal(spark, "CALL lake.sys.compakt('shop.kept')")
-    assert "database.table" in refusal(spark, "CALL lake.sys.create_tag('kept', 't')")
+    spark.sql("CALL lake.sys.create_tag('kept', 't')")
+    assert catalog.table("shop.kept").tags["t"] == 1
+    assert "there is no table\n  path: " in refusal(spark, "CALL lake.sys.create_tag('none', 't')")
     assert "compact" in [row[3] for row in spark.sql("SHOW PROCEDURES IN lake.sys").collect()]
 
 

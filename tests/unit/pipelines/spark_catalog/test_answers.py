@@ -25,15 +25,24 @@ def catalog(tmp_path: Path) -> Catalog:
     return made
 
 
-def asked(catalog: Catalog, verb: str, **arguments: Any) -> Any:
+def asked(catalog: Catalog, verb: str, /, **arguments: Any) -> Any:
     options = {"warehouse": catalog.warehouse, "local.sync": "false"}
     return json.loads(answer(json.dumps({"verb": verb, "options": options, **arguments})))
 
 
-def of(catalog: Catalog, verb: str, **arguments: Any) -> Any:
+def of(catalog: Catalog, verb: str, /, **arguments: Any) -> Any:
     found = asked(catalog, verb, **arguments)
     assert "error" not in found, found
     return found["value"]
+
+
+def described(catalog: Catalog, table: str, database: str = "shop", **given: Any) -> Any:
+    """The description of a table as Spark asks for it; `given` has the options of the read and of the session."""
+    return of(
+        catalog,
+        "describe",
+        **{"database": database, "table": table, "read": {}, "session": {}, "catalog": "lake", **given},
+    )
 
 
 def test_databases(catalog: Catalog) -> None:
@@ -50,7 +59,7 @@ def test_a_description_has_what_a_plan_needs(catalog: Catalog) -> None:
     with table.writer() as writer:
         writer.write(pa.table({"id": pa.array([1, 2], pa.int32()), "v": ["a", "b"], "d": pa.nulls(2, pa.date32())}))
         writer.commit()
-    found = of(catalog, "describe", database="shop", table="t", read={})
+    found = described(catalog, "t")
     assert (found["kind"], found["keys"], found["partitions"], found["rows"]) == ("keyed", ["id"], [], 2)
     shown = {"bucket": "1", "primary-key": "id", "provider": "penstock", "comment": "c"}
     assert found["properties"] == {**shown, "location": table.path, "is_managed_location": "true"}
@@ -59,9 +68,9 @@ def test_a_description_has_what_a_plan_needs(catalog: Catalog) -> None:
     assert (named.name, named.store(None).paths.root) == ("shop.t", table.path)
     names = [field["name"] for field in json.loads(found["schema"])["fields"]]
     assert names == ["id", "v", "d"]
-    travelled = of(catalog, "describe", database="shop", table="t", read={"scan.version": "1"})
+    travelled = described(catalog, "t", read={"scan.version": "1"})
     assert "planned-snapshot" not in travelled["read"]
-    changes = of(catalog, "describe", database="shop", table="t", read={"incremental-between": "0,1"})
+    changes = described(catalog, "t", read={"incremental-between": "0,1"})
     assert json.loads(changes["schema"])["fields"][0]["name"] == "rowkind"
 
 
@@ -71,7 +80,7 @@ def test_a_planned_snapshot_is_read_by_queries_and_not_by_streams(catalog: Catal
         with table.writer() as writer:
             writer.write(pa.table({"id": pa.array([number], pa.int32()), "v": ["a"], "d": pa.nulls(1, pa.date32())}))
             writer.commit()
-    read = of(catalog, "describe", database="shop", table="t", read={})["read"] | {"planned-snapshot": "1"}
+    read = described(catalog, "t")["read"] | {"planned-snapshot": "1"}
     planned = TableRead.of(TablePlace.of(read))
     [piece] = planned.pieces()
     assert sum(batch.num_rows for batch in planned.batches(piece)) == 1
@@ -84,15 +93,15 @@ def test_a_planned_snapshot_is_read_by_queries_and_not_by_streams(catalog: Catal
 
 def test_what_does_not_exist_is_null(catalog: Catalog) -> None:
     catalog.create_table("shop.t", COLUMNS)
-    assert of(catalog, "describe", database="shop", table="none", read={}) is None
-    assert of(catalog, "describe", database="none", table="t", read={}) is None
-    assert of(catalog, "describe", database="shop", table="t$branch_none", read={}) is None
+    assert described(catalog, "none") is None
+    assert described(catalog, "t", database="none") is None
+    assert described(catalog, "t$branch_none") is None
     assert of(catalog, "drop_table", database="shop", table="none") is False
 
 
 def test_system_tables_are_only_read(catalog: Catalog) -> None:
     catalog.create_table("shop.t", COLUMNS)
-    assert of(catalog, "describe", database="shop", table="t$snapshots", read={})["kind"] == "system"
+    assert described(catalog, "t$snapshots")["kind"] == "system"
     assert "system table" in asked(catalog, "truncate", database="shop", table="t$snapshots")["error"]
 
 

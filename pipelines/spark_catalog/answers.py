@@ -79,7 +79,7 @@ def _call(request: Request) -> list[str]:
     arguments = {one: str(value) for one, value in values if value is not None}
     tables = [one for one in ("table", "target_table") if one in arguments]
     arguments |= {one: _full_name(arguments[one], request.database) for one in tables}
-    results = run_named(name, request.catalog, arguments)
+    results = run_named(name, request.catalog, arguments, request.executor)
     return ["OK"] if results is None else results
 
 

@@ -11,6 +11,7 @@ from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
+from penstock.table.operations.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,16 @@ class Request:
     def base_name(self) -> str:
         """Return the name of the table without branch or system table."""
         return parse_name(self.name)[0]
+
+    @property
+    def executor(self) -> Executor | None:
+        """Return the executor of a statement's actions: the session's, if it runs jobs for this request."""
+        jobs = self.given.get("jobs")
+        if jobs is None:
+            return None
+        from penstock.pipelines.spark_catalog.session_units import SessionUnits
+
+        return SessionUnits(jobs["port"], jobs["token"], jobs["slots"])
 
     def texts(self, argument: str) -> dict[str, str]:
         """Return an argument that is a mapping of texts."""

@@ -85,7 +85,7 @@ def delete(request: Request) -> None:
             table=table.name,
             hint="INSERT OVERWRITE t SELECT * FROM t WHERE NOT ...",
         )
-    table.delete(condition)
+    table.delete(condition, request.executor)
 
 
 def _condition(table: Table, filters: list[Mapping[str, Any]]) -> pc.Expression | None:

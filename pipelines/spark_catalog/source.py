@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from penstock.pipelines.spark_source.source import PenstockDataSource
 
 REQUEST = "catalog-request"
+# The option of jobs that run the units of an action.
+ACTION_UNITS = "action-units"
 
 
 class CatalogDataSource(PenstockDataSource):
@@ -16,6 +19,8 @@ class CatalogDataSource(PenstockDataSource):
     """
 
     def schema(self) -> StructType:
+        if ACTION_UNITS in self.options:
+            return StructType([StructField("result", BinaryType())])
         request = self.options.get(REQUEST)
         if request is None:
             return super().schema()
@@ -23,3 +28,11 @@ class CatalogDataSource(PenstockDataSource):
 
         # A column with any type: Spark passes the metadata of columns to the catalog unchanged.
         return StructType([StructField("answer", IntegerType(), nullable=True, metadata={"answer": answer(request)})])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of rows, or of the results of an action's units."""
+        if ACTION_UNITS not in self.options:
+            return super().reader(schema)
+        from penstock.pipelines.spark_source.unit_results import UnitReader
+
+        return UnitReader(self.options[ACTION_UNITS])

@@ -34,6 +34,9 @@ MODULES_THAT_UNPICKLE = {
     "pipelines/driver/first_sample.py",
     # Results of units of an action, in the only column of the job that ran them.
     "pipelines/spark/units.py",
+    # The same for statements of the catalog; the units come by a file that only this user can write and read.
+    "pipelines/spark_catalog/session_units.py",
+    "pipelines/spark_source/unit_results.py",
     # The stream of a source, as bytes inside the class of the source, which Spark pickles itself.
     "ingest/spark_stream.py",
 }

@@ -53,7 +53,7 @@ class PenstockProcedure implements UnboundProcedure, BoundProcedure {
             if (input.isNullAt(i)) values.addNull();
             else values.add(input.getUTF8String(i).toString());
         }
-        return Collections.singletonList(new ProcedureRows(Request.texts(request.answer()))).iterator();
+        return Collections.singletonList(new ProcedureRows(Request.texts(UnitJobs.answer(request)))).iterator();
     }
 }
 

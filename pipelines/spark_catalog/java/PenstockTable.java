@@ -311,5 +311,5 @@ class AppendTable extends StoredTable implements SupportsDelete {
         return request != null && request.answer().asBoolean();
     }
 
-    public void deleteWhere(Filter[] filters) { conditions("delete", filters).answer(); }
+    public void deleteWhere(Filter[] filters) { UnitJobs.answer(conditions("delete", filters)); }
 }

@@ -22,10 +22,12 @@ def _compact(catalog: Catalog, given: Arguments) -> list[str]:
     if order == "none":
         if columns:
             raise ConfigError("order_by needs an order_strategy", hint=f"choices are {', '.join(_ORDERS[1:])}")
-        return snapshot_texts(table.compact(full, only=only, options=options), _NOTHING)
+        return snapshot_texts(table.compact(full, only=only, options=options, executor=given.executor), _NOTHING)
     if only.idle_millis is not None or not full:
         raise ConfigError("a sort does not support partition_idle_time or a minor strategy")
-    return snapshot_texts(table.sort(columns, order, only=only, options=options), "nothing to sort")
+    return snapshot_texts(
+        table.sort(columns, order, only=only, options=options, executor=given.executor), "nothing to sort"
+    )
 
 
 def _selection(given: Arguments) -> Selection:
@@ -48,7 +50,9 @@ def _compact_database(catalog: Catalog, given: Arguments) -> list[str]:
     only, options = Selection(idle_millis=given.millis("partition_idle_time")), given.options("table_options")
     done = []
     for name in _tables(catalog, given):
-        made = snapshot_texts(catalog.table(name).compact(full, only=only, options=options), _NOTHING)
+        made = snapshot_texts(
+            catalog.table(name).compact(full, only=only, options=options, executor=given.executor), _NOTHING
+        )
         done += [f"{name}: {one}" for one in made]
     return done or ["no table matches the selection"]
 
@@ -76,7 +80,7 @@ def _compact_manifest(catalog: Catalog, given: Arguments) -> list[str]:
 def _rescale(catalog: Catalog, given: Arguments) -> list[str]:
     table = table_of(catalog, given)
     partitions: Sequence[dict[str, object] | None] = given.partitions("partition") or [None]
-    made = [one for spec in partitions for one in table.rescale(given.number("bucket_num"), spec)]
+    made = [one for spec in partitions for one in table.rescale(given.number("bucket_num"), spec, given.executor)]
     return snapshot_texts(made, "the table is empty")
 
 

@@ -45,7 +45,7 @@ def _remove_orphan_files(catalog: Catalog, given: Arguments) -> list[str]:
     return [
         orphan.path
         for table in _tables(catalog, given)
-        for orphan in table.remove_orphan_files(dry_run=dry_run, older_than=older_than)
+        for orphan in table.remove_orphan_files(dry_run=dry_run, older_than=older_than, executor=given.executor)
     ]
 
 
@@ -67,7 +67,7 @@ def _remove_unexisting_manifests(catalog: Catalog, given: Arguments) -> list[str
 
 
 def _analyze(catalog: Catalog, given: Arguments) -> list[str]:
-    made = table_of(catalog, given).analyze(given.names("columns") or None)
+    made = table_of(catalog, given).analyze(given.names("columns") or None, given.executor)
     return snapshot_texts([made] if made else [], "the table is empty")
 
 

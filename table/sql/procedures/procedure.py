@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
     from penstock.table.handle import Table
     from penstock.table.meta.snapshot import Snapshot
+    from penstock.table.operations.executor import Executor
 
 log = logging.getLogger(__name__)
 
@@ -24,9 +25,13 @@ _TRUTH = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The values of a call as texts, by the procedure's names of its parameters."""
+    """The values of a call as texts, by the procedure's names of its parameters.
+
+    `executor` runs the units of its actions; None for the one that an action has by default.
+    """
 
     texts: Mapping[str, str]
+    executor: Executor | None = None
 
     def text(self, name: str) -> str | None:
         """Return a value, None if it is not given."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
 from penstock.errors import ConfigError, did_you_mean
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.operations.executor import Executor
 from penstock.table.sql.grammar.statements import CallProcedure
 from penstock.table.sql.procedures.compaction_procedures import COMPACTION_PROCEDURES
 from penstock.table.sql.procedures.file_procedures import FILE_PROCEDURES
@@ -67,13 +69,15 @@ def find_procedure(name: str) -> Procedure:
     return PROCEDURES[name]
 
 
-def run_named(name: str, catalog: Catalog, values: Mapping[str, str]) -> list[str] | None:
+def run_named(
+    name: str, catalog: Catalog, values: Mapping[str, str], executor: Executor | None = None
+) -> list[str] | None:
     """Run a procedure with values by the names of its parameters; tables have full names.
 
-    Return its results as texts, None if it has none.
+    `executor` runs the units of its actions. Return its results as texts, None if it has none.
     """
     procedure = find_procedure(name)
-    return _run(procedure, catalog, procedure.bound(name, values))
+    return _run(procedure, catalog, replace(procedure.bound(name, values), executor=executor))
 
 
 def _run(procedure: Procedure, catalog: Catalog, arguments: Arguments) -> list[str] | None:

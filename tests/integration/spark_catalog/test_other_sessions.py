@@ -34,6 +34,7 @@ CREATE TABLE lake.shop.log (id BIGINT, v STRING);
 INSERT INTO lake.shop.log SELECT id, 'new' FROM range(1000);
 MERGE INTO lake.shop.log t USING (SELECT id FROM lake.shop.orders WHERE id < 200) s ON t.id = s.id
     WHEN MATCHED AND s.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'seen';
+CALL lake.sys.compact('shop.orders');
 """
 # Runs the statements of a session in a process of its own: a process has one Spark context.
 SESSION = """
@@ -49,8 +50,14 @@ for text in settings:
 spark = builder.getOrCreate()
 penstock.register(spark, catalog="lake", warehouse=warehouse)
 for statement in sys.stdin.read().split(";"):
+    if "sys.compact" in statement and not url.startswith(("sc:", "local")):
+        spark.sparkContext.setJobGroup("compact", "compact")
     if statement.strip():
         spark.sql(statement).collect()
+if url.startswith("spark:"):
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("compact")]
+    print("compacted in stages", [stage for job in jobs for stage in job.stageIds])
 tagged = spark.sql("SELECT * FROM lake.shop.orders VERSION AS OF 'merged'")
 print("rows", spark.table("lake.shop.orders").count(), tagged.count())
 spark.stop()
@@ -93,6 +100,9 @@ def test_a_standalone_master_with_two_workers(tmp_path: Path) -> None:
     stages = [set(re.findall(r"DeltaWithMetadata.*: Committed partition .* stage ([0-9]+)", log)) for log in logs]
     assert set.intersection(*(found for found in stages if found)), stages
     assert sum(bool(found) for found in stages) == 2
+    (stage,) = re.findall(r"compacted in stages \[(\d+)\]", said)
+    compacting = [log for log in logs if re.search(rf"Running task \S+ in stage {stage}\.0", log)]
+    assert len(compacting) == 2
 
 
 def test_spark_connect(tmp_path: Path) -> None:

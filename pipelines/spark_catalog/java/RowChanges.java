@@ -5,7 +5,9 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import java.util.NoSuchElementException;
+import java.util.WeakHashMap;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkContext;
@@ -98,20 +100,34 @@ class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
  */
 class GroupFilter {
     private static final String NAME = "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled";
+    // What the setting was, and how many threads of a session plan a MERGE: the last one restores it.
+    private static final Map PLANNED = new WeakHashMap();
     private SQLConf settings;
-    private String before;
 
     void off() {
         if (settings != null) return;
         settings = SQLConf.get();
-        before = settings.contains(NAME) ? settings.getConfString(NAME) : null;
-        settings.setConfString(NAME, "false");
+        synchronized (PLANNED) {
+            Object[] known = (Object[]) PLANNED.get(settings);
+            if (known == null) known = new Object[] {settings.contains(NAME) ? settings.getConfString(NAME) : null, Integer.valueOf(0)};
+            PLANNED.put(settings, new Object[] {known[0], Integer.valueOf(((Integer) known[1]).intValue() + 1)});
+            settings.setConfString(NAME, "false");
+        }
     }
 
     void on() {
         if (settings == null) return;
-        if (before == null) settings.unsetConf(NAME);
-        else settings.setConfString(NAME, before);
+        synchronized (PLANNED) {
+            Object[] known = (Object[]) PLANNED.get(settings);
+            int others = ((Integer) known[1]).intValue() - 1;
+            if (others > 0) {
+                PLANNED.put(settings, new Object[] {known[0], Integer.valueOf(others)});
+            } else {
+                PLANNED.remove(settings);
+                if (known[0] == null) settings.unsetConf(NAME);
+                else settings.setConfString(NAME, (String) known[0]);
+            }
+        }
         settings = null;
     }
 }

@@ -125,6 +125,32 @@ def test_the_setting_of_the_session_is_as_it_was(spark: SparkSession, keyed: str
     spark.conf.unset(GROUP_FILTER)
 
 
+def test_the_setting_is_as_it_was_after_statements_that_overlap(spark: SparkSession) -> None:
+    jvm = spark._jvm
+    kind = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass("penstock.spark.GroupFilter")
+    none = spark._sc._gateway.new_array(jvm.java.lang.Class, 0)
+    maker, *calls = (
+        kind.getDeclaredConstructor(none),
+        kind.getDeclaredMethod("off", none),
+        kind.getDeclaredMethod("on", none),
+    )
+    for method in (maker, *calls):
+        method.setAccessible(True)
+    objects = spark._sc._gateway.new_array(jvm.java.lang.Object, 0)
+    first, second = (maker.newInstance(objects) for _ in range(2))
+    off, on = calls
+    spark.sql("SELECT 1")  # makes the session that of this thread
+    for before in (None, "true"):
+        if before is not None:
+            spark.conf.set(GROUP_FILTER, before)
+        for call, one in ((off, first), (off, second), (on, first)):
+            call.invoke(one, objects)
+        assert spark.conf.get(GROUP_FILTER) == "false"
+        on.invoke(second, objects)
+        assert {row.key: row.value for row in spark.sql("SET").collect()}.get(GROUP_FILTER) == before
+    spark.conf.unset(GROUP_FILTER)
+
+
 def test_merged_rows_have_no_file(spark: SparkSession, keyed: str) -> None:
     for column in ("__paimon_file_path", "__paimon_row_index"):
         told = refusal(spark, f"DELETE FROM {keyed} WHERE {column} = '1'")

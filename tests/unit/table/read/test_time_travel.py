@@ -121,7 +121,12 @@ def test_changes_between_ids_tags_and_times(table: Table) -> None:
 
 @pytest.mark.parametrize(
     ("between", "reason"),
-    [("1", "not a start and an end"), ("3,1", "before the start"), ("1,99", "does not exist"), ("first,2", "neither")],
+    [
+        ("1", "not a start and an end"),
+        ("3,1", "before the start"),
+        ("1,99", "does not exist"),
+        ("first,2", "is not a tag"),
+    ],
 )
 def test_invalid_ranges_of_snapshots_are_refused(table: Table, between: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):

@@ -21,7 +21,8 @@ from penstock.table.operations.overwrite import OverwriteWriter, drop_partitions
 from penstock.table.operations.rescale import rescale
 from penstock.table.operations.selection import Selection
 from penstock.table.operations.write import TableWriter
-from penstock.table.options.checks import check_writable, report
+from penstock.table.option_needs import report_table
+from penstock.table.options.checks import check_writable
 from penstock.table.read.changes import read_changes
 from penstock.table.read.follow import SnapshotChanges, follow
 from penstock.table.read.scan import Scan
@@ -115,7 +116,7 @@ class Table(TableMaintenance):
         """
         store, options = self._on_branch(options)
         check_writable({**store.schema().options, **options})
-        report(self.name, self.options)
+        report_table(self.name, store.schema())
         return TableWriter.open(store, commit_user, options, after_commit(store), budget)
 
     def overwrite(
@@ -130,7 +131,7 @@ class Table(TableMaintenance):
         """
         store, options = self._on_branch(options)
         check_writable({**store.schema().options, **options})
-        report(self.name, self.options)
+        report_table(self.name, store.schema())
         return OverwriteWriter.open_on(store, partition, commit_user, options, after_commit(store))
 
     def compact(

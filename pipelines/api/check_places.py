@@ -19,6 +19,7 @@ from penstock.pipelines.spark.session import SUBMITTED
 from penstock.pipelines.spark.versions import NEWEST, SUPPORTED, check_version, installed, lacking, text
 from penstock.table.catalog.base import CatalogBackend
 from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.option_needs import table_options_without_effect
 from penstock.table.options.checks import check_writable, without_effect
 
 # A table is reported if it has as many files as this, and they are smaller than this on average.
@@ -74,13 +75,16 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
 def table_options(spec: PipelineSpec, warehouse: CatalogSettings, tables: list[str]) -> Iterator[Finding]:
     """Check the options of the tables themselves: options that forbid writing, and options without effect."""
     for table in tables:
-        options = warehouse.store(table).schema().options
+        schema = warehouse.store(table).schema()
+        options = schema.options
         try:
             check_writable(options)
         except ConfigError as error:
             yield Finding("tables", "error", f"{table}: {error.message}", error.hint or "", error.exit_code)
-        own = {key: value for key, value in options.items() if spec.sink.options.get(key) != value}
-        for key, note in without_effect(own).items():
+        named = without_effect(spec.sink.options)
+        for key, note in table_options_without_effect(schema).items():
+            if key in named:
+                continue  # the check of the pipeline's options reports it
             yield Finding("tables", "warning", f"{table}: {key} has no effect: {note}")
 
 

@@ -16,6 +16,7 @@ from penstock.schema_evolution.row_versions import COLUMNS as VERSION_COLUMNS
 from penstock.schema_evolution.soft_deletes import DELETED, DELETED_AT
 from penstock.schema_evolution.types.source import TYPED
 from penstock.table.meta.store import TableMissing
+from penstock.table.option_needs import table_options_without_effect
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import written
 from penstock.table.schema.validation import UnusableName
@@ -51,6 +52,8 @@ class PlannedTable:
     primary_keys: tuple[str, ...] = ()
     partition_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    # The options that have no effect in this table, each with a note.
+    unused_options: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[PlannedColumn, ...] = ()
     problem: str | None = None
     warnings: tuple[str, ...] = ()
@@ -148,7 +151,8 @@ def _described(
     known = set(schema.names)
     columns += [_added(shape, name, given.get(name), change) for name, change in changes.items() if name not in known]
     keys, partitions = tuple(schema.primary_keys), tuple(schema.partition_keys)
-    return PlannedTable(target, action, names, keys, partitions, dict(schema.options), tuple(columns))
+    options, unused = dict(schema.options), table_options_without_effect(schema)
+    return PlannedTable(target, action, names, keys, partitions, options, unused, tuple(columns))
 
 
 def _added(

@@ -104,14 +104,12 @@ def _rows(table: PlannedTable) -> None:
 
 
 def _keys(table: PlannedTable) -> None:
-    from penstock.table.options.checks import without_effect
-
     keys = f"primary key {', '.join(table.primary_keys)}" if table.primary_keys else "no primary key: an append table"
     partitions = f"   partitioned by {', '.join(table.partition_keys)}" if table.partition_keys else ""
     print(f"  {keys}{partitions}")
     if table.options:
         print("  " + "  ".join(f"{name}={value}" for name, value in sorted(table.options.items())))
-    for name, note in without_effect(table.options).items():
+    for name, note in table.unused_options.items():
         print(f"  {name} has no effect: {note}")
 
 

@@ -20,7 +20,7 @@ from penstock.table.handle import Table
 from penstock.table.iceberg.hive_entry import HiveEntry, remove_entry
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.options.checks import report
+from penstock.table.option_needs import report_table
 from penstock.table.options.definition import PATH
 from penstock.table.read.fallback import check_fallback
 from penstock.table.schema.changes import SchemaChange, SetOption
@@ -148,7 +148,7 @@ class Catalog:
         first = first or create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=now)
         check_usable(first)
         if self.backend.create_table(name, first):
-            report(self.store(name).name, first.options)
+            report_table(self.store(name).name, first)
         elif not ignore_if_exists:
             raise ConfigError(f"table {name!r} exists already", warehouse=self.warehouse)
         return self.table(name)
@@ -203,7 +203,7 @@ class Catalog:
         check_fallback(store, given)
         evolved = store.evolve(changes, check_usable)
         publish_if_enabled(store)
-        report(store.name, {key: evolved.options[key] for key in given.keys() & evolved.options.keys()})
+        report_table(store.name, evolved, only=given)
 
     def drop_table(self, name: str, ignore_if_missing: bool = False) -> None:
         """Delete a table with all its files."""

@@ -16,7 +16,7 @@ from penstock.storage.environment import Environment
 from penstock.storage.open import open_storage, probe
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableStore
-from penstock.table.options.checks import report
+from penstock.table.option_needs import report_table
 from penstock.table.schema.new_schema import ColumnLike, create_schema
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.usable import check_usable
@@ -68,5 +68,5 @@ def create_table_at(
     check_usable(first)
     made = not files.ids() and files.create(first)
     if made:
-        report(TableStore.open(storage, path).name, first.options)
+        report_table(TableStore.open(storage, path).name, first)
     return made

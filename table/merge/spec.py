@@ -49,6 +49,7 @@ class MergeEngine:
     forgives_replay: bool = False  # rows that are written twice have the same effect as once
     needs_before_images: bool = False  # -U rows change the result
     null_means_unchanged: bool = False  # a null does not overwrite a value
+    own_options: tuple[TableOption[object], ...] = ()  # options that have an effect only with this engine, or with some
     needs_changelog_as: str = ""  # Paimon's name of an engine whose stream needs a changelog; empty: it needs none
 
 

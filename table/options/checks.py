@@ -47,14 +47,26 @@ def without_effect(options: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for key in sorted(options):
         option = find(key)
-        if option is not None and option.effect is not Effect.ACTS and _seems_to_ask(option, key, options[key]):
+        if option is not None and option.effect is not Effect.ACTS and has_other_value(option, key, options[key]):
             found[key] = option.note
     return found
 
 
+def has_other_value(option: TableOption[object], key: str, text: str) -> bool:
+    """Return whether an option has another value than its default, or one that is invalid."""
+    try:
+        return _asks(option, key, text)
+    except ConfigError:
+        return True  # another engine set an invalid value: report it as it is
+
+
 def report(what: str, options: Mapping[str, str]) -> None:
-    """Log the options that have no effect, once per process for the same options of the same table, read or job."""
-    notes = without_effect(options)
+    """Log the options of a read or job that have no effect, whatever the table is like."""
+    log_without_effect(what, options, without_effect(options))
+
+
+def log_without_effect(what: str, options: Mapping[str, str], notes: Mapping[str, str]) -> None:
+    """Log the options with notes, once per process for the same values of the same table, read or job."""
     if not notes:
         return
     # The entry contains the values, so that a changed option is reported again.
@@ -93,13 +105,6 @@ def _asks(option: TableOption[object], key: str, text: str) -> bool:
         return option.asks(text)
     except ConfigError as reason:
         raise ConfigError(reason.message, hint=reason.hint, option=key) from reason
-
-
-def _seems_to_ask(option: TableOption[object], key: str, text: str) -> bool:
-    try:
-        return _asks(option, key, text)
-    except ConfigError:
-        return True  # another engine set an invalid value: report it as it is
 
 
 def _refusal(option: TableOption[object], key: str, text: str) -> ConfigError:

@@ -77,7 +77,7 @@ FLOORS = {
         {"operations"},
         {"description"},
         {"maintenance"},
-        {"usable"},
+        {"usable", "option_needs"},
         {"system"},
         {"handle"},
         {"catalog"},

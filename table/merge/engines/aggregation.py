@@ -12,7 +12,7 @@ from penstock.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
 from penstock.table.merge.aggregates.function import Aggregate, Inputs
 from penstock.table.merge.aggregates.registry import LAST_NON_NULL, aggregate_column
 from penstock.table.merge.engine_rows import EngineRows
-from penstock.table.merge.engines.column_options import column_aggregates
+from penstock.table.merge.engines.column_options import COLUMN_OPTIONS, column_aggregates
 from penstock.table.merge.incoming_kinds import check_retractable
 from penstock.table.merge.key_groups import KeyGroups
 from penstock.table.merge.outcome import MergeOutcome, Outcome
@@ -103,5 +103,6 @@ AGGREGATION = MergeEngine(
     moved_key=MovedKey.STAYS,
     removes_by=AGGREGATION_REMOVE_RECORD_ON_DELETE,
     needs_before_images=True,
+    own_options=(*COLUMN_OPTIONS, AGGREGATION_REMOVE_RECORD_ON_DELETE),
     needs_changelog_as="Pre-aggregate",
 )

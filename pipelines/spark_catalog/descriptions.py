@@ -20,6 +20,7 @@ from penstock.row_kinds import ROWKIND
 from penstock.table.catalog.base import parse_name
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
+from penstock.table.operations.row_changes import old_values_of_updates
 from penstock.table.options.definition import PRIMARY_KEY
 
 
@@ -73,6 +74,7 @@ def _table(table: Table, read: dict[str, str], place: TablePlace, *, kept: bool)
         "keys": schema.primary_keys,
         "partitions": schema.partition_keys,
         "spread": spread_by_bucket(table.store),
+        "old": old_values_of_updates(schema),
         "properties": _properties(table, managed=not kept),
         # Records of all files before merging. Spark uses the number only as an estimate.
         "rows": None if latest is None else latest.total_record_count,

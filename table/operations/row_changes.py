@@ -17,12 +17,26 @@ from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.schema.table_schema import TableSchema
 
 
+def old_values_of_updates(schema: TableSchema) -> list[str]:
+    """Return the columns beside the key whose old values `RowChanges` needs of updated rows; others may be null.
+
+    Where the changelog is the input, the old rows are written. Deleted rows need the values of all columns.
+    """
+    options = schema.typed
+    if options[CHANGELOG_PRODUCER].copies_input or merge_engine(options).null_means_unchanged:
+        needed = set(schema.names)
+    else:
+        needed = {*merge_spec(schema).sequence_fields, *schema.partition_keys} if schema.primary_keys else set()
+    return [name for name in schema.names if name in needed - set(schema.primary_keys)]
+
+
 @dataclass(slots=True)
 class RowChanges:
     """The changes of one statement on their way to the writer.
 
     A batch has the kind of each change in its first column, then the old values of all columns of the table, then the
-    new ones. Old rows of updates are written to tables whose changelog is their input, so that it is complete.
+    new ones. Old rows of updates are written to tables whose changelog is their input, so that it is complete; in other
+    tables they may have nulls instead of values that no rule needs (`old_values_of_updates`).
 
     `refuses_older` refuses updates that the table would ignore, `keys_may_differ` those that would change a key.
     """

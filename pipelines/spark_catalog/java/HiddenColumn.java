@@ -15,11 +15,14 @@ import org.apache.spark.sql.types.StructType;
 /** A column that a query has to name: SELECT * does not show it. */
 class HiddenColumn implements MetadataColumn {
     private final StructField field;
-    private final boolean written;
+    private final boolean onDelete;
+    private final boolean onUpdate;
 
-    HiddenColumn(StructField field, boolean written) {
+    /** A column whose values come with the rows that a statement deletes, or updates. */
+    HiddenColumn(StructField field, boolean onDelete, boolean onUpdate) {
         this.field = field;
-        this.written = written;
+        this.onDelete = onDelete;
+        this.onUpdate = onUpdate;
     }
 
     /** The metadata columns of Paimon. A column of the table with the same name hides one. */
@@ -39,25 +42,18 @@ class HiddenColumn implements MetadataColumn {
         return (StructField[]) made.toArray(new StructField[0]);
     }
 
-    static MetadataColumn[] all(StructField[] written, StructField[] read) {
-        MetadataColumn[] made = new MetadataColumn[written.length + read.length];
-        for (int i = 0; i < written.length; i++) made[i] = new HiddenColumn(written[i], true);
-        for (int i = 0; i < read.length; i++) made[written.length + i] = new HiddenColumn(read[i], false);
-        return made;
-    }
-
     public String name() { return field.name(); }
 
     public DataType dataType() { return field.dataType(); }
 
     public boolean isNullable() { return field.nullable(); }
 
-    // A statement that changes rows writes null for a column that it only reads, so that it reads it only where it names
-    // it. A column that is not null has a default, which MERGE wants for rows that it inserts, and nobody reads.
+    // A statement that changes rows writes null for a column whose values do not come with them, so that it is read only if
+    // the statement names it. A column that is not null has a default, which MERGE wants for rows that it inserts, and nobody reads.
     public String metadataInJSON() {
         ObjectNode node = Request.JSON.createObjectNode();
-        node.put(PRESERVE_ON_DELETE, written);
-        node.put(PRESERVE_ON_UPDATE, written);
+        node.put(PRESERVE_ON_DELETE, onDelete);
+        node.put(PRESERVE_ON_UPDATE, onUpdate);
         if (!field.nullable()) {
             String none = field.dataType().equals(DataTypes.StringType) ? "''" : "-1L";
             node.put("CURRENT_DEFAULT", none);

@@ -165,6 +165,14 @@ class StoredTable extends PenstockTable implements
         return made;
     }
 
+    /** Where the columns of the row's id are in the old row. */
+    int[] idInOldRow() {
+        String[] keys = keys();
+        int[] made = new int[keys.length];
+        for (int i = 0; i < made.length; i++) made[i] = columns.fieldIndex(keys[i]);
+        return placed() ? new int[] {0, 1} : made;
+    }
+
     // Each column once more, as it was before an UPDATE or MERGE, where the columns themselves have their new values;
     // without a key, the place of the row.
     StructField[] oldRow() {
@@ -195,7 +203,19 @@ class StoredTable extends PenstockTable implements
     // Spark may read all metadata columns of a table that it changes, if it has to cast one: merged rows have no file.
     StructField[] metadata() { return HiddenColumn.ofPaimon(columns, partitionSchema().fields(), placed() || !changed); }
 
-    public MetadataColumn[] metadataColumns() { return HiddenColumn.all(oldRow(), metadata()); }
+    public MetadataColumn[] metadataColumns() {
+        StructField[] old = oldRow(), read = metadata();
+        Set updated = new HashSet(Arrays.asList(Request.texts(Request.at(described, "old"))));
+        Set keys = new HashSet(Arrays.asList(keys()));
+        MetadataColumn[] made = new MetadataColumn[old.length + read.length];
+        for (int i = 0; i < old.length; i++) {
+            String name = placed() ? old[i].name() : columns.fields()[i].name();
+            // The key is the row's id, which comes with each change.
+            made[i] = new HiddenColumn(old[i], !keys.contains(name), !keys.contains(name) && (placed() || updated.contains(name)));
+        }
+        for (int i = 0; i < read.length; i++) made[old.length + i] = new HiddenColumn(read[i], false, false);
+        return made;
+    }
 
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
         catalog.request("check_row_changes").table(identifier).with("command", info.command().name()).answer();

@@ -138,7 +138,6 @@ class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite, 
     private final RowLevelOperation.Command command;
     private final StructField[] old;
     private final StructField[] fields;
-    private final boolean placed;
     private final TableBatchWrite inner;
 
     RowChangeWrite(StoredTable table, LogicalWriteInfo info, RowLevelOperation.Command command) {
@@ -146,7 +145,6 @@ class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite, 
         this.command = command;
         this.old = table.oldRow();
         this.fields = table.columns.fields();
-        this.placed = table.placed();
         StructType given = new StructType().add("_kind", DataTypes.ByteType, false);
         for (int i = 0; i < old.length; i++) given = given.add(old[i].name(), old[i].dataType(), true);
         for (int i = 0; i < fields.length; i++) given = given.add(fields[i].name(), fields[i].dataType(), true);
@@ -171,7 +169,8 @@ class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite, 
     }
 
     public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-        return new RowChangeWriterFactory(inner.createBatchWriterFactory(physical), types(old), types(fields), placed);
+        DataWriterFactory writers = inner.createBatchWriterFactory(physical);
+        return new RowChangeWriterFactory(writers, types(old), types(fields), table.idInOldRow());
     }
 
     private static DataType[] types(StructField[] fields) {
@@ -209,17 +208,17 @@ class RowChangeWriterFactory implements DeltaWriterFactory {
     private final DataWriterFactory inner;
     private final DataType[] old;
     private final DataType[] types;
-    private final boolean placed;
+    private final int[] ids;
 
-    RowChangeWriterFactory(DataWriterFactory inner, DataType[] old, DataType[] types, boolean placed) {
+    RowChangeWriterFactory(DataWriterFactory inner, DataType[] old, DataType[] types, int[] ids) {
         this.inner = inner;
         this.old = old;
         this.types = types;
-        this.placed = placed;
+        this.ids = ids;
     }
 
     public DeltaWriter createWriter(int partition, long task) {
-        return new RowChangeWriter(inner.createWriter(partition, task), old, types, placed);
+        return new RowChangeWriter(inner.createWriter(partition, task), old, types, ids);
     }
 }
 
@@ -230,36 +229,38 @@ class RowChangeWriter implements DeltaWriter {
 
     private final DataType[] old;
     private final DataType[] types;
-    private final boolean placed;
+    private final int[] ids;
     private final DataWriter inner;
     private final WaitingRows waiting = new WaitingRows();
     private final Feeder feeder;
     private List chunk = new ArrayList();
 
-    RowChangeWriter(DataWriter inner, DataType[] old, DataType[] types, boolean placed) {
+    RowChangeWriter(DataWriter inner, DataType[] old, DataType[] types, int[] ids) {
         this.inner = inner;
         this.old = old;
         this.types = types;
-        this.placed = placed;
+        this.ids = ids;
         this.feeder = new Feeder(inner, waiting, TaskContext.get());
         feeder.setDaemon(true);
         feeder.start();
     }
 
-    public void delete(Object metadata, Object id) throws IOException { change(DELETE, placed ? id : metadata, null); }
+    public void delete(Object metadata, Object id) throws IOException { change(DELETE, metadata, id, null); }
 
-    public void update(Object metadata, Object id, Object row) throws IOException {
-        change(UPDATE, placed ? id : metadata, row);
-    }
+    public void update(Object metadata, Object id, Object row) throws IOException { change(UPDATE, metadata, id, row); }
 
-    public void insert(Object row) throws IOException { change(INSERT, null, row); }
+    public void insert(Object row) throws IOException { change(INSERT, null, null, row); }
 
     public void write(Object row) throws IOException { insert(row); }
 
-    private void change(byte kind, Object before, Object row) throws IOException {
+    private void change(byte kind, Object before, Object id, Object row) throws IOException {
         Object[] values = new Object[1 + old.length + types.length];
         values[0] = Byte.valueOf(kind);
-        copy((InternalRow) before, old, values, 1);
+        // Without a key, the old row is its id, and the metadata are columns that were only read.
+        if (ids.length < old.length) copy((InternalRow) before, old, values, 1);
+        for (int i = 0; id != null && i < ids.length; i++) {
+            values[1 + ids[i]] = InternalRow.copyValue(((InternalRow) id).get(i, old[ids[i]]));
+        }
         copy((InternalRow) row, types, values, 1 + old.length);
         chunk.add(new GenericInternalRow(values));
         if (chunk.size() == CHUNK) hand();

@@ -55,6 +55,7 @@ class ComputedFunction:
     values: Callable[[Arguments, Columns, int], pa.Array]
     all_columns: bool = False  # every unquoted argument names a column; otherwise only the first does
     no_column: bool = False
+    by_clock: bool = False  # the value depends on the time at which it is computed
     refuse: Callable[[Arguments], object] = lambda arguments: None
 
     def check(self, name: str, arguments: Arguments) -> None:

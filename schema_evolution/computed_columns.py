@@ -51,6 +51,11 @@ class ComputedColumn:
         """Return the names of the columns it refers to."""
         return COMPUTED_FUNCTIONS[self.function].references(self.arguments)
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Return whether the same columns have the same value whenever it is computed."""
+        return not self._function.by_clock
+
     def type(self, types: Mapping[str, DataType], *, lenient: bool = False) -> DataType:
         """Return its type in a table with these columns.
 

@@ -215,7 +215,7 @@ COMPUTED_FUNCTIONS: dict[str, ComputedFunction] = {
     "substring": ComputedFunction(2, 3, _always(STRING), _substring, refuse=_bounds),
     "truncate": ComputedFunction(2, 2, _truncate_type, _truncate, refuse=_width),
     "cast": ComputedFunction(1, 3, _cast_type, _cast, no_column=True, refuse=_constant),
-    "now": ComputedFunction(0, 0, _always(_epoch_now()), batch_time, no_column=True),
+    "now": ComputedFunction(0, 0, _always(_epoch_now()), batch_time, no_column=True, by_clock=True),
     "upper": _of_text(pc.utf8_upper),
     "lower": _of_text(pc.utf8_lower),
     "trim": _of_text(lambda column: pc.utf8_trim(column, " ")),

@@ -84,7 +84,7 @@ class SourceAltered(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class ComparedColumns:
-    """The compared part of a table: the columns that its sources have, except computed and ignored ones."""
+    """The compared part of a table: the columns that its sources have, except ignored ones, and computed keys."""
 
     layout: Layout
     columns: tuple[str, ...]
@@ -113,12 +113,18 @@ class ComparedColumns:
             )
         own = {name for source in sources for name in shape.compared_columns(source)}
         apart = {one.name for one in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}
-        columns = tuple(name for name in schema.names if name in own - apart - set(ignored))
-        keys = tuple(name for name in source_keys(schema) if name in own)
-        if len(keys) != len(source_keys(schema)):
+        keys = source_keys(schema)
+        # Other computed columns are not compared: they are null in rows that were written before they were added.
+        computed = shape.new_tables.repeatable(own - apart).intersection(keys)
+        unknown = [name for name in keys if name not in (own - apart) | computed]
+        if unknown:
             raise NotComparable(
-                "tables with a computed key cannot be compared", table=table.name, key=schema.primary_keys
+                "the key of this table cannot be computed again from rows of its source",
+                table=table.name,
+                columns=", ".join(unknown),
+                hint="name other tables in --tables; keys of source columns, or computed from them, are compared",
             )
+        columns = tuple(name for name in schema.names if name in (own - apart - set(ignored)) | computed)
         # Ranges of numbers show a user where to look. Other keys are distributed by their hash.
         whole = len(keys) == 1 and _is_whole(layout, keys[0])
         marks = any(shape.marks_deletes(source.database, source.table) for source in sources)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import ConfigError, SourceError
@@ -141,6 +141,14 @@ class NewTables:
             if one.name in found:
                 found.update(one.references)
         return found - {one.name for one in self.computed} - {name for name, _ in self.metadata}
+
+    def repeatable(self, names: Collection[str]) -> set[str]:
+        """Return the computed columns that always have the same value for the same values of these columns."""
+        known = set(names)
+        for one in self.computed:
+            if one.is_repeatable and known.issuperset(one.references):
+                known.add(one.name)
+        return known.intersection(one.name for one in self.computed)
 
     def _primary(self, table: str, source: SourceSchema, names: set[str], *, insists: bool) -> tuple[str, ...]:
         given = tuple(map(self.rules.name, self.keys.primary))

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from penstock.errors import ConfigError
@@ -112,6 +113,45 @@ def test_tables_that_cannot_be_compared_are_listed(mysql: Playground, tmp_path: 
     sync.run()
     with pytest.raises(ConfigError, match="cannot be compared"):
         sync.verified()
+
+
+@pytest.mark.mysql
+def test_computed_keys_are_compared(mysql: Playground, tmp_path: Path) -> None:
+    mysql.start_over()
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY, at DATETIME, v INT)")
+    mysql.run(*(f"INSERT INTO t VALUES ({n}, '2026-01-0{1 + n % 3} 23:30:00', {n})" for n in range(30)))
+    keys = ["--partition-keys", "dt", "--primary-keys", "id,dt", "--computed-column", "dt=date_format(at,yyyy-MM-dd)"]
+    sync = Sync(mysql, tmp_path, "t", ["table-name=t", "server-time-zone=Asia/Shanghai"], keys)
+    sync.run()
+    mysql.run("UPDATE t SET at = '2026-01-09 00:00:00' WHERE id < 5", "DELETE FROM t WHERE id > 25")
+    sync.run()
+    [verdict] = sync.verified()
+    assert (verdict.is_equal, verdict.source_rows, verdict.table_rows) == (True, 26, 26)
+    table = sync.target("t")
+    assert {row["dt"] for row in table.scan().to_arrow().to_pylist()} >= {"2026-01-09"}
+    rows = table.scan().to_arrow().filter(pc.field("id") == 7)
+    with table.writer(commit_user="vandal") as writer:
+        writer.write(rows, pa.array([3], pa.int8()))
+        writer.write(rows.set_column(rows.schema.get_field_index("dt"), "dt", pa.array(["2026-02-02"])))
+        writer.commit()
+    [verdict] = sync.verified()
+    assert not verdict.is_equal
+    assert [(one.how, one.key["id"], one.key["dt"]) for one in verdict.keys] == [
+        ("missing", 7, "2026-01-02"),
+        ("extra", 7, "2026-02-02"),
+    ]
+
+
+@pytest.mark.mysql
+def test_keys_that_depend_on_the_time_cannot_be_compared(mysql: Playground, tmp_path: Path) -> None:
+    mysql.start_over()
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    keys = ["--primary-keys", "id,seen", "--computed-column", "seen=now()"]
+    sync = Sync(mysql, tmp_path, "t", ["table-name=t"], keys)
+    sync.run()
+    with pytest.raises(ConfigError, match="key of this table cannot be computed again") as caught:
+        sync.verified()
+    assert caught.value.facts["columns"] == "seen"
 
 
 @pytest.mark.mysql

@@ -39,7 +39,10 @@ class RetentionRule:
         if self.least < 1:
             raise ConfigError("at least one snapshot must be kept, because it contains the rows of the table")
         if self.most is not None and self.most < self.least:
-            raise ConfigError(f"at most {self.most} cannot be kept if at least {self.least} must be")
+            raise ConfigError(
+                f"the most snapshots or changelogs to keep, {self.most}, are fewer than the fewest, {self.least}",
+                hint="raise retain_max (snapshot.num-retained.max, changelog.num-retained.max), or lower retain_min",
+            )
 
     def beyond(self, other: RetentionRule) -> bool:
         """Return whether this rule keeps anything longer than the other one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given
 from penstock.pipelines.commands.output import answer
@@ -61,15 +60,16 @@ def rename_tag(given: Given) -> int:
 
 
 def delete_tag(given: Given) -> int:
-    """Delete the tags of a list, separated by commas as in Paimon. All are looked up before the first is deleted."""
+    """Delete the tags of a list, separated by commas as in Paimon; a missing tag is reported, and no error."""
     table = table_of(given)
-    names = [name.strip() for name in needed(given, "tag-name").split(",") if name.strip()]
-    missing = [name for name in names if name not in table.tags]
-    if missing:
-        raise ConfigError(f"tag {missing[0]!r} does not exist", table=table.name, tags=", ".join(table.tags) or "none")
-    for name in names:
+    names = list(dict.fromkeys(name.strip() for name in needed(given, "tag-name").split(",") if name.strip()))
+    known = [name for name in names if name in table.tags]
+    for name in known:
         table.delete_tag(name)
-    return answer(given, {"deleted": names}, f"deleted {', '.join(names)}")
+    missing = [name for name in names if name not in known]
+    lines = [f"deleted {', '.join(known)}"] if known else []
+    lines += [f"there is no tag {name!r}" for name in missing]
+    return answer(given, {"deleted": known, "missing": missing}, "\n".join(lines))
 
 
 def expire_tags(given: Given) -> int:

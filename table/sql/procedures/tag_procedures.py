@@ -39,14 +39,15 @@ def _rename_tag(catalog: Catalog, given: Arguments) -> None:
     table_of(catalog, given).rename_tag(given.needed("tag"), given.needed("target_tag"))
 
 
-def _delete_tag(catalog: Catalog, given: Arguments) -> None:
-    table, names = table_of(catalog, given), given.names("tag")
-    # All names are checked before the first tag is deleted.
-    missing = [name for name in names if name not in table.tags]
-    if missing:
-        raise ConfigError(f"there is no tag {missing[0]!r}", table=table.name, tags=", ".join(table.tags))
-    for name in names:
-        table.delete_tag(name)
+def _delete_tag(catalog: Catalog, given: Arguments) -> list[str]:
+    table, done = table_of(catalog, given), []
+    for name in given.names("tag"):
+        # As in Paimon, a missing tag is no error: jobs that delete old tags may run again.
+        there = name in table.tags
+        if there:
+            table.delete_tag(name)
+        done.append(f"deleted tag {name}" if there else f"there is no tag {name!r}")
+    return done
 
 
 def _expire_tags(catalog: Catalog, given: Arguments) -> list[str]:

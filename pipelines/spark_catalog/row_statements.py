@@ -60,13 +60,13 @@ def _check_replaceable(table: Table, command: str) -> None:
         raise ConfigError(
             f"{command} is not possible in Spark with row-tracking.enabled: the rows would lose their ids",
             table=table.name,
-            hint="DELETE by comparisons of columns with values; or penstock.sql(...)",
+            hint="DELETE by comparisons of columns with literals is possible; or use penstock.sql(...)",
         )
     if table.definition.typed[BUCKET] > 0:
         raise ConfigError(
             f"{command} is not possible in Spark on a table with buckets and without a key",
             table=table.name,
-            hint="INSERT OVERWRITE t SELECT ... with the changed values",
+            hint="DELETE by comparisons of columns with literals is possible; or INSERT OVERWRITE t SELECT ...",
         )
 
 

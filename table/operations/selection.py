@@ -81,7 +81,7 @@ def _holding(layout: Layout, partitions: Sequence[bytes], where: str, table: str
             reason.message,
             table=table,
             condition=where,
-            hint=f"the condition may use {', '.join(batch.schema.names)} only",
+            hint=f"the condition may use {', '.join(batch.schema.names)} only; texts are written in single quotes",
         ) from reason
     return {partition for partition, holds in zip(partitions, held, strict=True) if holds}
 

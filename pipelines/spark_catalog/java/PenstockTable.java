@@ -29,6 +29,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
@@ -218,8 +219,22 @@ class StoredTable extends PenstockTable implements
     }
 
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
-        catalog.request("check_row_changes").table(identifier).with("command", info.command().name()).answer();
+        // Spark asks before it knows whether a DELETE is one by `deleteWhere`, which more tables allow.
+        if (!deletesByCondition(info.command())) check(info.command());
         return new RowChangeOperation(this, info.command());
+    }
+
+    private boolean deletesByCondition(RowLevelOperation.Command command) {
+        return command == RowLevelOperation.Command.DELETE && this instanceof SupportsDelete;
+    }
+
+    private void check(RowLevelOperation.Command command) {
+        catalog.request("check_row_changes").table(identifier).with("command", command.name()).answer();
+    }
+
+    /** Refuses a statement whose rows would be written now, if that was not known when it was planned. */
+    void checkWritten(RowLevelOperation.Command command) {
+        if (deletesByCondition(command)) check(command);
     }
 
     void refuseSetting(List keys) {

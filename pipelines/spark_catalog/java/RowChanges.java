@@ -163,6 +163,7 @@ class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite, 
     public DeltaWrite build() { return this; }
 
     public DeltaBatchWrite toBatch() {
+        table.checkWritten(command);
         // MERGE may set a key to the same value: UPDATE SET * does. Its rows are compared when they are written.
         if (command == RowLevelOperation.Command.UPDATE) table.refuseSetting(PlannedStatement.keysSet());
         return this;

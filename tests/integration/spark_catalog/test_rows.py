@@ -20,6 +20,7 @@ from penstock.table.values.types import parse_type
 from tests.golden.relations import difference
 from tests.integration.spark_catalog.statements import fresh, refusal, rows
 from tests.interop.oracle.client import Oracle
+from tests.invariants import check_invariants
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -220,6 +221,27 @@ def test_rows_without_a_key_are_changed(spark: SparkSession, catalog: Catalog, o
 
 def files_of(spark: SparkSession, name: str) -> set[str]:
     return {path.rpartition("/")[2] for (path,) in rows(spark, f"SELECT file_path FROM `{name}$files`")}
+
+
+@pytest.mark.parametrize("options", ["'bucket' = '2', 'bucket-key' = 'id'", "'row-tracking.enabled' = 'true'"])
+def test_rows_that_cannot_be_changed_are_deleted_by_comparisons(
+    spark: SparkSession, catalog: Catalog, options: str
+) -> None:
+    spark.sql("DROP TABLE IF EXISTS fixed")
+    spark.sql(f"CREATE TABLE fixed (id INT, v INT, dt STRING) PARTITIONED BY (dt) TBLPROPERTIES ({options})")
+    spark.sql("INSERT INTO fixed VALUES (1, 1, 'a'), (2, 2, 'a'), (3, 3, 'b'), (4, 4, 'b')")
+    spark.sql("DELETE FROM fixed WHERE id = 1")
+    spark.sql("DELETE FROM fixed WHERE v > 3 AND dt = 'b'")
+    assert rows(spark, "SELECT id FROM fixed") == [(2,), (3,)]
+    for statement in (
+        "DELETE FROM fixed WHERE id % 2 = 1",
+        "DELETE FROM fixed WHERE id IN (SELECT 3)",
+        "UPDATE fixed SET v = 0",
+        "MERGE INTO fixed t USING (SELECT 3 id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    ):
+        assert f"{statement.split()[0]} is not possible in Spark" in refusal(spark, statement)
+    assert rows(spark, "SELECT id FROM fixed") == [(2,), (3,)]
+    check_invariants(catalog.table("shop.fixed"))
 
 
 def test_only_files_with_changed_rows_are_replaced(spark: SparkSession, catalog: Catalog, oracle: Oracle) -> None:

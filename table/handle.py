@@ -115,8 +115,9 @@ class Table(TableMaintenance):
         others. A `budget` shared by the writers of several tables bounds the memory they buffer together.
         """
         store, options = self._on_branch(options)
-        check_writable({**store.schema().options, **options})
-        report_table(self.name, store.schema())
+        schema = store.schema()
+        check_writable({**schema.options, **options})
+        report_table(self.name, schema)
         return TableWriter.open(store, commit_user, options, after_commit(store), budget)
 
     def overwrite(
@@ -130,8 +131,9 @@ class Table(TableMaintenance):
         It replaces the rows of `partition`, or of the partitions that rows are written to.
         """
         store, options = self._on_branch(options)
-        check_writable({**store.schema().options, **options})
-        report_table(self.name, store.schema())
+        schema = store.schema()
+        check_writable({**schema.options, **options})
+        report_table(self.name, schema)
         return OverwriteWriter.open_on(store, partition, commit_user, options, after_commit(store))
 
     def compact(

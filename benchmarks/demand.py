@@ -1,8 +1,9 @@
 """A snapshot of a part of a table beside the whole table, CPU seconds: `python -m benchmarks.demand [rows]`.
 
 The table has 21 columns. A transform lists 2 of them, or passes 1 % of the rows, or both; the whole table is written
-beside. Planning, reading, routing, writing and committing are measured, all in this one process. The bytes are those
-that MySQL counted as sent.
+beside. Then the pipeline of the whole table copies 1 % of the rows again, and all of them (`penstock signal`).
+Planning, reading, routing, writing and committing are measured, all in this one process. The bytes are those that
+MySQL counted as sent.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pymysql
 from benchmarks import mysql, postgres
 from benchmarks.figures import Figure, record
 from penstock.pipelines.config import yaml_file
+from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from tests.here import run
 from tests.integration.postgres.sync import PgPlayground
 from tests.servers.launch import running
@@ -84,6 +86,21 @@ def measure(
         print(f"{server}, {rows:,} rows, {part}: {spent:.2f} CPU-s{moved}")
         record(Figure(f"{server}, {rows:,} rows, {part}{moved}", spent, "CPU-s", whole or None, "all", less=True))
         whole = whole or spent
+    copied_again(server, f"{database}.orders", folder / f"{server.lower()}_1.yaml", rows)
+
+
+def copied_again(server: str, table: str, path: Path, rows: int) -> None:
+    """Copy 1 % of the rows again, and then all rows, in the pipeline of the whole table."""
+    spec, times = yaml_file.load(path), []
+    for number, where in enumerate(["user_id < 500", ""]):
+        CheckpointFolder(spec.checkpoint).signal(f"{SNAPSHOT_REQUEST}{number}.json", (table,), where)
+        before = cpu_seconds()
+        run(spec, tasks=2)
+        times.append(cpu_seconds() - before)
+    part, whole = times
+    print(f"{server}, {rows:,} rows, copied again: 1 % {part:.2f} CPU-s, all {whole:.2f} CPU-s")
+    text = f"{server}, {rows:,} rows, 1 % of the rows copied again by a signal"
+    record(Figure(text, part, "CPU-s", whole, "all copied again", less=True))
 
 
 def cpu_seconds() -> float:

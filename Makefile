@@ -53,7 +53,7 @@ prepare: env ## fetch what the tests run against: Java Paimon, pypaimon, Kafka, 
 
 # One file's tests stay in one process: servers, sessions and JVMs are started once a file.
 test: prepare ## every test; the servers and peers are real: under an hour
-	@timeout --kill-after=60 3200 $(PY) -m pytest -q -n $(TEST_JOBS) --dist loadfile --max-worker-restart 1 --durations 15
+	@timeout --kill-after=60 3400 $(PY) -m pytest -q -n $(TEST_JOBS) --dist loadfile --max-worker-restart 1 --durations 15
 
 interop: prepare ## ours against Java Paimon and pypaimon, both ways
 	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/golden tests/interop

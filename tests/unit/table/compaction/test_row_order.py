@@ -185,7 +185,7 @@ def test_a_condition_chooses_partitions(tmp_path: Path) -> None:
 def test_a_condition_over_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be parsed") as caught:
         keyed(tmp_path).compact(only=Selection(where="id > 3"))
-    assert caught.value.hint == "the condition may use dt, hour only"
+    assert caught.value.hint == "the condition may use dt, hour only; texts are written in single quotes"
 
 
 def test_buckets_are_chosen_by_number(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ BENCHMARKS = (
     Benchmark("known-tables", "known_tables", "10000", ("pyspark", "java")),
     Benchmark("quiet", "quiet", "30", ("pyspark", "java")),
     Benchmark("freshness", "trickle", "1000 80", JAVA[:1]),
+    Benchmark("freshness-continuous", "trickle", "1000 80 --trigger continuous", JAVA[:1]),
     Benchmark("background", "trickle", "1000 30 write-only background --turns 2", JAVA[:1]),
     Benchmark("mysql", "mysql", "1000000 500000", ("pymysql",)),
     Benchmark("postgres", "postgres", "500000 250000", ("psql",)),

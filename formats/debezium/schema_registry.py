@@ -14,9 +14,11 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.formats.change import BAD_VALUE
+from penstock.http_opener import limited_opener
 from penstock.json_answers import CONNECTION_ERRORS, answer_bytes, expected, parsed_answer
 
 ATTEMPTS = 4
+MOST_SECONDS = 60.0  # of one request
 # In bytes; a usual schema has some thousands.
 LARGEST_ANSWER = 16 << 20
 # Seconds before the second attempt; doubles with each further attempt.
@@ -71,8 +73,7 @@ class SchemaRegistry:
         if not self.urls:
             raise ConfigError("schema.registry.url is empty")
         self._user_info = user_info
-        handlers = [_SameServer(), *([urllib.request.HTTPSHandler(context=tls)] if tls is not None else [])]
-        self._opener = urllib.request.build_opener(*handlers)
+        self._opener = limited_opener(_SameServer(), context=tls, seconds=MOST_SECONDS)
         self._timeout = timeout
         self._sleep = sleep
         self._schemas: dict[int, Any] = {}

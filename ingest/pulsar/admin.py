@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import quote
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 from penstock.errors import ConfigError, SourceError
+from penstock.http_opener import limited_opener
 from penstock.ingest.pulsar.option_names import ADMIN_URL, AUTH_PARAMS, CERTIFICATE, CHECKS_HOST, INSECURE, KEY, TRUSTED
 from penstock.ingest.pulsar.properties import credentials, token
 from penstock.ingest.pulsar.topics import Place, namespace_of, partition_name, place_of
@@ -27,6 +28,7 @@ from penstock.json_answers import (
 from penstock.references import resolve
 
 _TIMEOUT = 10.0
+_MOST_SECONDS = 60.0
 
 T = TypeVar("T")
 
@@ -75,7 +77,8 @@ class PulsarAdmin:
         """Return what `read` makes of the answer, None if what the path names does not exist."""
         request = Request(f"{self._url}/admin/v2/{path}", headers=self._headers())  # noqa: S310  the user's own URL
         try:
-            with urlopen(request, timeout=_TIMEOUT, context=self._tls()) as answer:  # noqa: S310
+            opener = limited_opener(context=self._tls(), seconds=_MOST_SECONDS)
+            with opener.open(request, timeout=_TIMEOUT) as answer:
                 found = parsed_answer(answer_bytes(answer) or b"null")
                 return None if found is None else read(found)
         except HTTPError as error:

@@ -9,12 +9,13 @@ import queue
 import threading
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.request import Request
 
 from penstock.errors import ConfigError, PenstockError
+from penstock.http_opener import limited_opener
 from penstock.pipelines.monitor.facts import BatchFacts, Look
 from penstock.references import resolve
 from penstock.settings import seconds
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 WAITING = 100  # events that wait for the receiver at most; the newest are dropped
 TIMEOUT_SECONDS = 10.0
+_MOST_SECONDS = 60.0
 _MOST_OF_ANSWER = 1 << 20
 # The element of the queue that ends the thread.
 _LAST = None
@@ -35,8 +37,8 @@ def post(url: str, event: dict[str, Any]) -> None:
     if not target.startswith(("http://", "https://")):
         raise ConfigError("the webhook URL does not begin with http:// or https://")
     try:
-        request = urllib.request.Request(target, body, {"Content-Type": "application/json"})  # noqa: S310
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310  the user's own URL
+        request = Request(target, body, {"Content-Type": "application/json"})  # noqa: S310
+        with limited_opener(seconds=_MOST_SECONDS).open(request, timeout=TIMEOUT_SECONDS) as answer:
             answer.read(_MOST_OF_ANSWER)
     except (ValueError, http.client.HTTPException) as error:  # they quote the URL, whose path is the secret
         raise ConfigError(f"the webhook cannot be called: {type(error).__name__}") from None

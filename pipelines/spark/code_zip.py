@@ -15,6 +15,7 @@ PACKAGE_FOLDERS = ("storage", "ingest", "formats", "schema_evolution", "table", 
 _ROOT_MODULES = (
     "errors.py",
     "extensions.py",
+    "http_opener.py",
     "json_answers.py",
     "references.py",
     "row_kinds.py",

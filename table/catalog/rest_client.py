@@ -13,9 +13,10 @@ from functools import lru_cache
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote_plus, urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, Request
 
 from penstock.errors import ConfigError, StoreError
+from penstock.http_opener import limited_opener
 from penstock.json_answers import (
     CONNECTION_ERRORS,
     WrongAnswer,
@@ -197,7 +198,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 @lru_cache(maxsize=1)
 def _opener() -> Any:
-    return build_opener(HTTPSHandler(context=ssl.create_default_context()), _NoRedirect())
+    return limited_opener(_NoRedirect(), context=ssl.create_default_context())
 
 
 def _body_of(error: HTTPError) -> bytes:

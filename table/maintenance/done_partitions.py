@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError, SourceError
+from penstock.http_opener import limited_opener
 from penstock.json_answers import CONNECTION_ERRORS, answer_bytes, expected, parsed_answer
 from penstock.table.buckets.layout import Layout
 from penstock.table.maintenance.partition_times import PartitionTimes
@@ -212,7 +213,7 @@ def _report(store: TableStore, layout: Layout, partition: bytes) -> None:
     )
     timeout = options.get(PARTITION_MARK_DONE_ACTION_HTTP_TIMEOUT, _TIMEOUT) / 1000
     try:
-        with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
+        with limited_opener().open(request, timeout=timeout) as answer:
             reply = expected(parsed_answer(answer_bytes(answer)), dict, "the answer")
     except CONNECTION_ERRORS as reason:
         raise SourceError(f"a done partition could not be reported: {reason}", url=url, retryable=True) from reason

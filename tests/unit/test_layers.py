@@ -15,6 +15,7 @@ from tests.source_trees import source_nodes
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "errors": set(),
+    "http_opener": set(),
     "json_answers": set(),
     "extensions": {"errors"},
     "references": {"errors"},
@@ -22,12 +23,13 @@ LAYERS = {
     "settings": {"errors", "references"},
     "table_pattern": {"errors"},
     "storage": {"errors", "references"},
-    "formats": {"errors", "extensions", "json_answers", "row_kinds"},
-    "table": {"errors", "json_answers", "references", "row_kinds", "storage"},
+    "formats": {"errors", "extensions", "http_opener", "json_answers", "row_kinds"},
+    "table": {"errors", "http_opener", "json_answers", "references", "row_kinds", "storage"},
     "schema_evolution": {"errors", "row_kinds", "table_pattern", "formats", "table"},
     "ingest": {
         "errors",
         "extensions",
+        "http_opener",
         "json_answers",
         "references",
         "row_kinds",
@@ -38,6 +40,7 @@ LAYERS = {
     },
     "pipelines": {
         "errors",
+        "http_opener",
         "references",
         "row_kinds",
         "settings",

@@ -12,8 +12,8 @@ from penstock.pipelines.spark_catalog.request import Request
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.rest_commits import statistics
 from penstock.table.handle import Table
-from penstock.table.meta.live import live_entries
-from penstock.table.sql.queries.table_partitions import live_partitions
+from penstock.table.read.fallback import readable_entries
+from penstock.table.sql.queries.table_partitions import check_no_fallback, live_partitions
 from penstock.table.values.internal import from_internal
 from penstock.table.values.types import AtomicType, DataType
 
@@ -43,7 +43,7 @@ def partition_statistics(request: Request) -> dict[str, str]:
     """Return what DESCRIBE TABLE ... PARTITION displays of a partition, by the names that Paimon has for it."""
     table, where = request.table(), request.given["where"]
     layout, latest = Layout.of(table.definition), table.latest_snapshot
-    entries = [] if latest is None else list(live_entries(table.store, latest))
+    entries = readable_entries(table.store, latest)
     meant = {one: _partition(table, layout.partition_values(one)) for one in {entry.partition for entry in entries}}
     of_it = [entry for entry in entries if meant[entry.partition].has(where)]
     found = statistics(of_it, layout, table.store.ambient)
@@ -57,6 +57,8 @@ def drop_partitions(request: Request) -> bool:
     """
     table, wanted = request.table(), request.given["wheres"]
     dropped = [one.values for one in _partitions(table) if any(one.has(where) for where in wanted)]
+    for values in dropped:
+        check_no_fallback(table, values)
     if dropped:
         table.drop_partitions(dropped)
     return bool(dropped)

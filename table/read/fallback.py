@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
+from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
@@ -56,6 +57,16 @@ class Fallback:
         """Return the branch's layout under the options of the read; the branch keeps its own number of buckets."""
         own = {key: value for key, value in options.items() if key not in {BUCKET.key, SCAN_FALLBACK_BRANCH.key}}
         return Layout.of(replace(self.schema, options={**self.schema.options, **own}))
+
+
+def readable_entries(store: TableStore, snapshot: Snapshot | None, *, travels: bool = False) -> list[ManifestEntry]:
+    """Return the live files of a snapshot, and those of the fallback branch in partitions that main does not have."""
+    own = [] if snapshot is None else live_entries(store, snapshot)
+    fallback = Fallback.of(store, store.schema().options, snapshot, travels=travels)
+    if fallback is None or fallback.snapshot is None:
+        return own
+    of_branch = live_entries(fallback.store, fallback.snapshot)
+    return [*own, *(entry for entry in of_branch if entry.partition not in fallback.hidden)]
 
 
 def check_fallback(store: TableStore, options: Mapping[str, str]) -> None:

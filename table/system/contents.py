@@ -13,7 +13,9 @@ from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import all_manifests, index_entries, live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.read.fallback import readable_entries
 from penstock.table.system.description import TIMESTAMP, local, table_of
+from penstock.table.system.own_rows import is_newest
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.partition_text import row_text, value_text
 from penstock.table.values.types import Field
@@ -164,10 +166,10 @@ def _summed(store: TableStore, sums: dict[tuple[object, ...], _Sum]) -> list[Seq
 
 
 def partitions(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
-    """Return `partitions`: rows, bytes and files per partition."""
+    """Return `partitions`: rows, bytes and files per partition, as a read finds them."""
     fields = Layout.of(store.schema()).partition_fields
     sums: dict[tuple[object, ...], _Sum] = {}
-    for entry in _entries(store, snapshot):
+    for entry in readable_entries(store, snapshot, travels=not is_newest(store, snapshot)):
         sums.setdefault((_row_text(entry.partition, fields),), _Sum()).add(entry.file)
     return table_of([("partition", pa.string()), *_SUMS], _summed(store, sums))
 

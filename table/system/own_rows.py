@@ -57,17 +57,17 @@ def _rows(store: TableStore, snapshot: Snapshot | None, *, kinds: bool = False, 
 
 def _schema(store: TableStore, snapshot: Snapshot | None) -> TableSchema:
     """Return the columns of a snapshot; for the newest one these are the table's, with columns added since."""
-    return store.schema() if _is_newest(store, snapshot) or snapshot is None else store.schemas.get(snapshot.schema_id)
+    return store.schema() if is_newest(store, snapshot) or snapshot is None else store.schemas.get(snapshot.schema_id)
 
 
-def _is_newest(store: TableStore, snapshot: Snapshot | None) -> bool:
+def is_newest(store: TableStore, snapshot: Snapshot | None) -> bool:
     return snapshot is None or snapshot.id == store.snapshots.latest_id()
 
 
 def _splits(store: TableStore, schema: TableSchema, snapshot: Snapshot | None, top_only: bool) -> Iterator[Split]:
     """Yield the splits of the table, and those of its fallback branch for partitions that the table does not have."""
     yield from _planned(store, Layout.of(schema), snapshot, top_only)
-    travels = not _is_newest(store, snapshot)
+    travels = not is_newest(store, snapshot)
     fallback = Fallback.of(store, store.schema().options, snapshot, travels=travels)
     if fallback is None:
         return

@@ -109,3 +109,18 @@ def test_all_partitions_with_some_values_are_truncated_at_once(spark: SparkSessi
     spark.sql("TRUNCATE TABLE truncated PARTITION (d = 'absent')")
     assert rows(spark, "SELECT id FROM truncated") == [(4,)]
     assert len(catalog.table("shop.truncated").snapshots) == 3
+
+
+def test_partitions_of_a_fallback_branch_are_listed_and_dropped_in_the_branch(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE layered (id INT, dt STRING) PARTITIONED BY (dt)")
+    spark.sql("INSERT INTO layered VALUES (1, 'a')")
+    spark.sql("CALL lake.sys.create_branch('shop.layered', 'b')")
+    spark.sql("INSERT INTO `layered$branch_b` VALUES (2, 'b'), (3, 'b'), (4, 'a')")
+    spark.sql("ALTER TABLE layered SET TBLPROPERTIES ('scan.fallback-branch' = 'b')")
+    assert [row[0] for row in rows(spark, "SHOW PARTITIONS layered")] == ["dt=a", "dt=b"]
+    described = rows(spark, "DESCRIBE TABLE EXTENDED layered PARTITION (dt = 'b')")
+    assert {name: text for name, text, _ in described}["recordCount"] == "2"
+    assert "read from the branch b" in refusal(spark, "ALTER TABLE layered DROP PARTITION (dt = 'b')")
+    assert [row[0] for row in rows(spark, "SELECT id FROM layered")] == [1, 2, 3]
+    spark.sql("ALTER TABLE `layered$branch_b` DROP PARTITION (dt = 'b')")
+    assert [row[0] for row in rows(spark, "SELECT id FROM layered")] == [1]

@@ -12,6 +12,7 @@ import pytest
 import penstock
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
+from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.queries.session import Session
 
 FALLBACK = "scan.fallback-branch"
@@ -179,3 +180,36 @@ def test_system_tables_with_rows_read_partitions_of_the_fallback_branch(catalog:
     # At main's first snapshot, the branch had no rows yet.
     write(main, dt="a", id=4, v="later")
     assert catalog.table(f"d.u${system}").scan(options={"scan.snapshot-id": "1"}).to_arrow().num_rows == 1
+
+
+def test_partitions_of_the_fallback_branch_are_listed(catalog: penstock.Catalog) -> None:
+    table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
+    assert column(run(catalog, "SHOW PARTITIONS f")) == ["dt=a", "dt=b"]
+    assert column(run(catalog, "SHOW PARTITIONS f PARTITION (dt = 'b')")) == ["dt=b"]
+    listed = {row["partition"]: row["record_count"] for row in table.system("partitions").to_pylist()}
+    assert listed == {"{a}": 1, "{b}": 4}
+    # At main's first snapshot, the branch had no rows yet.
+    write(table, dt="c", id=1, v="main")
+    old = catalog.table("d.f$partitions").scan(options={"scan.snapshot-id": "1"}).to_arrow()
+    assert column(old) == ["{a}"]
+    run(catalog, f"ALTER TABLE f RESET ('{FALLBACK}')")
+    assert column(run(catalog, "SHOW PARTITIONS f")) == ["dt=a", "dt=c"]
+
+
+@pytest.mark.parametrize("exists", ["", "IF EXISTS "])
+def test_partitions_of_the_fallback_branch_are_dropped_in_the_branch(catalog: penstock.Catalog, exists: str) -> None:
+    table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
+    with pytest.raises(ConfigError, match="the partition dt=b is read from the branch stream") as refused:
+        run(catalog, f"ALTER TABLE f DROP {exists}PARTITION (dt = 'b')")
+    assert "`t$branch_stream`" in str(refused.value.hint)
+    run(catalog, f"ALTER TABLE `f$branch_stream` DROP {exists}PARTITION (dt = 'b')")
+    assert ids(table) == [1]
+
+
+def run(catalog: penstock.Catalog, statement: str) -> pa.Table:
+    with Interpreter(catalog, "d") as interpreter:
+        return list(interpreter.run(statement))[-1]
+
+
+def column(rows: pa.Table) -> list[str]:
+    return sorted(rows.column(0).to_pylist())

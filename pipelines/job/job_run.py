@@ -24,6 +24,7 @@ from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacte
 from penstock.pipelines.job.job import Job
 from penstock.pipelines.job.long_batch import LongBatch, running_tasks
 from penstock.pipelines.ledger.batch_identity import Lineage
+from penstock.pipelines.spark.checkpoint_files import prefer_quick_files
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
 from penstock.pipelines.spark.worker_start import start_workers
@@ -213,6 +214,7 @@ class JobRun:
             self._source, blobs.COLUMNS, reader, reader.mark, self.job.trigger.seconds, planned, bounded
         )
         self.session.dataSource.register(source)
+        prefer_quick_files(self.session, self.job.checkpoint)
         stream = self.session.readStream.format(self._source).load()
         writer = stream.writeStream.queryName(self.job.name).option(
             "checkpointLocation", checkpoint_url(self.job.checkpoint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from penstock.pipelines.spark.java import pyspark_folder
 
@@ -22,9 +23,15 @@ class NeededPackage:
 
 
 def checkpoint_url(location: str) -> str:
-    """Return the URL as Hadoop expects it: its S3 client has the scheme s3a, whatever scheme the warehouse uses."""
+    """Return the URL as Hadoop expects it: its S3 client has the scheme s3a, whatever scheme the warehouse uses.
+
+    A path is one of this machine, as everywhere in Penstock; without a scheme, Hadoop would take it for one of the file
+    system that fs.defaultFS names, for example HDFS on a machine of a Hadoop cluster.
+    """
     scheme, colon, rest = location.partition("://")
-    return f"s3a://{rest}" if colon and scheme in {"s3", "s3n"} else location
+    if not colon:
+        return location if location.startswith("file:") else f"file://{Path(location).absolute()}"
+    return f"s3a://{rest}" if scheme in {"s3", "s3n"} else location
 
 
 def checkpoint_needs(location: str, packages: str = "") -> NeededPackage | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 import penstock
@@ -19,6 +20,7 @@ from penstock.pipelines.driver.batch_driver import OnBatch
 from penstock.pipelines.job import build
 from penstock.pipelines.job.foreach_batch import SparkTasks
 from penstock.pipelines.job.job_run import JobRun
+from penstock.pipelines.spark.checkpoint_files import SETTING
 from tests.shop import Shop, change, insert
 
 pytestmark = pytest.mark.spark
@@ -208,3 +210,29 @@ def test_a_bounded_run_maintains_its_tables_before_it_ends(shop: Shop, spark: Sp
     run(spark, shop.spec(pipeline={"max-batch": {"rows": 1}}, sink={"table-options": {"bucket": "1", **keep}}))
     assert shop.snapshots("orders") == 1
     assert shop.ids("orders") == [0, 1, 2]
+
+
+def test_a_checkpoint_on_a_plain_path_is_not_in_the_default_file_system(shop: Shop, spark: SparkSession) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    # As on a machine with the configuration of a Hadoop cluster.
+    spark.conf.set("fs.defaultFS", "hdfs://127.0.0.1:1")
+    try:
+        run(spark, shop.spec())
+    finally:
+        spark.conf.unset("fs.defaultFS")
+    assert shop.ids("orders") == [1]
+
+
+def test_files_of_a_local_checkpoint_are_written_by_the_quick_class(shop: Shop, spark: SparkSession) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    run(spark, shop.spec())
+    assert spark.conf.get(SETTING).endswith(".FileSystemBasedCheckpointFileManager")
+    assert shop.ids("orders") == [1]
+    # The class must exist, or Spark refuses to start: so it is the one that Spark uses.
+    spark.conf.unset("spark.penstock.checkpointFilesChosen")
+    spark.conf.set(SETTING, "com.example.Missing")
+    try:
+        with pytest.raises(Py4JJavaError, match=r"com\.example\.Missing"):
+            run(spark, shop.spec())
+    finally:
+        spark.conf.unset(SETTING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import re
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     if arguments is None:
         first_jvm.allow()
+        _escape_unknown_characters()
     try:
         return _run([word for word in words if word != "--debug"])
     except KeyboardInterrupt:
@@ -71,6 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return NOT_OURS if isinstance(error, OSError) else known.exit_code
     finally:
         first_jvm.end()
+
+
+def _escape_unknown_characters() -> None:
+    """Print characters that the terminal's encoding lacks as escapes: by default, Python would end with an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in {"strict", "surrogateescape"}:
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(words: Sequence[str]) -> int:

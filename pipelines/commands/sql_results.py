@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -39,10 +40,7 @@ class Results:
             facts = {"columns": rows.column_names, "rows": [list(row) for row in _values(rows)]}
             answer({**self._given, "json": ["true"]}, facts)
         elif self._output == "csv":
-            lines = csv.writer(sys.stdout, lineterminator="\n")
-            if not continues:
-                lines.writerow(rows.column_names)
-            lines.writerows([shown(value) for value in row] for row in _values(rows))
+            self._write_csv(rows, header=not continues)
         elif self._output == "table":
             if last is not None:
                 print()
@@ -69,6 +67,24 @@ class Results:
         print_rows(first.column_names, _values(first))
         if first.num_rows < rows.num_rows:
             print(f"... {rows.num_rows - first.num_rows} more rows; show all with --limit 0")
+
+    def _write_csv(self, rows: pa.Table, *, header: bool) -> None:
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        if header:
+            lines.writerow(rows.column_names)
+        lines.writerows([shown(value) for value in row] for row in _values(rows))
+        # Standard output shows characters that its encoding lacks as escapes. Another program would take them for data.
+        encoding = sys.stdout.encoding or "utf-8"
+        try:
+            text.getvalue().encode(encoding)
+        except UnicodeEncodeError as error:
+            lacking = error.object[error.start]
+            raise ConfigError(
+                f"the result contains {lacking!a}, which the encoding {encoding} of standard output lacks",
+                hint="set PYTHONIOENCODING=utf-8, or use --output json, which needs ASCII only",
+            ) from error
+        sys.stdout.write(text.getvalue())
 
     def _write_arrow(self, rows: pa.Table) -> None:
         import pyarrow as pa

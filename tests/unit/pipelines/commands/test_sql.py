@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -116,3 +117,23 @@ def test_a_signal_ends_a_stream_behind_a_commit(warehouse: str, number: signal.S
     assert process.returncode == 0
     assert shown == "job\nsql:d.t->d.u\njob,read_to,written,snapshot\nsql:d.t->d.u,1,2,1\n"
     assert table.scan().count() == 2
+
+
+def test_characters_that_the_output_lacks_are_escaped_and_refused_in_csv(tmp_path: Path) -> None:
+    # As on a machine with an old locale; without the last two, Python would choose UTF-8 itself.
+    locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+
+    (tmp_path / "script.sql").write_text("SELECT 'ä' AS \"ü\"", encoding="utf-8")
+
+    def printed(output: str) -> subprocess.CompletedProcess[bytes]:
+        code = "from penstock.pipelines.commands.main import main; import sys; sys.exit(main())"
+        words = ["sql", "--file", str(tmp_path / "script.sql"), "--warehouse", str(tmp_path), "--output", output]
+        command = [sys.executable, "-c", code, *words]
+        return subprocess.run(command, env={**os.environ, **locale}, capture_output=True, check=False)
+
+    assert b"\\xe4" in printed("table").stdout
+    assert json.loads(printed("json").stdout) == {"columns": ["ü"], "rows": [["ä"]]}
+    refused = printed("csv")
+    assert (refused.returncode, refused.stdout) == (2, b"")
+    assert b"standard output lacks" in refused.stderr
+    assert b"PYTHONIOENCODING=utf-8" in refused.stderr

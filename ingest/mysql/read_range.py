@@ -23,6 +23,7 @@ from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, HistoryPart
 from penstock.ingest.mysql.definition import schema_of
+from penstock.ingest.mysql.generated_values import GeneratedValues
 from penstock.ingest.mysql.offsets import barrier_from, chunk_from, range_from
 from penstock.ingest.mysql.position import LogPosition, TransactionSet, transaction_set
 from penstock.ingest.mysql.settings import FollowSettings
@@ -138,7 +139,11 @@ class MySqlRangeReader:
             versions[version.name] = (*versions.get(version.name, ()), version)
         part = HistoryPart(versions)
         return BinlogOptions(
-            choice=self.settings.tables, definitions=part, rules=self.settings.rules, policy=self.wanted
+            choice=self.settings.tables,
+            definitions=part,
+            rules=self.settings.rules,
+            policy=self.wanted,
+            missing=GeneratedValues(self.settings.server, self.settings.rules, self.settings.demand),
         )
 
     def _finished(self, batch: ChangeBatch) -> ChangeBatch | None:

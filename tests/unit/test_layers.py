@@ -150,7 +150,7 @@ FLOORS = {
         {"server", "values"},
         {"ddl", "binlog"},
         {"snapshot"},
-        {"settings", "offsets"},
+        {"settings", "offsets", "generated_values"},
         {"read_range", "captured_tables", "idle_position"},
         {"recorded_history", "logged_ddl_rules"},
         {"planner"},

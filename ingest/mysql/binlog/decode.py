@@ -22,11 +22,17 @@ from penstock.ingest.mysql.errors import (
     UnsupportedBinlogEvent,
 )
 from penstock.ingest.mysql.values.rules import CellContext
+from penstock.row_kinds import DELETE, UPDATE_BEFORE
 
 if TYPE_CHECKING:
+    from penstock.formats.change import ImageRule
     from penstock.ingest.database.buffers import Int64s
     from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.segment import Segment
+
+
+# Rows before a change whose generated columns are null, because the log lacks them.
+GENERATED_BEFORE = "generated-value-before-change"
 
 
 class Decoder:
@@ -72,7 +78,9 @@ class Decoder:
             # together.
             if len(before) == len(after) == len(shape.columns):
                 return whole_rows(locate_images(segment.data, start, end, [shape.layout(before)])[0], event, is_update)
-            if not self.options.partial_images:
+            # Both images of an update lack generated columns. Those of binlog_row_image = MINIMAL differ.
+            generated = self.options.missing is not None and before == after
+            if not self.options.partial_images and not generated:
                 raise _partial(segment, group)
             layouts = [shape.layout(before), shape.layout(after)] if group.apart else [shape.layout(before)]
             return partial_rows(locate_images(segment.data, start, end, layouts), event, before, after)
@@ -117,7 +125,7 @@ class Decoder:
             with events.reading(segment, group.event[0], f"column {shaped.column.name} of {definition.qualified}"):
                 arrays.append(column_of(segment.data, shaped, *rows.source.cells(place), cells))
         names = [shaped.column.name for shaped in shape.columns]
-        return ChangeBatch(
+        batch = ChangeBatch(
             pa.RecordBatch.from_arrays(arrays, names=names),
             changes.kinds,
             segment.pos[rows.event],
@@ -126,6 +134,30 @@ class Decoder:
             # Headers contain whole seconds; change batches contain milliseconds.
             segment.seconds[rows.event] * 1000,
         )
+        return batch if self.options.missing is None else self._completed(segment, group, batch, rule)
+
+    def _completed(self, segment: Segment, group: EventGroup, batch: ChangeBatch, rule: ImageRule) -> ChangeBatch:
+        """Return the batch with the values of generated columns that its images lack."""
+        shape = group.shape
+        present = {*shape.present(group.before), *shape.present(group.after)}
+        lacking = [one.column.name for place, one in enumerate(shape.columns) if place not in present]
+        if not lacking or self.options.missing is None:
+            return batch
+        watched = [name for name in lacking if rule.watches(name)]
+        if watched:
+            raise RowImageError(
+                "the binlog lacks a generated column by which rows are found in their table",
+                table=shape.definition.qualified,
+                columns=", ".join(watched),
+                file=segment.file,
+                pos=int(segment.pos[group.event[0]]),
+                hint="the server leaves generated columns out of updates and deletes (MariaDB does since 11.8.9): "
+                "compute the key or the partition in the pipeline, and read the table again (--resnapshot)",
+            )
+        if rule.before_images == "all":
+            old = int(np.isin(batch.kinds, [UPDATE_BEFORE, DELETE]).sum())
+            self.oddities[GENERATED_BEFORE] += old
+        return self.options.missing.completed(batch, lacking, self.oddities)
 
     def _check_prepared(self, segment: Segment, rows_read: list[Int64s]) -> None:
         """Raise UnsupportedBinlogEvent if an XA transaction changed captured rows.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.formats.change import ImagePolicy, ImageRule, TableName
+from penstock.formats.change import ChangeBatch, ImagePolicy, ImageRule, TableName
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.values.rules import ValueRules
 
@@ -61,12 +62,19 @@ class NoDefinitions:
         return False
 
 
+class MissingValues(Protocol):
+    """The values of columns that row images lack although the server logs full images."""
+
+    def completed(self, batch: ChangeBatch, lacking: Sequence[str], oddities: Counter[str]) -> ChangeBatch: ...
+
+
 @dataclass(frozen=True, slots=True)
 class BinlogOptions:
     """The options of decoding: captured tables, definitions, rules for odd values, row images.
 
     `images` selects the row images of an update by table, `policy` those of the other tables; without it,
-    `default_images` and the primary key do. `partial_images` lets absent columns be null.
+    `default_images` and the primary key do. `partial_images` lets absent columns be null; `missing` has the values of
+    absent columns that are generated.
     """
 
     choice: TableChoice = EveryTable()
@@ -76,6 +84,7 @@ class BinlogOptions:
     images: Mapping[TableName, ImageRule] = field(default_factory=dict)
     policy: ImagePolicy | None = None
     partial_images: bool = False
+    missing: MissingValues | None = None
 
     def image_rule(self, definition: TableDefinition) -> ImageRule:
         """Return the image rule of a table; by default its primary key is watched."""

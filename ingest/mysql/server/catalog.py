@@ -82,6 +82,17 @@ def columns_with_values(connection: Connection, table: TableName, *, is_mariadb:
     ]
 
 
+def generated_columns(connection: Connection, table: TableName) -> set[str]:
+    """Return the columns that the server computes from others of the same row."""
+    rows = ask(
+        connection,
+        "SELECT COLUMN_NAME, EXTRA FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        *table,
+    )
+    # MySQL writes DEFAULT_GENERATED for an expression that is only a default.
+    return {str(name) for name, extra in rows if {"STORED", "VIRTUAL"} & set(str(extra).upper().split())}
+
+
 def definitions(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableDefinition]:
     """Return the definitions of these tables; a table that does not exist is omitted."""
     wanted = list(dict.fromkeys(names))

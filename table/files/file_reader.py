@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import cramjam
@@ -25,6 +26,7 @@ from penstock.table.files.row_tracking import TRACKED
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.buffers import text_array
 from penstock.table.values.casts import cast_array
 from penstock.table.values.types import AtomicType, DataType, Field, with_nullability
 
@@ -44,6 +46,8 @@ _UNREADABLE = (
     *(cramjam.DecompressionError, struct.error, zlib.error),
 )
 _READERS: Mapping[str, _Read] = {"parquet": parquet.read, "orc": orc.read, "avro": avro.read}
+# Of formats that store texts of few values as dictionaries, and can return them so.
+_DICTIONARY_READERS: Mapping[str, _Read] = {"parquet": partial(parquet.read, keep_dictionaries=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +72,10 @@ class FileReader:
     """A reader of data files of a table (or of one bucket) as rows of `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then `wanted`.
 
     The two leading columns are read only if `with_sequence` and `with_kind` ask for them. With `with_row_ids` the
-    columns TRACKED are first, null in files without them. `facts` (table=, snapshot=)
-    are added to errors. Keeps no file open between reads; one reader may serve many files, one after the other or
-    concurrently.
+    columns TRACKED are first, null in files without them. With `keep_dictionaries`, texts of few values may be
+    dictionary arrays, which cost less to fetch rows from; `values.buffers.read_out` returns the texts. `facts`
+    (table=, snapshot=) are added to errors. Keeps no file open between reads; one reader may serve many files, one
+    after the other or concurrently.
     """
 
     storage: Storage
@@ -80,6 +85,7 @@ class FileReader:
     with_sequence: bool = False
     with_kind: bool = False
     with_row_ids: bool = False
+    keep_dictionaries: bool = False
     facts: Mapping[str, object] = field(default_factory=dict)
     _plans: dict[int, _ColumnPlan] = field(default_factory=dict, repr=False)
 
@@ -135,7 +141,8 @@ class FileReader:
         positions: bool,
         batch_rows: int,
     ) -> Iterator[pa.RecordBatch]:
-        read = _READERS.get(file.format)
+        readers = {**_READERS, **_DICTIONARY_READERS} if self.keep_dictionaries else _READERS
+        read = readers.get(file.format)
         if read is None:
             raise FormatUnknown(
                 f"Penstock cannot read files of format {file.format!r}", hint=f"choices are {', '.join(_READERS)}"
@@ -190,7 +197,9 @@ class FileReader:
                 continue
             column = batch.column(lead + source.place)
             if source.cast_from is not None:
-                column = cast_array(column, source.cast_from, self.wanted[place].type)
+                column = cast_array(text_array(column), source.cast_from, self.wanted[place].type)
+            if pa.types.is_dictionary(column.type):
+                schema = schema.set(lead + place, schema.field(lead + place).with_type(column.type))
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
 

@@ -34,7 +34,7 @@ from penstock.table.read.run_reader import MANY_ROWS, RunReader
 from penstock.table.read.splits import Split, VectorPlace
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.buffers import rows_at, set_places
+from penstock.table.values.buffers import read_out, rows_at, set_places
 from penstock.table.values.types import Field
 
 
@@ -194,7 +194,8 @@ class SplitReader:
         plain = self._reader(split, fields, with_sequence=not section.in_order)
         # A count requests no columns, but rows are selected by their position in a batch, so one column at least is
         # read.
-        wanted = self._reader(split, self._columns() or fields, with_kind=self.kinds)
+        # Fetching rows of a text copies it; of a dictionary array only the places of the values.
+        wanted = replace(self._reader(split, self._columns() or fields, with_kind=self.kinds), keep_dictionaries=True)
         runs = RunReader(reader, plain, self.batch_rows, conditions).sorted_runs(section)
         columns = RunReader(wanted, wanted, self.batch_rows, conditions)
         for run, shown in zip(section.runs, shown_rows(spec, runs), strict=True):
@@ -204,7 +205,7 @@ class SplitReader:
                 start += batch.num_rows
                 if mask.true_count:
                     # Rows are selected by index: filtering by mask takes a quarter longer.
-                    yield batch if mask.true_count == len(mask) else rows_at(batch, set_places(mask))
+                    yield read_out(batch if mask.true_count == len(mask) else rows_at(batch, set_places(mask)))
 
     def _vector(self, file: DataFile, place: VectorPlace | None) -> npt.NDArray[np.int64] | None:
         """Return the deleted positions of a file.

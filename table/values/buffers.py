@@ -31,6 +31,20 @@ def rows_at(rows: Rows, places: Ints) -> Rows:
     return pc.take(rows, pa.array(narrow), boundscheck=False)
 
 
+def read_out(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with the texts themselves in place of their places in a dictionary."""
+    for place, column in enumerate(rows.columns):
+        if pa.types.is_dictionary(column.type):
+            field = rows.schema.field(place).with_type(column.type.value_type)
+            rows = rows.set_column(place, field, text_array(column))
+    return rows
+
+
+def text_array(column: pa.Array) -> pa.Array:
+    """Return a column without a dictionary."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
 def set_places(mask: pa.BooleanArray) -> Ints:
     """Return the positions at which a mask without nulls is true."""
     return np.flatnonzero(fixed_values(mask, np.uint8))

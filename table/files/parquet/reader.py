@@ -15,6 +15,7 @@ from penstock.table.files.columns import fitting_rows, has_nanoseconds, stored_r
 from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_contain
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
+from penstock.table.files.parquet.few_values import texts_of_few_values
 from penstock.table.files.parquet.row_ranges import decidable, narrowed_rows
 from penstock.table.files.parquet.thrift import I32, Struct, ThriftReader, struct_bytes
 from penstock.table.files.relayout import map_leaves, moments, relayout
@@ -119,13 +120,19 @@ class ParquetWriter:
 
 
 def read(
-    source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[ColumnCondition] = ()
+    source: Any,
+    fields: Sequence[Field],
+    *,
+    batch_rows: int,
+    conditions: Sequence[ColumnCondition] = (),
+    keep_dictionaries: bool = False,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches of the named columns in their in-memory types, each with the number of its first row in the file.
 
     A column that is not in the file is null. Row groups in which no row satisfies `conditions` (with the file's column
-    names) are skipped, and so are the rows before the first and after the last such row of a row group. Holds one
-    batch, and the compressed row groups it comes from.
+    names) are skipped, and so are the rows before the first and after the last such row of a row group. With
+    `keep_dictionaries`, texts of few values may be dictionary arrays. Holds one batch, and the compressed row groups it
+    comes from.
     """
     file = pq.ParquetFile(source)
     metadata = file.metadata
@@ -135,9 +142,6 @@ def read(
     # read.
     raw = has_int96(metadata, names)
     options = _options(metadata, names, groups)
-    if raw or options:
-        # With the metadata as an argument, the footer is not read again.
-        file = pq.ParquetFile(source, metadata=raw_metadata(source) if raw else metadata, **options)
     public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
     # Which rows are left out depends on the file and the conditions only, and not on the columns that are read.
     narrow = [
@@ -145,12 +149,17 @@ def read(
         for condition in decidable(conditions, public)
         if condition.column in names and not (raw and has_int96(metadata, [condition.column]))
     ]
+    if not narrow and (coded := texts_of_few_values(metadata, fields, (number for _, number in groups))):
+        options["read_dictionary"] = coded
+    if raw or options:
+        # With the metadata as an argument, the footer is not read again.
+        file = pq.ParquetFile(source, metadata=raw_metadata(source) if raw else metadata, **options)
     if not narrow:
         for first_row, members in _neighbours(metadata, groups):
             place = first_row
             fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(members[0])))
             for batch in file.iter_batches(fitting, row_groups=members, columns=names, use_threads=False):
-                yield place, _public(batch, public, raw=raw)
+                yield place, _public(batch, public, raw=raw, keep=keep_dictionaries)
                 place += batch.num_rows
         return
     for first_row, group in groups:
@@ -226,15 +235,16 @@ def _bounds(group: Any, places: Mapping[str, int]) -> Mapping[str, Bounds]:
     return found
 
 
-def _public(batch: pa.RecordBatch, schema: pa.Schema, *, raw: bool) -> pa.RecordBatch:
+def _public(batch: pa.RecordBatch, schema: pa.Schema, *, raw: bool, keep: bool = False) -> pa.RecordBatch:
     if batch.schema.equals(schema) or not schema:
         return batch.select(schema.names)
     columns = []
-    for field in schema:
-        place = batch.schema.get_field_index(field.name)
-        if place < 0:
-            columns.append(pa.nulls(batch.num_rows, field.type))
-        else:
-            column = decode_moments(batch.column(place), field.type, field.name) if raw else batch.column(place)
-            columns.append(relayout(column, field.type))
+    for place, field in enumerate(schema):
+        stored = batch.schema.get_field_index(field.name)
+        column = pa.nulls(batch.num_rows, field.type) if stored < 0 else batch.column(stored)
+        if keep and pa.types.is_dictionary(column.type):
+            schema = schema.set(place, field.with_type(column.type))
+        elif stored >= 0:
+            column = relayout(decode_moments(column, field.type, field.name) if raw else column, field.type)
+        columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)

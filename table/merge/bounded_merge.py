@@ -46,12 +46,13 @@ class SortedRun:
 class Step:
     """Slices of the runs, older runs first, that contain all rows of their keys.
 
-    `places` are the numbers of the runs.
+    `places` are the numbers of the runs. `integers` are the keys of each part, if integers represent them.
     """
 
     parts: tuple[pa.Table, ...]
     levels: tuple[int, ...]
     places: tuple[int, ...]
+    integers: tuple[Ints | None, ...]
     repeats: bool = False
 
 
@@ -112,11 +113,12 @@ def _steps(spec: MergeSpec, runs: Sequence[SortedRun]) -> Iterator[Step]:
     repeats = any(run.repeats for run in runs)
     while live := [cursor for cursor in cursors if cursor.fill()]:
         bound = min(cursor.last() for cursor in live)
-        taken = [(cursor, part) for cursor in live if (part := cursor.take(bound)) is not None]
+        taken = [(cursor, *part) for cursor in live if (part := cursor.take(bound)) is not None]
         yield Step(
-            tuple(part for _, part in taken),
-            tuple(cursor.level for cursor, _ in taken),
-            tuple(cursor.place for cursor, _ in taken),
+            tuple(part for _, part, _ in taken),
+            tuple(cursor.level for cursor, _, _ in taken),
+            tuple(cursor.place for cursor, _, _ in taken),
+            tuple(integers for _, _, integers in taken),
             repeats,
         )
         del taken  # frees the batches before more are read
@@ -147,14 +149,16 @@ class _Cursor:
         """Return the last key of the batch."""
         return self._keys[len(self._keys) - 1]
 
-    def take(self, bound: Any) -> pa.Table | None:
-        """Return the rows up to and including the bound, or None if there are no such rows."""
+    def take(self, bound: Any) -> tuple[pa.Table, Ints | None] | None:
+        """Return the rows up to and including the bound with their keys if these are integers; None without rows."""
         end = bisect_right(self._keys, bound, lo=self._start)
         if self._batch is None or end == self._start:
             return None
         part = pa.Table.from_batches([self._batch.slice(self._start, end - self._start)])
+        keys: Any = self._keys
+        integers = keys[self._start : end] if isinstance(keys, np.ndarray) and keys.dtype == np.int64 else None
         self._start = end
-        return part
+        return part, integers
 
 
 def _comparable(spec: MergeSpec, batch: pa.RecordBatch) -> Sequence[Any]:

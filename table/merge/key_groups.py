@@ -25,8 +25,6 @@ KIND = "_VALUE_KIND"
 
 # Engines that process columns are a third faster on one chunk than on five; for more rows the copy would be too large.
 COMBINED_ROWS = 1 << 20
-# Integer keys are addressed directly while the addresses are few for each row: an eighth of the time of a sort.
-_DENSE = 16
 
 
 class KeyOrder(Protocol):
@@ -87,8 +85,6 @@ def group_rows(spec: KeyOrder, rows: pa.Table, *, sorted_runs: bool = True) -> K
 def newest_rows(spec: KeyOrder, rows: pa.Table) -> Flags:
     """Return a mask of the last row of each key in the order of `group_rows`; a mask alone costs half of the groups."""
     keys = sort_keys([rows.column(name) for name in spec.keys], spec.key_types())
-    if not _has_sequence(spec, rows) and (mask := _last_of_integers(keys)) is not None:
-        return mask
     order = stable_order(keys, sorted_runs=True)
     ordered = keys[order]
     last = np.ones(len(order), np.bool_)
@@ -99,22 +95,6 @@ def newest_rows(spec: KeyOrder, rows: pa.Table) -> Flags:
     mask = np.empty(len(order), np.bool_)
     mask[order] = last
     return mask
-
-
-def _last_of_integers(keys: Keys) -> Flags | None:
-    """Return a mask of the last row of each key without sorting, or None if the keys are not integers close together.
-
-    Each row writes its number at the place of its key, where the last one stays.
-    """
-    if keys.dtype != np.int64 or len(keys) == 0:
-        return None
-    least, span = int(keys.min()), int(keys.max()) - int(keys.min()) + 1
-    if span > _DENSE * len(keys):
-        return None
-    places, numbers = keys.astype(np.int64, copy=False) - least, np.arange(len(keys), dtype=np.int32)
-    last = np.empty(span, np.int32)
-    last[places] = numbers
-    return np.asarray(last[places] == numbers)
 
 
 def _has_sequence(spec: KeyOrder, rows: pa.Table) -> bool:

@@ -34,7 +34,7 @@ from penstock.table.read.run_reader import MANY_ROWS, RunReader
 from penstock.table.read.splits import Split, VectorPlace
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.buffers import read_out, rows_at, set_places
+from penstock.table.values.buffers import read_out, rows_at
 from penstock.table.values.types import Field
 
 
@@ -201,11 +201,11 @@ class SplitReader:
         for run, shown in zip(section.runs, shown_rows(spec, runs), strict=True):
             start = 0
             for batch in columns.batches(run):
-                mask = shown.slice(start, batch.num_rows)
+                # Rows are selected by index: filtering by mask takes a quarter longer.
+                places = np.flatnonzero(shown.between(start, start + batch.num_rows))
                 start += batch.num_rows
-                if mask.true_count:
-                    # Rows are selected by index: filtering by mask takes a quarter longer.
-                    yield read_out(batch if mask.true_count == len(mask) else rows_at(batch, set_places(mask)))
+                if len(places):
+                    yield read_out(batch if len(places) == batch.num_rows else rows_at(batch, places))
 
     def _vector(self, file: DataFile, place: VectorPlace | None) -> npt.NDArray[np.int64] | None:
         """Return the deleted positions of a file.

@@ -45,11 +45,6 @@ def text_array(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def set_places(mask: pa.BooleanArray) -> Ints:
-    """Return the positions at which a mask without nulls is true."""
-    return np.flatnonzero(fixed_values(mask, np.uint8))
-
-
 def one_array(column: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return a column of any Arrow encoding as a single array of exactly this type."""
     if isinstance(column, pa.ChunkedArray):

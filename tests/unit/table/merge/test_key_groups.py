@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.table.merge.key_groups import SEQUENCE, group_rows, newest_rows
+from penstock.table.merge.read_mask import newest_of_integers
 from tests.unit.table.merge.tables import spec_of
 
 SPEC = spec_of({"k": "BIGINT NOT NULL", "v": "INT"})
@@ -30,6 +31,9 @@ def test_the_newest_rows_are_the_last_ones_of_the_groups(low: int, high: int, *,
     expected[groups.order[groups.ends - 1]] = True
 
     assert np.array_equal(newest_rows(SPEC, rows), expected)
+    found = newest_of_integers(runs)
+    assert (found is None) == (high - low > 16 * len(keys))
+    assert found is None or numbered or np.array_equal(np.concatenate(found), expected)
 
 
 def test_no_rows_have_no_newest_one() -> None:

@@ -70,7 +70,7 @@ class Capabilities:
     `keeps_state`: the source needs `SourceRequest.state` in the next run. `reads_exactly`: the rows of a table can be
     read as of one position, so that no change in them comes again. `reads_flink_cdc`: files of Flink CDC may name this
     type. `lag_unit` is the unit of `Source.lag`. `numbers_messages`: messages have a number in their partition, the
-    metadata column `offset`.
+    metadata column `offset`. `defers_ranges`: the source is a `DeferringSource`, so that tables may have a `freshness`.
     """
 
     describes_tables: bool = False
@@ -83,6 +83,7 @@ class Capabilities:
     keeps_state: bool = False
     reads_exactly: bool = False
     numbers_messages: bool = True
+    defers_ranges: bool = False
     lag_unit: LagUnit = RECORDS
 
 
@@ -275,6 +276,13 @@ class Connector(ABC, Generic[C]):
 
     def warnings(self, config: C) -> list[str]:
         """Return conditions of the source that may later stop a pipeline that runs well."""
+        return []
+
+    def kept_for(self, config: C, request: SourceRequest, seconds: float) -> list[SourceFinding]:
+        """Return a warning for each part of the source that may lose records before they are this old.
+
+        For sources that defer ranges; they do not raise an error if the server does not say it.
+        """
         return []
 
     def readers(self, config: C) -> int | None:

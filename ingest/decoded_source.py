@@ -13,6 +13,7 @@ import numpy as np
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 from penstock.formats.debezium.schema_registry import SchemaRegistry
+from penstock.ingest.deferred_ranges import DeferringSource
 from penstock.ingest.source import Barrier, Limit, Offsets, Range, SmallBatchSource, Source
 
 # parts of a record that are fetched only if requested, because they cost time
@@ -157,6 +158,10 @@ class DecodedSource:
 
     def small_weight(self) -> int:
         return self.source.small_weight() if isinstance(self.source, SmallBatchSource) else 0
+
+    @property
+    def deferring(self) -> DeferringSource | None:
+        return self.source if isinstance(self.source, DeferringSource) else None
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         # The client has connections and a cache of schemas, which cannot be pickled: it is created in the process

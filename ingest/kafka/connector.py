@@ -12,6 +12,7 @@ from penstock.ingest.connector import (
     Preparation,
     Sampler,
     SourceCheck,
+    SourceFinding,
     SourceRequest,
     StartPlace,
 )
@@ -43,7 +44,7 @@ class KafkaConnector(MessageConnector[KafkaConfig]):
 
     name = "kafka"
     config = KafkaConfig
-    capabilities = Capabilities()
+    capabilities = Capabilities(defers_ranges=True)
     references = frozenset({"properties", "schema-registry"})
     url_schemes = frozenset({"kafka"})
     url_form = "kafka://host:9092/topic"
@@ -63,6 +64,11 @@ class KafkaConnector(MessageConnector[KafkaConfig]):
         partitions = sum(map(len, offsets.values()))
         servers = config.properties["bootstrap.servers"]
         return SourceCheck(f"Kafka at {servers}: {len(offsets)} topics, {partitions} partitions")
+
+    def kept_for(self, config: KafkaConfig, request: SourceRequest, seconds: float) -> list[SourceFinding]:
+        from penstock.ingest.kafka.retention import retention_findings
+
+        return retention_findings(self.messages(config, request), seconds)
 
     def prepare(self, config: KafkaConfig, request: SourceRequest, preparation: Preparation) -> DecodedSource:
         """Raise a SourceError for a new pipeline without a broker; a known broker is probably restarting."""

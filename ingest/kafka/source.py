@@ -9,15 +9,17 @@ brokers has changed since.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
 from penstock.errors import ConfigError
 from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place
 from penstock.ingest.kafka.lost_records import gap_ends, recreated_topics
+from penstock.ingest.kafka.offset_text import flat, nested
 from penstock.ingest.kafka.read import read_range
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
 from penstock.ingest.source import SMALL_RECORDS, Limit, Offsets, Range, cut, piece_size, shares
@@ -48,15 +50,15 @@ class KafkaSource:
 
     def available(self) -> Offsets:
         places, ids = self._partitions()
-        return {"offsets": _nested(self._cluster.latest(places)), "ids": ids}
+        return {"offsets": nested(self._cluster.latest(places)), "ids": ids}
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
         places, ids = self._partitions()
         if until is not None:
-            wanted = _flat(until["offsets"])
+            wanted = flat(until["offsets"])
             places = [place for place in places if place in wanted]
         # Where the batch begins: at the known offsets, at the beginning of partitions that are new, and after gaps.
-        known = _flat(start.get("offsets", {}))
+        known = flat(start.get("offsets", {}))
         # A topic that was created again has other records at the same offsets. Only the id of the topic shows it.
         renewed = recreated_topics(self.settings, start, ids)
         began = self._beginnings(start, [place for place in places if place not in known])
@@ -76,14 +78,14 @@ class KafkaSource:
             return start
         # Partitions that are not part of this batch keep their offsets for a later one.
         kept = {place: offset for place, offset in known.items() if place not in ends}
-        offsets: Offsets = {"offsets": _nested(kept | ends), "ids": {**start.get("ids", {}), **ids}}
-        offsets |= {"began": _nested(began)} if began else {}
-        return offsets | ({"gaps": _nested(gaps)} if gaps else {})
+        offsets: Offsets = {"offsets": nested(kept | ends), "ids": {**start.get("ids", {}), **ids}}
+        offsets |= {"began": nested(began)} if began else {}
+        return offsets | ({"gaps": nested(gaps)} if gaps else {})
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
         # The later ones win: a gap moves the start of a partition that is known or has just been found.
-        froms = _flat(end.get("began", {})) | _flat(start.get("offsets", {})) | _flat(end.get("gaps", {}))
-        ends = _flat(end["offsets"])
+        froms = flat(end.get("began", {})) | flat(start.get("offsets", {})) | flat(end.get("gaps", {}))
+        ends = flat(end["offsets"])
         spans = {place: (froms[place], ends[place]) for place in sorted(ends) if ends[place] > froms[place]}
         size = piece_size([stop - begin for begin, stop in spans.values()], tasks)
         pieces = [
@@ -93,6 +95,22 @@ class KafkaSource:
 
     def small_weight(self) -> int:
         return SMALL_RECORDS
+
+    def standing(self, start: Offsets) -> Offsets:
+        return deferred_offsets.standing(start)
+
+    def deferred(self, position: Offsets, end: Offsets) -> Offsets:
+        return deferred_offsets.deferred(position, end)
+
+    def deferred_end(self, position: Offsets, newest: Offsets, limit: Limit) -> Offsets:
+        end = self.latest_offsets(position, limit, newest)
+        return deferred_offsets.past_vanished(position, end, newest, accept_gap=self.settings.accept_gap)
+
+    def behind(self, position: Offsets, newest: Offsets) -> int:
+        return deferred_offsets.behind(position, newest)
+
+    def oldest(self, positions: Sequence[Offsets]) -> Offsets:
+        return deferred_offsets.oldest(positions)
 
     def sample(self, records: int) -> list[Range]:
         """Return ranges with about this number of records over all partitions, from the first records left.
@@ -109,7 +127,7 @@ class KafkaSource:
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         # Without offsets, as a new pipeline has none, it reads from where its startup mode begins.
-        at = _flat(offsets.get("offsets", {})) if offsets else self._startup_offsets(self._partitions()[0])
+        at = flat(offsets.get("offsets", {})) if offsets else self._startup_offsets(self._partitions()[0])
         ends = self._cluster.latest(at)
         return {f"{topic}/{partition}": ends[topic, partition] - offset for (topic, partition), offset in at.items()}
 
@@ -117,7 +135,7 @@ class KafkaSource:
         if self.settings.group is None:
             return
         try:
-            self._cluster.set_group_offsets(self.settings.group, _flat(offsets["offsets"]))
+            self._cluster.set_group_offsets(self.settings.group, flat(offsets["offsets"]))
         except KafkaException as error:
             log.warning("event=group_offsets_not_set group=%s reason=%s", self.settings.group, error)
             # After a restart of the broker, an old client may stay silent.
@@ -126,10 +144,12 @@ class KafkaSource:
     def close(self) -> None:
         self._known = None
 
-    def _partitions(self) -> tuple[list[Place], dict[str, str]]:
+    def topics(self) -> list[str]:
         settings = self.settings
-        topics = self._cluster.topics_matching(settings.pattern) if settings.pattern else settings.topics
-        return self._cluster.partitions(topics)
+        return self._cluster.topics_matching(settings.pattern) if settings.pattern else list(settings.topics)
+
+    def _partitions(self) -> tuple[list[Place], dict[str, str]]:
+        return self._cluster.partitions(self.topics())
 
     def _beginnings(self, start: Offsets, places: list[Place]) -> dict[Place, int]:
         if not places:
@@ -199,14 +219,3 @@ class KafkaSource:
             for value in fetched.messages.values
         ]
         return max(1.0, sum(sizes) / len(sizes)) if sizes else 1.0
-
-
-def _flat(nested: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
-    return {(topic, int(partition)): offset for topic, parts in nested.items() for partition, offset in parts.items()}
-
-
-def _nested(flat: Mapping[Place, int]) -> dict[str, dict[str, int]]:
-    nested: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(flat.items()):
-        nested.setdefault(topic, {})[str(partition)] = offset  # JSON keys are text
-    return nested

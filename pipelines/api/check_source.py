@@ -37,6 +37,7 @@ def _messages(spec: PipelineSpec) -> Iterator[Finding]:
     checked = connector(spec).check(spec.source, request_of(spec))
     yield Finding("source", "ok", checked.place)
     yield from _of_source(checked)
+    yield from _of_source(SourceCheck(checked.place, build.kept_for_freshness(spec)))
     warehouse = build.job_warehouse(spec)
     if not spec.pipeline.accept_gap:
         lacking = lacking_messages(build.shape(spec, warehouse), build.filled_tables(spec, warehouse))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
 from penstock.formats.change import SourceField, SourceSchema
+from penstock.ingest.freshness import NO_FRESHNESS, FreshnessRules, duration
 from penstock.pipelines.errors import KeylessTable
 from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
@@ -59,13 +60,16 @@ class PlannedTable:
     warnings: tuple[str, ...] = ()
     expectations: tuple[str, ...] = ()
     selections: tuple[str, ...] = ()
+    freshness: str | None = None  # how old the table may become, if that is not decided by the trigger
 
     @property
     def heading(self) -> str:
         return f"cannot create or alter {self.table}" if self.action == "refuse" else f"{self.action} {self.table}"
 
 
-def planned(shape: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int) -> list[PlannedTable]:
+def planned(
+    shape: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int, rules: FreshnessRules = NO_FRESHNESS
+) -> list[PlannedTable]:
     """Return a planned table for each target of the source schemas. Source tables that are left out have no target."""
     by_target: dict[str, list[SourceSchema]] = {}
     for schema in schemas:
@@ -73,9 +77,18 @@ def planned(shape: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int
         if target is not None:
             by_target.setdefault(target, []).append(schema)
     return [
-        replace(_table(shape, target, found, now), expectations=_expectations(shape, found))
+        replace(
+            _table(shape, target, found, now),
+            expectations=_expectations(shape, found),
+            freshness=_freshness(rules, found),
+        )
         for target, found in sorted(by_target.items())
     ]
+
+
+def _freshness(rules: FreshnessRules, sources: Sequence[SourceSchema]) -> str | None:
+    interval = max(rules.interval(source.database, source.table) for source in sources)
+    return duration(interval) if interval else None
 
 
 def with_selections(table: PlannedTable, parts: Mapping[str, Sequence[str]]) -> PlannedTable:

@@ -84,4 +84,4 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
             raise error
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
     looked = f"{spec.source.type}: looked at the first {seen.messages:,} messages{bad}"
-    return looked, planned(shape, seen.schemas, now=warehouse.now_millis())
+    return looked, planned(shape, seen.schemas, now=warehouse.now_millis(), rules=spec.freshness)

@@ -32,10 +32,13 @@ def command(name: str, words: list[str]) -> int:
     spec, given = _described(name, words)
     from penstock.pipelines.api.sample import tables_planned
     from penstock.pipelines.monitor.store_cost import RequestPrices, StoreCost
+    from penstock.settings import seconds
 
     prices = RequestPrices.parse(text(given, "request-prices"))
     looked, tables = tables_planned(spec, number(given, "sample") or 1000)
-    kept = [(one.options, bool(one.primary_keys)) for one in tables if one.problem is None]
+    kept = [
+        (one.options, bool(one.primary_keys), seconds(one.freshness or "0s")) for one in tables if one.problem is None
+    ]
     cost = StoreCost.of(spec.sink.catalog.warehouse, kept, spec.pipeline.trigger, prices)
     if (wanted := text(given, "explain")) is not None:
         names = [table.table for table in tables]
@@ -97,6 +100,8 @@ def _print_plan(looked: str, tables: list[PlannedTable], *, explain: bool, diff:
 
 
 def _rows(table: PlannedTable) -> None:
+    if table.freshness is not None:
+        print(f"  freshness {table.freshness}")
     for line in table.selections:
         print(f"  {line}")
     for expectation in table.expectations:

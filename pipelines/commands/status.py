@@ -91,8 +91,11 @@ def _store_cost(state: PipelineState, pipeline: NamedPipeline, prices: str | Non
         return None
     # A table with an error may not exist, or be unreadable.
     names = [one.table for one in state.tables if one.error is None and one.table not in state.parked]
-    schemas = [pipeline.warehouse.store(name).schema_last_read() for name in names]
-    tables = [(schema.options, bool(schema.primary_keys)) for schema in schemas]
+    schemas = {name: pipeline.warehouse.store(name).schema_last_read() for name in names}
+    tables = [
+        (schema.options, bool(schema.primary_keys), state.deferred.intervals.get(name, 0) / 1000)
+        for name, schema in schemas.items()
+    ]
     return StoreCost.of(pipeline.warehouse.warehouse, tables, float(trigger), parsed)
 
 
@@ -128,7 +131,12 @@ def _with_lag(state: PipelineState, pipeline: NamedPipeline, position: dict[str,
     try:
         opened = open_source(pipeline.spec)
         try:
-            state = replace(state, lag=opened.lag(position), lag_unit=kind.capabilities.lag_unit)
+            state = replace(
+                state,
+                lag=opened.lag(position),
+                lag_unit=kind.capabilities.lag_unit,
+                deferred=state.deferred.counted(opened, position),
+            )
         finally:
             opened.close()
         warned = kind.warnings(pipeline.spec.source)

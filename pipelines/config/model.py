@@ -15,9 +15,11 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from penstock.ingest.connector import KeylessRule
 from penstock.ingest.connectors import connector_of
+from penstock.ingest.freshness import FreshnessRules
 from penstock.pipelines.config.rules import Behavior, ExpectConfig, RouteConfig, TransformConfig
 from penstock.pipelines.config.sink import SinkConfig, default_checkpoint
 from penstock.pipelines.config.source_section import Source
+from penstock.pipelines.config.table_freshness import check_freshness, freshness_rules
 from penstock.settings import Bytes, Names, Seconds, Share, Strict, seconds
 
 EVENTS = ("stopped", "failed", "table-parked", "schema-changed", "dead-letter", "lag>DURATION")
@@ -206,7 +208,14 @@ class PipelineSpec(Strict):
             raise ValueError(
                 "all source tables are written to one table, with or without a key: set no-primary-key to append"
             )
+        defers, trigger = capabilities.defers_ranges, self.pipeline.trigger
+        check_freshness(self.route, self.sink, trigger, self.source.type, defers=defers)
         return self
+
+    @property
+    def freshness(self) -> FreshnessRules:
+        """How often source tables are committed."""
+        return freshness_rules(self.route, self.sink)
 
     @property
     def keyless(self) -> KeylessRule:

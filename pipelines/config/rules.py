@@ -148,6 +148,9 @@ class RouteConfig(Strict):
         default_factory=dict, description="columns with a constant string each, such as _shard: $1"
     )
     deletes: Deletes | None = Field(default=None, description="as `deletes` of the sink, for these source tables")
+    freshness: Seconds | None = Field(
+        default=None, description="as `freshness` of the sink, for these source tables; `0s`: with every batch"
+    )
     description: str | None = None
 
     @field_validator("source_table")

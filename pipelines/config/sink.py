@@ -166,6 +166,11 @@ class SinkConfig(Strict):
         description="`soft`: deleted rows stay, with `_deleted` and `_deleted_at` set; `history`: every version of a"
         " row stays",
     )
+    freshness: Seconds | None = Field(
+        default=None,
+        description="how old tables may become: they are committed once in this time instead of with every batch;"
+        " sources: Kafka",
+    )
     no_primary_key: Literal["append", "skip", "fail"] | None = Field(
         default=None,
         description="source tables without a key; default as `keyless` of the source, or as the messages state",

@@ -150,10 +150,13 @@ class Batch:
 
     def _reread(self, only: frozenset[str]) -> BatchResult:
         """Read the batch again for these tables, at their current versions."""
-        reports, targets = self.result.reports, self.run.targets
+        reports, targets, letters = self.result.reports, self.run.targets, self.run.reader.errors.on_bad.letters
+        ranges = [(report.range, report.reading) for report in reports if report.is_read_for(only, letters)]
+        if not ranges:
+            return BatchResult()
         inputs = self.run.reader.replay_inputs(
             # The same ranges with the same numbers, by which the reports of both readings are put together.
-            [report.range for report in reports],
+            ranges,
             BatchReport(reports).span,
             targets.schemas,
             only,

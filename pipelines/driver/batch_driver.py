@@ -87,7 +87,8 @@ class BatchDriver:
     compact: Compact = field(init=False)
     eager: set[str] | None = None  # tables that get a snapshot with every batch; None: only tables with rows
     limit: BadRecordLimit = field(init=False)
-    watermarks: Watermarks = field(default_factory=Watermarks)
+    # by the interval of tables: those that are deferred have not what the others have
+    watermarks: dict[int, Watermarks] = field(default_factory=dict)
     filled: FilledTables | None = None  # the record of filled tables beside the checkpoint
     _dropping: set[str] = field(default_factory=set)  # append tables for which ignored deletes were logged
     _incomplete: set[str] = field(default_factory=set)  # tables for which incomplete row images were logged
@@ -105,7 +106,7 @@ class BatchDriver:
             return
         identity, report = done
         # After the commits: what the source forgets below this position must be in all tables, or noted as missed.
-        self.reader.source.mirror(identity.end)
+        self.reader.mirror(identity.end)
         if self.on_batch is not None:
             self.on_batch(identity, report)
 
@@ -182,16 +183,22 @@ class BatchDriver:
     def watermarks_at(self, identity: BatchIdentity, report: BatchReport) -> dict[str, int]:
         # The time of the plan and not the clock, so that a place is idle or not by the same instant when the batch
         # is repeated.
-        self.watermarks.see(report, identity.planned_at)
+        intervals = set[int]().union(*(one.intervals for one in report.ranges))
+        for interval in intervals:
+            ranges = [one for one in report.ranges if interval in one.intervals]
+            self.watermarks.setdefault(interval, Watermarks()).see(BatchReport(ranges), identity.planned_at)
         found: dict[str, int] = {}
         for table, schema in self.targets.schemas.items():
             options = self.reader.warehouse.layout(table, schema).schema.options
-            watermark = (
-                self.watermarks.at(identity.planned_at, idle_millis(options)) if wants_watermark(options) else None
-            )
-            if watermark is not None:
-                found[table] = watermark
+            if wants_watermark(options):
+                known = [self.watermarks[one] for one in self._intervals_of(table, report) if one in self.watermarks]
+                marks = [one.at(identity.planned_at, idle_millis(options)) for one in known]
+                found |= {table: min(marked)} if (marked := [one for one in marks if one is not None]) else {}
         return found
+
+    def _intervals_of(self, table: str, report: BatchReport) -> set[int]:
+        """Return the intervals of a table as far as the batch shows them."""
+        return set[int]().union(*(one.intervals for one in report.ranges if table in one.tables)) or {0}
 
     def _warn_of_deletes(self, report: BatchReport) -> None:
         for table in {table for table, of_range in report.tables if of_range.dropped} - self._dropping:

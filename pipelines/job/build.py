@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from penstock.errors import ConfigError
 from penstock.formats import format_named
-from penstock.ingest.connector import Preparation
+from penstock.ingest.connector import Preparation, SourceFinding
 from penstock.ingest.connectors import only_types
-from penstock.ingest.source import Limit
+from penstock.ingest.source import Limit, patience
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
 from penstock.pipelines.job.job import BackgroundWork, Delivery, Job, Recovery, RetryPolicy, TablesAtStart, Trigger
@@ -61,6 +61,7 @@ def job(spec: PipelineSpec) -> Job:
         background=BackgroundWork(
             compaction.mode == "background", compaction.max_parallel, compaction.maintenance_interval
         ),
+        freshness=spec.freshness,
         readers=connector(spec).readers(spec.source),
         first_look=_first_look(spec),
     )
@@ -160,7 +161,17 @@ def ready(spec: PipelineSpec) -> Job:
     warn_of_adoption(filled)
     opened = connector(spec).prepare(spec.source, request_of(spec), Preparation(made.is_new))
     tables = replace(made.tables, goes_to=where_sources_go(filled, mapping), filled=filled)
+    for finding in kept_for_freshness(spec):
+        log.warning("event=retention_short reason=%s hint=%s", finding.message, finding.fix)
     return replace(made, source=opened, tables=tables)
+
+
+def kept_for_freshness(spec: PipelineSpec) -> list[SourceFinding]:
+    """Return a warning for each part of the source that may be deleted before all tables have it."""
+    if not spec.freshness:
+        return []
+    with patience(0.0):  # nothing depends on the answer
+        return connector(spec).kept_for(spec.source, request_of(spec), spec.freshness.intervals[-1] / 1000)
 
 
 def filled_tables(spec: PipelineSpec, warehouse: CatalogSettings) -> FilledTables:

@@ -25,6 +25,8 @@ def log_batch(facts: BatchFacts) -> None:
         facts.total_rows / facts.seconds,
         sum(facts.bad.values()),
     )
+    if facts.messages_again:
+        log.info("event=deferred_records_read number=%d messages=%d", facts.number, facts.messages_again)
     _log_expectations(facts)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from penstock.errors import PenstockError
+from penstock.ingest.deferred_ranges import DeferredRanges
+from penstock.ingest.freshness import FreshnessRules
 from penstock.ingest.source import Offsets
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
 from penstock.pipelines.monitor.status_text import span
@@ -45,6 +47,8 @@ class BatchFacts:
     kinds: Mapping[tuple[str, str], int] = field(default_factory=dict)  # rows by table and kind
     schemas: Sequence[SchemaChanged] = ()
     passed_over: Mapping[str, int] = field(default_factory=dict)  # what is in no table, or not as it came
+    messages_again: int = 0  # read again, for tables that they were deferred for
+    deferred_seconds: Mapping[str, float] = field(default_factory=dict)  # how long rows of a table may be deferred
     stats: TaskStats = field(default_factory=TaskStats)
 
     @property
@@ -65,7 +69,7 @@ class BatchFacts:
             reasons["not shown"] += records.count - len(records.shown)
             bad.update(+reasons)
             bad_of.update({(of_table or "", reason): count for reason, count in (+reasons).items()})
-        found = int(identity.end.get(NOW, now_millis))
+        found, rules = int(identity.end.get(NOW, now_millis)), DeferredRanges.of(identity.end).rules
         return cls(
             pipeline=identity.pipeline,
             number=identity.number,
@@ -75,15 +79,26 @@ class BatchFacts:
             # Never 0, because rates are computed by dividing by it. Clocks may also go backwards.
             seconds=max(0.001, (now_millis - found) / 1000),
             messages=report.messages,
-            bytes=sum(one.bytes for one in report.ranges),
+            bytes=sum(one.bytes for one in report.ranges if not one.is_again),
             rows=report.rows,
             newest=report.newest,
             bad=bad,
             passed_over=report.passed_over,
             bad_of=bad_of,
             kinds=kinds,
+            messages_again=report.messages_again,
+            deferred_seconds=seconds_deferred(rules, report.sources),
             stats=report.stats,
         )
+
+
+def seconds_deferred(rules: FreshnessRules, sources: Mapping[str, Collection[tuple[str, str]]]) -> dict[str, float]:
+    """Return how long rows of a table may be deferred, for tables with a freshness, given their source tables."""
+    found = {
+        table: max((rules.interval(database or None, name or None) for database, name in given), default=0)
+        for table, given in sources.items()
+    }
+    return {table: interval / 1000 for table, interval in found.items() if interval}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from penstock.ingest.connector import RECORDS
 from penstock.pipelines.ledger.batch_identity import END, NEWEST
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
 from penstock.pipelines.ledger.filled_tables import FilledTables
+from penstock.pipelines.monitor.deferred_tables import NOTHING_DEFERRED, DeferredTables
 from penstock.pipelines.monitor.driver_process import ALIVE_SECONDS, has_ended
 from penstock.pipelines.tasks.bad_records import DEFAULT_NAME
 from penstock.table.catalog.settings import CatalogSettings
@@ -65,6 +66,7 @@ class PipelineState:
     parked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     requests: tuple[tuple[str, tuple[str, ...], str], ...] = ()  # signals to copy tables again: name, tables, condition
     letters: Mapping[str, int] = field(default_factory=dict)  # dead letters that are there, by their table ("": none)
+    deferred: DeferredTables = NOTHING_DEFERRED
 
     @property
     def state(self) -> str:
@@ -99,6 +101,8 @@ class PipelineState:
         """
         newest = table.newest_millis  # none where all rows are of a first copy
         age = None if newest is None else max(0.0, (self.now_millis - newest) / 1000)
+        if self.deferred.defers(table.table):
+            return self.deferred.fresh_seconds(table.table, age, self.now_millis)
         if table.error or table.table in self.parked:
             return age
         if self.lag is not None and not any(self.lag.values()):
@@ -140,8 +144,9 @@ def state_of(
 ) -> PipelineState:
     """Return the state, from snapshots and manifests of the tables in these databases that this pipeline wrote."""
     folder = CheckpointFolder(checkpoint, warehouse.store_options)
+    progress, sources = folder.progress(), FilledTables.of(folder, warehouse).sources
     # Snapshots name their pipeline, but they expire. The checkpoint lists the tables without such snapshots.
-    made = set(FilledTables.of(folder, warehouse).sources.values())
+    made = set(sources.values())
     names = [table for database in databases for table in warehouse.tables(database)]
     with ThreadPoolExecutor(THREADS) as pool:
         states = list(pool.map(lambda table: _table(warehouse, table, name, in_ledger=table in made), names))
@@ -151,7 +156,7 @@ def state_of(
     return PipelineState(
         name=name,
         checkpoint=checkpoint,
-        progress=folder.progress(),
+        progress=progress,
         driver=driver,
         paused=signals.paused,
         requests=signals.snapshots,
@@ -160,6 +165,7 @@ def state_of(
         lag=lag,
         parked=parked,
         letters=letters_kept(warehouse, _tables_of_letters(driver, names), name),
+        deferred=DeferredTables.of(progress.offsets or {}, sources),
     )
 
 

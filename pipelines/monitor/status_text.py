@@ -36,6 +36,7 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "left_out": driver.get("left_out", {}),
         "passed_over": driver.get("passed_over", {}),
         "rereads": _rereads(state, position or {}),
+        "freshness": state.deferred.facts(),
         "tables": [_table(state, table, driver) for table in state.tables],
         "warnings": list(state.warnings),
     }
@@ -81,6 +82,8 @@ def _table(state: PipelineState, one: TableStatus, driver: Mapping[str, Any]) ->
         "table": one.table,
         "state": "failed" if error else seen.get("state", "streaming"),
         "fresh_seconds": None if fresh is None else round(fresh, 3),
+        "freshness": state.deferred.freshness(one.table),
+        "due": moment(state.deferred.due_millis(one.table)),
         "rows_per_second": _rate(state, seen.get("rows_per_second")),
         "records": one.records,
         "files": one.files,
@@ -132,11 +135,19 @@ def as_lines(
         foot.append(f"dead letters {facts['dead_letters']} ({parts})  ->  {command('dlq', 'show')}")
     if state.parked:
         foot.append(f"parked {', '.join(sorted(state.parked))}  ->  {command('run', '--retry')}")
+    foot += [_deferred(state, one) for one in facts["freshness"]]
     foot += [f"left out  {table}: {reason}" for table, reason in facts["left_out"].items()]
     foot += [f"{kind}  {what}" for kind, all_ in facts["rereads"].items() for what in all_]
     passed = ", ".join(f"{what} {count:,}" for what, count in facts["passed_over"].items())
     foot += [f"passed over  {passed}"] if passed else []
     return head, _COLUMNS, rows, [*foot, *(f"warning  {warning}" for warning in state.warnings)]
+
+
+def _deferred(state: PipelineState, one: Mapping[str, Any]) -> str:
+    count, left = one["deferred"], (one["due_millis"] - state.now_millis) / 1000
+    deferred = "" if count is None else f"   {count:,} {state.lag_unit} deferred" if count else "   nothing deferred"
+    due = f"due in {span(left)}" if left > 0 else "due with the next batch"
+    return f"freshness {one['freshness']}{deferred}   {due}: {', '.join(one['tables']) or 'no table yet'}"
 
 
 def _row(one: Mapping[str, Any]) -> list[object]:
@@ -183,7 +194,7 @@ def place(position: Mapping[str, Any]) -> str:
         to_copy += len(position.get("parts", ()))
         text = at if isinstance(at, str) else f"{at['file']}:{at['pos']}"
         return text + (f", {to_copy} tables to copy" if to_copy else "")
-    shown = json.dumps({name: value for name, value in position.items() if name not in {"now", "lookups"}})
+    shown = json.dumps({name: value for name, value in position.items() if name not in {"now", "lookups", "freshness"}})
     return shown if len(shown) <= 200 else f"{shown[:200]}..."
 
 

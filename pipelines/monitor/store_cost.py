@@ -46,26 +46,32 @@ class StoreCost:
     requests_per_day: int
     dollars_per_month: float
     prices: RequestPrices
+    slow: int = 0  # tables that are committed more seldom, by their freshness
 
     @classmethod
     def of(
-        cls, warehouse: str, tables: Iterable[tuple[Mapping[str, str], bool]], trigger: float, prices: RequestPrices
+        cls,
+        warehouse: str,
+        tables: Iterable[tuple[Mapping[str, str], bool, float]],
+        trigger: float,
+        prices: RequestPrices,
     ) -> StoreCost | None:
-        """Return the estimate for tables, each as its options and whether it has a primary key.
+        """Return the estimate for tables, each as its options, whether it has a primary key, and its freshness.
 
         None if the warehouse is not on an object store, or if there are no tables.
         """
-        counts = []
-        for given, keyed in tables:
+        seconds, writes, reads, count, slow = trigger or _CONTINUOUS, 0.0, 0.0, 0, 0
+        for given, keyed, freshness in tables:
             options = TableOptions(given)
-            counts.append(requests_of_batch(options, max(1, options[BUCKET]), keyed=keyed))
-        if not counts or not is_object_store(warehouse):
+            requests = requests_of_batch(options, max(1, options[BUCKET]), keyed=keyed)
+            commits = _DAY / max(seconds, freshness)
+            writes += (requests.puts + requests.lists) * commits
+            reads += requests.reads * commits
+            count, slow = count + 1, slow + (freshness > seconds)
+        if not count or not is_object_store(warehouse):
             return None
-        seconds = trigger or _CONTINUOUS
-        writes = sum(one.puts + one.lists for one in counts) * _DAY / seconds
-        reads = sum(one.reads for one in counts) * _DAY / seconds
         cost = (writes * prices.writes + reads * prices.reads) / 1000 * _DAYS_OF_MONTH
-        return cls(len(counts), seconds, round(writes + reads), round(cost, 2), prices)
+        return cls(count, seconds, round(writes + reads), round(cost, 2), prices, slow)
 
     @property
     def facts(self) -> dict[str, object]:
@@ -73,6 +79,7 @@ class StoreCost:
         return {
             "estimate": True,
             "tables": self.tables,
+            "tables_with_freshness": self.slow,
             "seconds_between_batches": self.seconds,
             "requests_per_day": self.requests_per_day,
             "dollars_per_month": self.dollars_per_month,
@@ -85,5 +92,6 @@ class StoreCost:
         return (
             f"estimate: at most about {self.requests_per_day:,} requests a day to the object store,"
             f" ${self.dollars_per_month:,.2f} a month, if {tables} in every batch, each {self.seconds:g} s"
+            f"{f', and {self.slow:,} of them by their freshness' if self.slow else ''}"
             " (without compaction in the background, maintenance and storage)"
         )

@@ -58,9 +58,11 @@ class WebhookObserver:
     _queue: queue.Queue[dict[str, Any] | None] = field(default_factory=lambda: queue.Queue(WAITING))
     _thread: threading.Thread | None = None
     _newest: dict[str, int] = field(default_factory=dict)
+    _deferred: dict[str, float] = field(default_factory=dict)  # how long rows of a table may be deferred
 
     def batch(self, facts: BatchFacts) -> None:
         self._newest |= facts.newest
+        self._deferred |= facts.deferred_seconds
         for change in facts.schemas:
             self._event(
                 "schema-changed", change.table, f"schema {change.schema} of {change.table}", schema=change.schema
@@ -81,7 +83,7 @@ class WebhookObserver:
                 continue
             for table, newest in self._newest.items():
                 age = (look.millis - newest) / 1000
-                if age > seconds(event.removeprefix("lag>")):
+                if age > seconds(event.removeprefix("lag>")) + self._deferred.get(table, 0):
                     self._event(event, table, f"{table} is {age:.0f} s behind its source", seconds=round(age))
 
     def ended(self, error: PenstockError | None) -> None:

@@ -92,7 +92,7 @@ class BadRecordLimit:
 
     def check(self, report: BatchReport) -> None:
         """Raise DecodeError when too many records are bad."""
-        bad, all_ = report.bad_count, report.messages
+        bad, all_ = report.bad_count, report.messages + report.messages_again
         # Batches without bad records count too: they make the share of the recent batches smaller.
         self._lately.append((bad, all_))
         if bad == 0:

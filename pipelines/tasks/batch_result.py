@@ -70,8 +70,10 @@ class BatchResult:
         """Replace what was read and written of these tables by the result of a replay."""
         found = {report.range.number: report for report in again.reports}
         for report in self.reports:
-            for table in replayed:
-                report.replace(table, found[report.range.number])
+            # Ranges that are read for other tables are not read again.
+            if report.range.number in found:
+                for table in replayed:
+                    report.replace(table, found[report.range.number])
         self.messages.update(again.messages)
         self.stats.add(again.stats)
         self.stats.replays += len(replayed)

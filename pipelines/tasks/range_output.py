@@ -29,6 +29,7 @@ from penstock.table.buckets.layout import Layout
 
 BLOBS_PER_BATCH = 64  # rows of the fixed schema passed to Spark at a time
 BYTES_PER_BATCH = 4 << 20
+UNREADABLE_AGAIN = "unreadable.again"  # among the skipped messages: of deferred ranges
 
 
 class BlobPacker:
@@ -121,6 +122,10 @@ class BadRecordCollector:
         transformed again by a replay.
         """
         if not records:
+            return
+        if table is None and self.report.is_again:
+            # The earlier reading recorded them. Counted, as a schema registry may have lost a schema since.
+            self.report.skipped[UNREADABLE_AGAIN] += len(records)
             return
         if read is not None:
             records = [record if record.raw else with_message(record, read, fetched) for record in records]

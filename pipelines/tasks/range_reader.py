@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from penstock.errors import DecodeError, PenstockError
+from penstock.errors import DecodeError, PenstockError, PositionLost
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import DecodedChunk, FetchedMessages
+from penstock.ingest.deferred_ranges import lost_for
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.pipelines.mapping.lookups import LookupRun
@@ -31,7 +32,8 @@ class RangeReader:
     def __init__(self, context: TaskContext, range_: Range, span: tuple[Offsets, Offsets] | None) -> None:
         self._context, self._task, self._range = context, context.task, range_
         self._blobs = BlobPacker(context, range_.number)
-        self._report = RangeReport(range_, span)
+        self._reading = context.task.readings.get(range_.number)
+        self._report = RangeReport(range_, span, self._reading)
         self._bad = BadRecordCollector(context, range_, self._report, self._blobs)
         self._drifted: set[str] = set()
         self._lookups = LookupRun(dict(context.task.lookups))
@@ -53,6 +55,8 @@ class RangeReader:
                     yield from timed(self._blobs.packed(self._fail), seconds, "route")
             yield from timed(self._blobs.packed(self._fail), seconds, "route")
         except PenstockError as error:
+            if isinstance(error, PositionLost) and self._reading is not None and self._reading.is_again:
+                error = lost_for(error, self._reading.text)
             # Raised, such an error lets Spark try the task again, perhaps on another machine.
             if error.retryable:
                 raise
@@ -65,15 +69,18 @@ class RangeReader:
         report, decoded = self._report, chunk.decoded
         report.messages += chunk.messages
         report.bytes += chunk.bytes
-        report.skipped.update(decoded.skipped)
-        report.truncations += decoded.truncations
-        report.repaired += decoded.repaired
         report.barriers += chunk.barriers
+        if not report.is_again:  # else these were counted before
+            report.skipped.update(decoded.skipped)
+            report.truncations += decoded.truncations
+            report.repaired += decoded.repaired
         self._bad.add(decoded.bad, chunk.fetched, None)
         for change in decoded.batches:
             self._add_change(change, chunk.fetched)
 
     def _add_change(self, change: ChangeBatch, fetched: FetchedMessages | None) -> None:
+        if self._reading is not None and not self._reading.takes(change.schema.database, change.schema.table):
+            return
         read, given = change, len(change)
         place, numbered = self._range.place, fetched is not None and fetched.ids is None
         stream = stream_of(place, self._range.number, self._task.now_millis, numbered=numbered)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.decoded_source import ChangeSource
+from penstock.ingest.deferred_ranges import (
+    DeferredRanges,
+    deferred_positions,
+    deferred_readings,
+    deferring_source,
+    next_end,
+)
+from penstock.ingest.freshness import NO_FRESHNESS, FreshnessRules, Reading
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, SmallBatchSource, grouped
 from penstock.pipelines.ledger.batch_identity import LOOKUPS, NOW, LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
@@ -24,7 +32,7 @@ class BatchReader:
     """A `RangeStream` of blobs.
 
     `folder` is where the driver writes its list of tables; `resumes` is the first batch of a new checkpoint over
-    existing tables.
+    existing tables. `freshness` are the intervals of tables that are not committed in every batch.
     """
 
     source: ChangeSource
@@ -37,6 +45,7 @@ class BatchReader:
     errors: ErrorPolicy = STRICT
     resumes: LastBatch | None = None
     compacts_in_background: bool = False
+    freshness: FreshnessRules = NO_FRESHNESS
     mark: ErrorMark = field(default_factory=ErrorMark)  # marks errors that return from tasks
 
     def initial_offsets(self) -> Offsets:
@@ -53,9 +62,15 @@ class BatchReader:
         if self.resumes is not None and start == self.resumes.start:
             # The first batch repeats the last one in the tables: those that have it skip it, the others get it now.
             return self.resumes.end
-        end = self.source.latest_offsets(start, limit, until)
+        end = self._newest(start, limit, until)
         # Without an instant if nothing is new: Spark compares offsets, and would plan a batch for one that differs.
         return start if end == start else end | {NOW: self.warehouse.now_millis()} | self._dimensions()
+
+    def _newest(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
+        if not self.freshness and not DeferredRanges.of(start).rules:
+            return self.source.latest_offsets(start, limit, until)
+        source = deferring_source(self.source)
+        return next_end(source, self.freshness, start, limit, until, self.warehouse.now_millis)
 
     def _dimensions(self) -> Offsets:
         """Return the newest snapshots of the dimensions, which the rows of the batch are looked up in."""
@@ -73,12 +88,25 @@ class BatchReader:
         """
         schemas, left_out = known_tables(self.folder)
         versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name not in left_out})
-        ranges = self.source.plan(start, end, self.tasks)
+        ranges, readings = self._ranges(start, end)
         small = self._is_small(ranges)
-        inputs = self._inputs(start, end, grouped(ranges, 1 if small else self.tasks), versions, left_out=left_out)
+        groups = grouped(ranges, 1 if small else self.tasks)
+        inputs = _read_for(self._inputs(start, end, groups, versions, left_out=left_out), readings)
         if len(inputs) == 1 < self.tasks and not small:
             inputs.append(replace(inputs[0], ranges=(), span=None))
         return inputs
+
+    def _ranges(self, start: Offsets, end: Offsets) -> tuple[list[Range], Mapping[int, Reading]]:
+        """Return the ranges of a batch, and the tables that they are read for, by their numbers."""
+        if not DeferredRanges.of(end).rules:
+            return self.source.plan(start, end, self.tasks), {}
+        found = deferred_readings(deferring_source(self.source), start, end, self.tasks)
+        return [range_ for range_, _ in found], {range_.number: reading for range_, reading in found}
+
+    def mirror(self, end: Offsets) -> None:
+        """Publish the position up to which all tables have what was read."""
+        deferred = bool(DeferredRanges.of(end).rules)
+        self.source.mirror(deferring_source(self.source).oldest(deferred_positions(end)) if deferred else end)
 
     def _is_small(self, ranges: Sequence[Range]) -> bool:
         known = self.source.small_weight() if isinstance(self.source, SmallBatchSource) else 0
@@ -89,8 +117,9 @@ class BatchReader:
     ) -> list[TaskInput]:
         """Return the inputs of a past batch, for the tables that lack it."""
         versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name in only})
-        groups = grouped(self.source.plan(start, end, self.tasks), self.tasks)
-        return self._inputs(start, end, groups, versions, only, left_out, late=True)
+        ranges, readings = self._ranges(start, end)
+        inputs = self._inputs(start, end, grouped(ranges, self.tasks), versions, only, left_out, late=True)
+        return _read_for(inputs, readings)
 
     def _inputs(
         self,
@@ -111,7 +140,7 @@ class BatchReader:
 
     def replay_inputs(
         self,
-        ranges: Sequence[Range],
+        ranges: Sequence[tuple[Range, Reading | None]],
         span: tuple[Offsets, Offsets] | None,
         schemas: Schemas,
         only: frozenset[str],
@@ -127,8 +156,10 @@ class BatchReader:
         versions = versions_now(self.warehouse, wanted)
         now = int(span[1].get(NOW, 0)) if span else 0
         lookups = span[1].get(LOOKUPS, {}) if span else {}
-        groups = grouped(ranges, self.tasks)
-        return [TaskInput(tuple(group), versions, now, None, only, left_out, late, lookups) for group in groups]
+        readings = {range_.number: reading for range_, reading in ranges if reading is not None}
+        groups = grouped([range_ for range_, _ in ranges], self.tasks)
+        inputs = [TaskInput(tuple(group), versions, now, None, only, left_out, late, lookups) for group in groups]
+        return _read_for(inputs, readings)
 
     def read(self, task: TaskInput) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # one task uses one core; set here for workers that the daemon did not prepare
@@ -139,3 +170,12 @@ class BatchReader:
 
     def close(self) -> None:
         self.source.close()
+
+
+def _read_for(inputs: Sequence[TaskInput], readings: Mapping[int, Reading]) -> list[TaskInput]:
+    """Return the inputs with the tables that their ranges are read for."""
+    numbers = [[one.number for one in task.ranges if one.number in readings] for task in inputs]
+    return [
+        replace(task, readings={number: readings[number] for number in found})
+        for task, found in zip(inputs, numbers, strict=True)
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, Truncation
 from penstock.ingest.database.unordered_deletes import UNORDERED_DELETE
+from penstock.ingest.freshness import Reading
 from penstock.ingest.source import Barrier, Offsets, Range
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.task_stats import Seconds, TaskStats, no_seconds
@@ -82,11 +83,13 @@ class TableReport:
 class RangeReport:
     """The report of one range.
 
-    Only the first range of a batch has a `span`: the offsets where the batch starts and ends.
+    Only the first range of a batch has a `span`: the offsets where the batch starts and ends. `reading` are the tables
+    that the range is read for, None for all.
     """
 
     range: Range
     span: tuple[Offsets, Offsets] | None = None
+    reading: Reading | None = None
     messages: int = 0
     bytes: int = 0
     tables: dict[str, TableReport] = field(default_factory=dict)
@@ -101,6 +104,26 @@ class RangeReport:
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
     truncations: list[Truncation] = field(default_factory=list)
     barriers: list[Barrier] = field(default_factory=list)
+
+    @property
+    def is_again(self) -> bool:
+        """True if an earlier batch has read these records for other tables."""
+        return self.reading is not None and self.reading.is_again
+
+    @property
+    def intervals(self) -> frozenset[int]:
+        """The intervals of the tables that the range is read for; 0 are tables that are not deferred."""
+        return frozenset({0}) if self.reading is None else self.reading.intervals
+
+    def is_read_for(self, tables: Collection[str], letters: Collection[str]) -> bool:
+        """Return whether another reading of the range may yield rows of these tables; `letters` has dead letters.
+
+        A range that is read for some tables has reported each of them that it has changes of.
+        """
+        if self.reading is None or any(table in self.tables for table in tables):
+            return True
+        bad = self.bad.count + sum(report.bad.count for report in self.tables.values())
+        return bad > 0 and any(table in letters for table in tables)
 
     def table(self, name: str) -> TableReport:
         """Return the report of a table, which is empty at first."""
@@ -167,7 +190,13 @@ class BatchReport:
 
     @property
     def messages(self) -> int:
-        return sum(report.messages for report in self.ranges)
+        """The messages that were read for the first time."""
+        return sum(report.messages for report in self.ranges if not report.is_again)
+
+    @property
+    def messages_again(self) -> int:
+        """The messages that were read again, for tables that they were deferred for."""
+        return sum(report.messages for report in self.ranges if report.is_again)
 
     @property
     def bad_count(self) -> int:

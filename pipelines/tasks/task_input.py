@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.ingest.decoded_source import ChangeSource
+from penstock.ingest.freshness import Reading
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Versions
@@ -20,7 +21,8 @@ class TaskInput:
     """One read task's part of a batch.
 
     `only`: in a replay, the tables that are read again. `late`: the batch is read for tables that were parked when it
-    was first read; dead letters for its unreadable messages were written then.
+    was first read; dead letters for its unreadable messages were written then. `readings`: the tables that a range is
+    read for, by its number; without an entry, all.
     """
 
     ranges: tuple[Range, ...]
@@ -31,6 +33,7 @@ class TaskInput:
     left_out: frozenset[str] = frozenset()
     late: bool = False
     lookups: Mapping[str, int] = field(default_factory=dict)  # the snapshots of the dimensions
+    readings: Mapping[int, Reading] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,8 +115,8 @@ FLOORS = {
         {"commands"},
     ],
     "ingest": [
-        {"source", "carried_errors", "sync_actions"},
-        {"decoded_source", "spark_admission", "spark_stream", "source_draft"},
+        {"source", "carried_errors", "sync_actions", "freshness"},
+        {"decoded_source", "deferred_ranges", "spark_admission", "spark_stream", "source_draft"},
         {"connector"},
         {"database", "messages"},
         {"kafka", "pulsar", "files", "mysql", "postgres", "mongodb"},  # SOURCES

@@ -15,6 +15,7 @@ from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.checks import check_given, report
 from penstock.table.schema.numbered_files import MAIN_BRANCH
+from penstock.table.schema.option_changes import refuse_other_rules
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import written
 from penstock.table.values.arguments import option_texts
@@ -168,6 +169,6 @@ class TableDescription:
         if branch is not None and named is not None and named != branch:
             raise ConfigError(f"both branch {branch!r} and branch {named!r} are named", table=self.name)
         name = branch if named is None else named
-        if name is None:
-            return self._store, others
-        return self._store.on_branch(None if name == MAIN_BRANCH else name), others
+        store = self._store if name is None else self._store.on_branch(None if name == MAIN_BRANCH else name)
+        refuse_other_rules(store.schema(), option_texts(others))
+        return store, others

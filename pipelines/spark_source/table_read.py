@@ -34,6 +34,7 @@ from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.snapshot_range import SnapshotRange
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
+from penstock.table.schema.option_changes import refuse_other_rules
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.system.tables import SystemTable
 from penstock.table.values.arrow_types import arrow_schema
@@ -156,6 +157,7 @@ class TableRead:
 
     def scan(self, store: TableStore) -> Scan:
         """Return the scan of the table."""
+        refuse_other_rules(store.schema(), self.place.table_options)
         return Scan.of(store, where=self.where, options=self.place.table_options)
 
     def _planned(self, store: TableStore) -> Scan:

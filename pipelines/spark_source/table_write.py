@@ -33,6 +33,7 @@ from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.options.table_options import TableOptions
+from penstock.table.schema.option_changes import refuse_other_rules
 from penstock.table.values.arrow_types import arrow_schema
 
 
@@ -144,6 +145,7 @@ class TableWrite:
 
     def _writer(self, store: TableStore, user: str | None = None) -> TableWriter:
         options = self.place.table_options
+        refuse_other_rules(store.schema(), options)
         if not self.overwrite:
             return TableWriter.open(store, user, options, after_commit(store), base=self._planned(store))
         text = self.place.options.get("overwrite-partition")

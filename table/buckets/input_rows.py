@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,8 +39,8 @@ def kinds_of(kinds: object, rows: int) -> RowKinds:
     """Return row kinds given as texts or as numbers 0 to 3; all +I if None."""
     if kinds is None:
         return np.zeros(rows, np.int8)
-    if isinstance(kinds, np.ndarray) and kinds.dtype.kind in "iu":
-        numbers = kinds.astype(np.int8, copy=False)
+    if isinstance(kinds, np.ndarray) and kinds.dtype == np.int8:
+        numbers = kinds
     else:
         given = kinds if isinstance(kinds, pa.Array | pa.ChunkedArray) else pa.array(list(_sequence(kinds)))
         if isinstance(given, pa.ChunkedArray):
@@ -63,6 +64,8 @@ def _kind_numbers(given: pa.Array) -> RowKinds:
 
 
 def _sequence(kinds: object) -> Sequence[object]:
+    if isinstance(kinds, str):
+        raise RowRefused("kinds must be a list of row kinds, not a text", hint=f"write kinds=[{kinds!r}]")
     if isinstance(kinds, Sequence | np.ndarray):
         return list(kinds)
     raise RowRefused(f"kinds cannot be a {type(kinds).__name__}", hint="pass a list of texts, or an array")
@@ -83,10 +86,10 @@ class RowRules:
     def fit(self, data: pa.Table | pa.RecordBatch, kinds: object) -> tuple[pa.RecordBatch, RowKinds]:
         """Return the rows with the table's columns and types, and their kinds, without the rows the table ignores."""
         batch = _one_batch(data)
+        self._refuse_unclear(batch)
         # In the table's order and by name: callers may pass columns in any order and leave out those that have a
         # default.
         columns = [self._column(batch, field) for field in self.schema.fields]
-        self._refuse_unknown(batch)
         fitted = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.schema.fields))
         numbers = kinds_of(kinds, fitted.num_rows)
         if self.merge is None:
@@ -116,13 +119,18 @@ class RowRules:
             column = pc.fill_null(column, default)
         return column
 
-    def _refuse_unknown(self, batch: pa.RecordBatch) -> None:
+    def _refuse_unclear(self, batch: pa.RecordBatch) -> None:
         unknown = [name for name in batch.schema.names if name not in self.schema.names]
         if unknown:
             raise RowRefused(
                 f"the table has no column {', '.join(map(repr, unknown))}",
                 columns=", ".join(self.schema.names),
                 hint="add it with catalog.alter_table(..., [AddColumn(...)]), or drop it from the data",
+            )
+        # Arrow finds no column by a name that two columns have, so both would be null.
+        if twice := [name for name, times in Counter(batch.schema.names).items() if times > 1]:
+            raise RowRefused(
+                f"the rows have several columns named {', '.join(map(repr, twice))}", hint="rename or drop all but one"
             )
 
     def _refuse_nulls(self, batch: pa.RecordBatch) -> None:
@@ -168,10 +176,21 @@ def _one_batch(data: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
     if isinstance(data, pa.RecordBatch):
         return data
     if not isinstance(data, pa.Table):
-        raise RowRefused(f"rows must be a pyarrow Table or RecordBatch, not a {type(data).__name__}")
+        raise RowRefused(
+            f"rows must be a pyarrow Table or RecordBatch, not a {type(data).__name__}", hint=_as_arrow(data)
+        )
     # A table without rows may have no batch at all.
     batches = data.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
+
+
+def _as_arrow(data: object) -> str:
+    """Return how the caller makes rows out of what was passed."""
+    if hasattr(data, "__arrow_c_stream__"):
+        return "write pyarrow.table(rows)"
+    if isinstance(data, Mapping):
+        return "write pyarrow.table(rows), with a list for each column"
+    return "write pyarrow.Table.from_pylist(rows), with a dict for each row"
 
 
 def _members_lost(given: pa.DataType, target: pa.DataType) -> Iterator[str]:

@@ -51,6 +51,8 @@ class Catalog:
         """Open a catalog; `backend` is one that is open already, in place of the one that the options name."""
         if not isinstance(warehouse, str | PathLike):
             raise ConfigError(f"a warehouse is a path or a URL, not {warehouse!r}")
+        if warehouse == "":  # a variable of the shell that is not set; the working folder would become the warehouse
+            raise ConfigError("the warehouse is empty", hint="name its folder or URL; . is the working folder")
         self.warehouse = str(warehouse)
         self.options = dict(options or {})
         self._ambient = ambient or Environment()

@@ -159,7 +159,7 @@ class SnapshotFiles:
         ids = self.ids()
         if not ids:
             return SnapshotMissing(f"there is no snapshot {snapshot_id}: the table has no snapshots", table=self._table)
-        gone = snapshot_id < ids[0]
+        gone = 1 <= snapshot_id < ids[0]  # ids begin with 1
         return SnapshotMissing(
             f"snapshot {snapshot_id} " + ("has expired" if gone else "does not exist"),
             table=self._table,

@@ -57,6 +57,13 @@ INCREMENTAL_TO_AUTO_TAG = acts(
 )
 # A read with one of these options returns changes.
 RANGE_KEYS = frozenset({INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key, INCREMENTAL_TO_AUTO_TAG.key})
+# A read with one of these options returns the state of one point in time.
+POINT_KEYS = frozenset(
+    {
+        *(SCAN_SNAPSHOT_ID.key, SCAN_TAG_NAME.key, SCAN_WATERMARK.key, SCAN_VERSION.key),
+        *(SCAN_TIMESTAMP.key, SCAN_TIMESTAMP_MILLIS.key, SCAN_FILE_CREATION_TIME_MILLIS.key),
+    }
+)
 CONSUMER_ID = acts("consumer-id", TEXT, None, "The name of a consumer, whose progress is kept in the table.")
 CONSUMER_IGNORE_PROGRESS = acts(
     "consumer.ignore-progress", FLAG, "false", "Starts again, ignoring the progress of the consumer."

@@ -22,13 +22,15 @@ from penstock.table.read.snapshot_diff import difference
 from penstock.table.read.snapshot_range import Ends, SnapshotRange
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split, invisible_level_0, only
+from penstock.table.values.arguments import whole_number
 
 
 def read_changes(store: TableStore, start: int, end: int, mode: str = "auto") -> pa.Table:
     """Return the rows changed in (start, end], snapshot ids, with a leading rowkind column."""
     schema = store.schema()
     reader = SplitReader(store, Layout.of(schema), schema.fields, kinds=True)
-    between = SnapshotRange(str(start), str(end), INCREMENTAL_BETWEEN_SCAN_MODE.kind.parse(mode), Ends.IDS)
+    ids = whole_number(start, "start_snapshot"), whole_number(end, "end_snapshot")
+    between = SnapshotRange(str(ids[0]), str(ids[1]), INCREMENTAL_BETWEEN_SCAN_MODE.kind.parse(mode), Ends.IDS)
     return pa.Table.from_batches(read_between(store, between, reader), reader.schema)
 
 

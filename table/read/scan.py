@@ -21,7 +21,7 @@ from penstock.table.read.plan import KeepLevel, Plan, plan_state
 from penstock.table.read.snapshot_range import SnapshotRange
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
-from penstock.table.read.time_travel import Travel, resolve
+from penstock.table.read.time_travel import Travel, refuse_two_points, resolve
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, whole_number
@@ -76,6 +76,7 @@ class Scan(EngineRead):
             raise ConfigError(
                 "a scan reads only one branch", table=store.name, hint="open the branch: table.branch(...)"
             )
+        refuse_two_points(given, snapshot=snapshot, tag=tag, timestamp=timestamp, mode=mode)
         merged = {**store.schema().options, **given}
         travel = Travel.of(merged, snapshot=snapshot, tag=tag, timestamp=timestamp, mode=mode)
         return cls(

@@ -14,6 +14,7 @@ from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.changelogs import FULL_COMPACTION_DELTA_COMMITS
 from penstock.table.options.scans import (
     INCREMENTAL_BETWEEN,
+    POINT_KEYS,
     RANGE_KEYS,
     SCAN_FILE_CREATION_TIME_MILLIS,
     SCAN_MODE,
@@ -39,6 +40,24 @@ _MODES = (
     "from-file-creation-time",
     "incremental",
 )
+
+
+def refuse_two_points(
+    options: Mapping[str, str],
+    *,
+    snapshot: int | None = None,
+    tag: str | None = None,
+    timestamp: int | str | datetime | None = None,
+    mode: str | None = None,
+) -> None:
+    """Raise ConfigError if the options of a read name a point or a mode beside its arguments."""
+    named = sorted(options.keys() & (POINT_KEYS | RANGE_KEYS))
+    if named and any(point is not None for point in (snapshot, tag, timestamp)):
+        raise ConfigError(
+            "a scan reads one snapshot, tag, timestamp or watermark", option=named[0], hint="set only one of them"
+        )
+    if mode is not None and options.get(SCAN_MODE.key, mode) != mode:
+        raise ConfigError(f"two modes are named, {mode} and {options[SCAN_MODE.key]}", hint="set only one of them")
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,8 @@ def _column(given: ColumnLike) -> Field:
 
 def _keys_of(given: Sequence[str], options: dict[str, str], option: TableOption[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the keys and remove their option. Some engines pass keys as an option; the schema stores them as keys."""
+    if isinstance(given, str):
+        raise ConfigError(f"{option.key} must be a list of columns, not a text", hint=f"write [{given!r}]")
     named = TableOptions(options)[option]
     options.pop(option.key, None)
     if named and given:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.errors import ConfigError
 from penstock.table.options.buckets import BUCKET
+from penstock.table.options.catalog import find, option_named
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED, DELETION_VECTORS_MODIFIABLE
 from penstock.table.options.checks import check_given
-from penstock.table.options.definition import BRANCH
+from penstock.table.options.definition import BRANCH, PARTITION, PATH, PRIMARY_KEY
 from penstock.table.options.kinds import NAMES
 from penstock.table.schema.table_schema import TableSchema
 
@@ -36,6 +38,7 @@ def set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) -
     """Return the schema with this value of the option; ConfigError if the value, or the change, is not allowed."""
     check_given({key: value})
     refuse_branch(key)
+    _refuse_path(key)
     # The value that an option has already is no change, so it is accepted for options that cannot change.
     if schema.options.get(key) == value:
         return schema
@@ -58,6 +61,41 @@ def refuse_branch(key: str) -> None:
         raise ConfigError("a table cannot have the option branch", hint=hint)
 
 
+def _refuse_path(key: str) -> None:
+    """Raise ConfigError for the option `path`: the files of the table stay where they are."""
+    if key == PATH.key:
+        raise ConfigError(
+            "the folder of a table cannot change",
+            option=key,
+            paimon_message="Change path is not supported yet.",
+            hint="copy the table to another place with  penstock clone  or  copy-files",
+        )
+
+
+def refuse_other_rules(schema: TableSchema, given: Mapping[str, str]) -> None:
+    """Raise ConfigError for options of one read or write that would interpret or place the table's rows differently."""
+    for key, text in given.items():
+        option = find(key)  # Spark passes other options beside those of tables
+        if option is None or not (is_immutable(option.key) or option in {BUCKET, PATH}):
+            continue
+        parse = option.kind.parse
+        if option in {PRIMARY_KEY, PARTITION}:
+            own: object = schema.primary_keys if option is PRIMARY_KEY else schema.partition_keys
+        else:
+            own = schema.typed[option]
+        if parse(text) != own:
+            raise ConfigError(
+                f"{option.key} = {text} cannot be set for one read or write: the rows of the table were written by "
+                "another rule",
+                option=option.key,
+                table_has=schema.options.get(option.key, "the default"),
+                paimon_message=f"Change '{option.key}' is not supported yet."
+                if option is not BUCKET
+                else "Cannot change bucket number through dynamic options. You might need to rescale bucket.",
+                hint="leave the option out" if option is not BUCKET else "run  penstock rescale  to rewrite the table",
+            )
+
+
 def _with_keys(schema: TableSchema, key: str, names: tuple[str, ...]) -> TableSchema:
     given = schema.primary_keys if key == "primary-key" else schema.partition_keys
     if given:
@@ -67,7 +105,9 @@ def _with_keys(schema: TableSchema, key: str, names: tuple[str, ...]) -> TableSc
 
 def reset_option(schema: TableSchema, key: str, has_snapshots: bool) -> TableSchema:
     """Return the schema without the option; ConfigError if it cannot be reset."""
+    _refuse_path(key)
     if key not in schema.options:
+        option_named(key)  # a name that is no option at all was meant to be another one
         return schema
     if has_snapshots:
         _refuse_immutable(key)

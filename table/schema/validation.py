@@ -13,6 +13,7 @@ from penstock.table.options.files import FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.option_rules import check_options
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.type_text import written
 from penstock.table.values.cast_rules import CastFailed
 from penstock.table.values.casts import cast_array
 from penstock.table.values.types import (
@@ -24,7 +25,6 @@ from penstock.table.values.types import (
     MapType,
     MultisetType,
     RowType,
-    type_json,
 )
 
 
@@ -99,7 +99,7 @@ def check_default(field: Field) -> None:
         cast_array(pa.array([field.default]), STRING, field.type)
     except (CastFailed, ConfigError) as reason:
         raise ConfigError(
-            f"{field.default!r} cannot be the default of {type_json(field.type)}", column=field.name
+            f"{field.default!r} cannot be the default of {written(field.type)}", column=field.name
         ) from reason
 
 
@@ -110,7 +110,7 @@ def _check_keys(schema: TableSchema, keys: tuple[str, ...], what: str) -> None:
             raise ConfigError(f"the {what} names {key!r} twice")
         type_ = schema.field(key).type
         if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
-            raise ConfigError(f"a column of this type cannot be in a {what}", column=key, type=type_json(type_))
+            raise ConfigError(f"a column of this type cannot be in a {what}", column=key, type=written(type_))
 
 
 def _check_buckets(schema: TableSchema) -> None:
@@ -159,7 +159,7 @@ def _check_formats(schema: TableSchema) -> None:
                 raise ConfigError("VARIANT is supported in parquet files only", column=column.name)
             if type_.root.startswith("TIMESTAMP") and type_.precision > 6 and "avro" in formats:
                 raise ConfigError(
-                    "avro files support timestamps of at most six digits", column=column.name, type=type_json(type_)
+                    "avro files support timestamps of at most six digits", column=column.name, type=written(type_)
                 )
 
 

@@ -223,3 +223,8 @@ def test_a_new_column_is_shown_by_system_tables_before_the_next_commit(tmp_path:
     catalog.alter_table("db.t", [penstock.AddColumn("c", "INT")])
     for name in ("ro", "audit_log"):
         assert "c" in catalog.table("db.t").system(name).schema.names
+
+
+def test_an_empty_warehouse_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the warehouse is empty"):
+        penstock.Catalog("")

@@ -17,6 +17,7 @@ from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.merge.incoming_kinds import RetractRefused
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind
+from penstock.table.schema.changes import SetOption, evolve
 from tests.unit.table.tables import content, new_table, rows
 
 
@@ -209,8 +210,11 @@ def test_a_partition_keeps_its_number_of_buckets(tmp_path: Path) -> None:
     with table.writer() as writer:
         writer.write(rows(table, (1, "a", None)))
         writer.commit()
+    with pytest.raises(ConfigError, match="cannot be set for one read or write"):
+        table.writer(options={"bucket": "3"})
+    evolve(table.store.schemas, [SetOption("bucket", "3")], has_snapshots=True, now=2)
     refused = pytest.raises(ConfigError, match="new bucket num 3, but the previous bucket num is 2")
-    with table.writer(options={"bucket": "3"}) as writer, refused:
+    with table.refresh().writer() as writer, refused:
         writer.write(rows(table, *((number, "a", None) for number in range(20))))
 
 

@@ -223,3 +223,33 @@ def test_a_stream_contains_overwrites_if_configured(
         writer.commit()
     found = [row for change in made.follow(2, until=2) for row in change.rows.to_pylist()]
     assert [f"{row['rowkind']} {row['s']}" for row in found] == messages
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ({"snapshot": 2}, {"scan.snapshot-id": "1"}),
+        ({"tag": "first"}, {"scan.tag-name": "third"}),
+        ({"timestamp": 5}, {"scan.watermark": "1"}),
+        ({"snapshot": 2}, {"incremental-between": "1,2"}),
+        ({"mode": "latest"}, {"scan.mode": "latest-full"}),
+    ],
+)
+def test_an_argument_and_an_option_that_both_choose_the_rows_are_refused(
+    table: Table, arguments: dict[str, object], options: dict[str, str]
+) -> None:
+    with pytest.raises(ConfigError, match=r"one snapshot|two modes"):
+        seen(table, options=options, **arguments)
+
+
+def test_ends_of_changes_are_whole_numbers(table: Table) -> None:
+    with pytest.raises(ConfigError, match="end_snapshot is a whole number, not None"):
+        table.changes(1, None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="start_snapshot is a whole number, not '1'"):
+        table.changes("1", 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_snapshot_that_never_existed_has_not_expired(table: Table, number: int) -> None:
+    with pytest.raises(SnapshotMissing, match=f"snapshot {number} does not exist"):
+        seen(table, snapshot=number)

@@ -247,3 +247,11 @@ def test_types_that_a_format_cannot_store_are_refused(type_: str, options: dict[
 def test_options_of_columns_and_custom_options_are_accepted() -> None:
     schema = with_options({"penstock.owner": "me", "fields.v.stats-mode": "full", "parquet.page.size": "1 mb"})
     assert len(schema.options) == 3
+
+
+def test_keys_are_lists_and_types_are_written_as_in_sql() -> None:
+    with pytest.raises(ConfigError, match="primary-key must be a list of columns, not a text"):
+        create_schema([("i", "INT"), ("d", "INT")], "id", now=1)
+    with pytest.raises(ConfigError, match="cannot be in a primary key") as refused:
+        create_schema([("m", "MAP<INT, STRING>")], ["m"], now=1)
+    assert refused.value.facts["type"] == "MAP<INT, STRING> NOT NULL"

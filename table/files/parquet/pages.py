@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import TableCorrupt
+from penstock.table.files.parquet.page_header import page_header
 from penstock.table.files.parquet.thrift import (
     BINARY,
     I32,
@@ -128,21 +129,17 @@ def _pages_of(chunk: Any, content: memoryview, rows: range) -> _Pages:
     place = begin = row = first = 0
     dictionary = content[:0]
     while row < rows.stop:
-        reader = ThriftReader(content, place)
-        header = reader.struct()
-        end = reader.place + _number(header, 3)
-        if not place < end <= len(content):
+        begins, header = place, page_header(content, place)
+        place = header.end + header.size
+        if not header.end <= place <= len(content):
             raise TableCorrupt("a page of a Parquet file is not within its column", column=chunk.path_in_schema)
-        kind = _number(header, 1)
-        if kind == _DICTIONARY_PAGE:
-            dictionary = content[place:end]
-        elif kind in (_DATA_PAGE, _DATA_PAGE_V2):
+        if header.kind == _DICTIONARY_PAGE:
+            dictionary = content[begins:place]
+        elif header.kind in (_DATA_PAGE, _DATA_PAGE_V2):
             if row <= rows.start:
-                begin, first = place, row
-            details = header.get(5 if kind == _DATA_PAGE else 8)
+                begin, first = begins, row
             # A column that is not repeated has a value, possibly null, in every row.
-            row += _number(details, 1) if isinstance(details, Struct) else 0
-        place = end
+            row += header.values
     return _Pages(chunk, range(first, row), dictionary, content[begin:place])
 
 

@@ -71,7 +71,7 @@ class ThriftReader:
         if kind == STRUCT:
             return self.struct()
         if kind in (LIST, SET):
-            return self._items()
+            return self.items()
         if kind == DOUBLE:
             return float(struct.unpack("<d", self._bytes(8))[0])
         if kind == BYTE:
@@ -80,7 +80,8 @@ class ThriftReader:
             return self._byte() == TRUE
         raise ValueError(f"type {kind} in a Parquet footer")
 
-    def _items(self) -> Items:
+    def items(self) -> Items:
+        """Read a list or a set."""
         head = self._byte()
         size, kind = head >> 4, head & 15
         # 15 means that the size follows.
@@ -131,7 +132,9 @@ def _put_struct(out: bytearray, value: Struct) -> None:
             out.append(head)
             _put_varint(out, _zigzag(number))
         last = number
-        if kind not in (TRUE, FALSE):
+        if type(one) is int and kind != BYTE:  # most fields, so they are spared a call
+            _put_varint(out, _zigzag(one))
+        elif kind not in (TRUE, FALSE):
             _put(out, kind, one)
     out.append(0)
 

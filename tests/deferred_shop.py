@@ -121,8 +121,10 @@ class DeferredShop:
         job: Job = build.job(self.spec)
         filled = build.filled_tables(self.spec, job.warehouse)
         tables = TablesAtStart(build.known_tables(self.spec, job.warehouse), filled=filled)
-        source_ = DecodedSource(TopicsSource(settings, self.topics), "canal-json")
-        job = replace(job, source=source_, tables=tables, first_look=None)
+        topics = DecodedSource(TopicsSource(settings, self.topics), "canal-json")
+        job = replace(
+            job, source=build.with_freshness(self.spec, topics, job.warehouse), tables=tables, first_look=None
+        )
         (self.folder / checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
         self.checkpoint = checkpoint
         self.driver = job.driver(self.folder / checkpoint, 2, 2, run_tasks)

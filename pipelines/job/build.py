@@ -10,6 +10,8 @@ from penstock.errors import ConfigError
 from penstock.formats import format_named
 from penstock.ingest.connector import Preparation, SourceFinding
 from penstock.ingest.connectors import only_types
+from penstock.ingest.decoded_source import ChangeSource
+from penstock.ingest.freshness_source import FreshnessSource
 from penstock.ingest.source import Limit, patience
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
@@ -47,7 +49,7 @@ def job(spec: PipelineSpec) -> Job:
     on_error, compaction, batch = pipeline.on_error, sink.compaction, pipeline.max_batch
     return Job(
         name=pipeline.name,
-        source=open_source(spec),
+        source=with_freshness(spec, open_source(spec), warehouse),
         mapping=mapping,
         warehouse=warehouse,
         checkpoint=spec.checkpoint,
@@ -61,7 +63,6 @@ def job(spec: PipelineSpec) -> Job:
         background=BackgroundWork(
             compaction.mode == "background", compaction.max_parallel, compaction.maintenance_interval
         ),
-        freshness=spec.freshness,
         readers=connector(spec).readers(spec.source),
         first_look=_first_look(spec),
     )
@@ -163,7 +164,17 @@ def ready(spec: PipelineSpec) -> Job:
     tables = replace(made.tables, goes_to=where_sources_go(filled, mapping), filled=filled)
     for finding in kept_for_freshness(spec):
         log.warning("event=retention_short reason=%s hint=%s", finding.message, finding.fix)
-    return replace(made, source=opened, tables=tables)
+    return replace(made, source=with_freshness(spec, opened, made.warehouse), tables=tables)
+
+
+def with_freshness(spec: PipelineSpec, source: ChangeSource, warehouse: CatalogSettings) -> ChangeSource:
+    """Return the source with the freshness of its tables, if it can defer records.
+
+    Without a freshness too: an earlier run may have deferred records.
+    """
+    if not connector(spec).capabilities.defers_ranges:
+        return source
+    return FreshnessSource(source, spec.freshness, warehouse.now_millis)
 
 
 def kept_for_freshness(spec: PipelineSpec) -> list[SourceFinding]:

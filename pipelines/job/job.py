@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.ingest.decoded_source import ChangeSource
-from penstock.ingest.freshness import NO_FRESHNESS, FreshnessRules
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch, RereadFn
 from penstock.pipelines.driver.commit import Commits
@@ -108,7 +107,6 @@ class Job:
     retry: RetryPolicy = RetryPolicy()
     recovery: Recovery = Recovery()
     background: BackgroundWork = BackgroundWork()
-    freshness: FreshnessRules = NO_FRESHNESS
     readers: int | None = None  # tasks reading at once, to limit the load on the source
     first_look: FirstLook | None = None
 
@@ -154,7 +152,6 @@ class Job:
             errors=self.errors,
             resumes=resumes,
             compacts_in_background=self.background.compacts,
-            freshness=self.freshness,
         )
         # Later batches create tables as they appear. It costs them a second reading, which this spares the first batch.
         if self.first_look is not None and resumes is None and self._own_checkpoint.is_new:

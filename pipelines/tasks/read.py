@@ -14,9 +14,8 @@ from penstock.ingest.deferred_ranges import (
     deferred_positions,
     deferred_readings,
     deferring_source,
-    next_end,
 )
-from penstock.ingest.freshness import NO_FRESHNESS, FreshnessRules, Reading
+from penstock.ingest.freshness import Reading
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, SmallBatchSource, grouped
 from penstock.pipelines.ledger.batch_identity import LOOKUPS, NOW, LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
@@ -32,7 +31,7 @@ class BatchReader:
     """A `RangeStream` of blobs.
 
     `folder` is where the driver writes its list of tables; `resumes` is the first batch of a new checkpoint over
-    existing tables. `freshness` are the intervals of tables that are not committed in every batch.
+    existing tables.
     """
 
     source: ChangeSource
@@ -45,7 +44,6 @@ class BatchReader:
     errors: ErrorPolicy = STRICT
     resumes: LastBatch | None = None
     compacts_in_background: bool = False
-    freshness: FreshnessRules = NO_FRESHNESS
     mark: ErrorMark = field(default_factory=ErrorMark)  # marks errors that return from tasks
 
     def initial_offsets(self) -> Offsets:
@@ -62,15 +60,9 @@ class BatchReader:
         if self.resumes is not None and start == self.resumes.start:
             # The first batch repeats the last one in the tables: those that have it skip it, the others get it now.
             return self.resumes.end
-        end = self._newest(start, limit, until)
+        end = self.source.latest_offsets(start, limit, until)
         # Without an instant if nothing is new: Spark compares offsets, and would plan a batch for one that differs.
         return start if end == start else end | {NOW: self.warehouse.now_millis()} | self._dimensions()
-
-    def _newest(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
-        if not self.freshness and not DeferredRanges.of(start).rules:
-            return self.source.latest_offsets(start, limit, until)
-        source = deferring_source(self.source)
-        return next_end(source, self.freshness, start, limit, until, self.warehouse.now_millis)
 
     def _dimensions(self) -> Offsets:
         """Return the newest snapshots of the dimensions, which the rows of the batch are looked up in."""

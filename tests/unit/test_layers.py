@@ -117,7 +117,7 @@ FLOORS = {
     "ingest": [
         {"source", "carried_errors", "sync_actions", "freshness"},
         {"decoded_source", "deferred_ranges", "spark_admission", "spark_stream", "source_draft"},
-        {"connector"},
+        {"connector", "freshness_source"},
         {"database", "messages"},
         {"kafka", "pulsar", "files", "mysql", "postgres", "mongodb"},  # SOURCES
         {"connectors", "preloaded"},

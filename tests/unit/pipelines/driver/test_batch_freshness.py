@@ -12,6 +12,7 @@ import pytest
 
 from penstock.errors import ConfigError, PositionLost, StoreError
 from penstock.ingest.deferred_ranges import DeferredRanges
+from penstock.ingest.source import NO_LIMIT
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.errors import CheckpointMismatch
 from tests.deferred_shop import MINUTE, SLOW, START, DeferredShop, row
@@ -77,6 +78,21 @@ def test_a_bounded_run_leaves_nothing_deferred(shop: DeferredShop) -> None:
     assert shop.drain() == 1
     assert shop.ids("slow") == [0, 1, 2]
     assert not shop.drain()
+
+
+def test_a_source_with_deferred_records_has_not_caught_up(shop: DeferredShop) -> None:
+    """Whoever asks the source whether a bounded run has a batch gets the answer of the run."""
+    shop.start(SLOW)
+    put_both(shop, 0)
+    shop.batch()
+    put_both(shop, 1)
+    shop.batch()
+    for rules in ([SLOW], []):  # deferred records are read without the key, too
+        source, last = shop.start(*rules).driver.reader.source, shop.offsets[-1]
+        assert source.latest_offsets(last, NO_LIMIT, source.available()) != last
+    shop.drain()
+    source, last = shop.driver.reader.source, shop.offsets[-1]
+    assert source.latest_offsets(last, NO_LIMIT, source.available()) == last
 
 
 def test_a_bounded_run_drains_in_steps_of_its_limit(shop: DeferredShop) -> None:

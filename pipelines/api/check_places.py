@@ -15,6 +15,7 @@ from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.status import state_of
 from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
 from penstock.pipelines.spark.java import java_home, java_version, pyspark_version
+from penstock.pipelines.spark.named_programs import check_spark_home, check_worker_python
 from penstock.pipelines.spark.session import SUBMITTED
 from penstock.pipelines.spark.versions import NEWEST, SUPPORTED, check_version, installed, lacking, text
 from penstock.table.catalog.base import CatalogBackend
@@ -148,6 +149,8 @@ def _closed_above(location: str) -> Path | None:
 def check_spark(spec: PipelineSpec) -> Iterator[Finding]:
     """Check the version of Spark, and name what needs a newer one: no pipeline does."""
     check_version()
+    check_spark_home()
+    check_worker_python()
     yield Finding("spark", "ok", f"Spark {pyspark_version()} runs this pipeline")
     if lacks := lacking():
         names = "; ".join(f"{one.title} (Spark {text(one.since)})" for one in lacks)

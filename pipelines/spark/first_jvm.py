@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.spark.java import cache_folder, use_lean_home
+from penstock.pipelines.spark.named_programs import check_spark_home, check_worker_python
 from penstock.pipelines.spark.session import SUBMITTED, is_local, jvm_settings, prepare_environment
 from penstock.pipelines.spark.versions import check_version
 
@@ -105,6 +106,8 @@ def start(master: str | None, settings: Mapping[str, str]) -> None:
         return
     check_version()  # before PySpark is imported, which may fail in versions before 4.0
     prepare_environment()
+    check_spark_home()
+    check_worker_python()
     use_lean_home()
     if "SPARK_HOME" in os.environ:
         _OF_PROCESS.jvm = _started(os.environ["SPARK_HOME"], jvm_settings(settings))

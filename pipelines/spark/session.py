@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import penstock
 from penstock.errors import ConfigError
 from penstock.pipelines.spark.java import java_home, jvm_start, use_flags, use_lean_home
+from penstock.pipelines.spark.named_programs import check_spark_home, check_worker_python
 from penstock.pipelines.spark.versions import check_version
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ def open_session(
         return _submitted_session(name, settings or {})
     prepare_environment()
     master = master or f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]"
+    check_spark_home()
     if is_local(master):
+        check_worker_python()
         use_lean_home()
     wanted = session_settings(master, settings or {})
     builder = SparkSession.builder.appName(name).master(master)

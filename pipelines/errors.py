@@ -33,6 +33,12 @@ class ReplayUndecidable(PenstockError):
     exit_code = 9
 
 
+class StoppedEarly(PenstockError):
+    """A run that should end when it has caught up was stopped by a signal before that."""
+
+    exit_code = 13
+
+
 class SparkEnded(PenstockError):
     """The JVM that this process started has ended: usually killed on a machine short of memory."""
 

@@ -69,6 +69,8 @@ class Pipeline:
     ) -> dict[str, object]:
         """Run until caught up with the source, or interrupted. Return the same summary that `run --json` prints.
 
+        A run that is interrupted before it has caught up raises StoppedEarly if it should have ended by itself.
+
         Runs in `session`, in the active session, or in a new one, which it ends. Called again, it resumes from the
         checkpoint; dies half way: the same. Raises the errors that the command line would print.
         """

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.pipelines.errors import StoppedEarly
 from penstock.pipelines.spark import first_jvm
 from penstock.pipelines.spark.session_start import SessionStart
 
@@ -70,8 +71,9 @@ def run_here(
     on_summary: Callable[[dict[str, object]], None] = lambda done: None,
     output: Callable[[], AbstractContextManager[int | None]] = nullcontext,
 ) -> dict[str, object]:
-    """Run until caught up, asked to stop (SIGTERM, SIGINT or a signal: returns after the batch), or failed (raises).
+    """Run until caught up, asked to stop (SIGTERM, SIGINT or a signal: ends after the batch), or failed (raises).
 
+    A run that ends when it has caught up raises StoppedEarly if it was asked to stop before: its tables lack rows.
     `on_summary` receives the summary, also if tables are parked, which raises. Ends the session it created, whose
     stderr is the file that `output` returns; sessions of others, and one that began to open before, it leaves open.
     """
@@ -116,6 +118,12 @@ def run_here(
         on_summary(done)
         if parking.tables:
             raise parking.error()
+        if job.trigger.until_caught_up and not running.has_caught_up:
+            raise StoppedEarly(
+                "the run was stopped before it had caught up with the source",
+                checkpoint=job.checkpoint,
+                hint="run it again: it continues after its last batch",
+            )
     finally:
         for number, handler in before:
             signal.signal(number, handler)

@@ -57,6 +57,7 @@ class JobRun:
     _stopped: bool = field(default=False)
     _paused: bool = field(default=False)
     _resting: bool = field(default=False)
+    has_caught_up: bool = field(default=False, init=False)  # whether the query ended by itself
     # A session has one data source per name. Runs that share a session must not replace each other's.
     _source: str = field(default_factory=lambda: f"penstock-changes-{uuid.uuid4().hex}")
 
@@ -70,7 +71,8 @@ class JobRun:
             if self._stopped:
                 return None
             try:
-                if self._run_once() or self._stopped:
+                self.has_caught_up = self._run_once()
+                if self.has_caught_up or self._stopped:
                     return None
             except PenstockError as error:
                 # Workers also fail to connect while the JVM is ending, and then no retry in this process can help.

@@ -151,6 +151,20 @@ def test_stopping_the_process_group_ends_the_run_in_order(shop: Shop) -> None:
     assert "error:" not in output
 
 
+def test_a_bounded_run_that_is_stopped_early_does_not_end_as_if_it_had_caught_up(shop: Shop) -> None:
+    described(shop, free_port(), "")
+    file = shop.folder / "shop.yaml"
+    file.write_text(file.read_text().replace("trigger: 200ms", "max-batch: {rows: 1}"))
+    for number in range(20):  # a batch for each file
+        shop.put(f"{number:02}.json", insert("orders", {"id": number}))
+    with running(shop.folder, "run", "shop.yaml", "--until-caught-up") as process:
+        until(lambda: table_is_there(shop, "orders") and bool(shop.ids("orders")), process, shop.folder)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 13, (shop.folder / "log").read_text()[-3000:]
+    assert "error: the run was stopped before it had caught up with the source" in (shop.folder / "log").read_text()
+    assert len(shop.ids("orders")) < 20
+
+
 def test_a_killed_jvm_is_reported_as_killed(shop: Shop) -> None:
     described(shop, free_port(), "")
     shop.put("1.json", insert("orders", {"id": 1}))

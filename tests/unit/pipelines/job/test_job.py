@@ -64,3 +64,18 @@ def test_nothing_is_retried_by_default(failure: Exception, monkeypatch: pytest.M
     job, _ = running(monkeypatch, 0, failure)
     with pytest.raises(type(failure)):
         job.run()
+
+
+def test_a_run_that_is_stopped_has_not_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    job, _ = running(monkeypatch, 0)
+    job.run()
+    assert job.has_caught_up
+    job, _ = running(monkeypatch, 0)
+
+    def stopped(self: JobRun) -> bool:
+        self.stop()
+        return False
+
+    monkeypatch.setattr(JobRun, "_run_once", stopped)
+    job.run()
+    assert not job.has_caught_up

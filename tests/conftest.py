@@ -50,6 +50,7 @@ LONGEST = (
     "tests/simulation/test_faults.py",
     "tests/unit/table/write/test_memory_limits.py",
     "tests/chaos/test_mysql_kills.py",
+    "tests/integration/hive/test_hive_versions.py",
     "tests/integration/kafka/test_docs.py",
     "tests/chaos",
     "tests/integration/install",

@@ -63,6 +63,8 @@ STEPS: dict[str, Callable[[], object]] = {
     "PostgreSQL 18": server("postgres", POSTGRES_SERIES="18"),
     "Pulsar": server("pulsar"),
     "MongoDB's stand-in": server("mongodb"),
+    "Hive metastore 3.1": server("hive", HIVE_SERIES="3.1"),
+    "Hive metastore 4.0": server("hive", HIVE_SERIES="4.0"),
     "HDFS and YARN": server("hdfs"),
     "Chromium": server("chromium"),
 }

@@ -5,10 +5,12 @@ The schema files in a table's folder decide; the metastore has the name, the pla
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
@@ -25,6 +27,8 @@ from penstock.table.metastore.hive_objects import is_external, is_paimon, new_da
 from penstock.table.options.definition import PATH
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
+
+log = logging.getLogger(__name__)
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:.*")
 
@@ -79,6 +83,16 @@ class HiveCatalog(CatalogBackend):
         storage.mkdirs(root)
         with self._metastore.session() as client:
             client.create_database(new_database(database, _uri(location), given))
+        chosen = self._metastore.database(database).locationUri
+        if _path(chosen) != _path(location):
+            # Hive 4 keeps its warehouse for transactional tables, and puts others into that of external tables.
+            log.warning(
+                "event=database_elsewhere database=%s requested=%s location=%s (the metastore has changed the "
+                "location: tables are created there; create the database with another location to choose it)",
+                database,
+                location,
+                chosen,
+            )
 
     def database_properties(self, database: str) -> dict[str, str]:
         found = self._metastore.database(database)
@@ -264,6 +278,11 @@ def _content(schema: TableSchema) -> tuple[object, ...]:
 
 def _uri(location: str) -> str:
     return location if _SCHEME.fullmatch(location) else f"file:{Path(location).expanduser().absolute()}"
+
+
+def _path(location: str) -> str:
+    """Return the path of a location without its scheme, which the metastore may write in another form."""
+    return urlsplit(_uri(location)).path.rstrip("/")
 
 
 def _check_case(name: str, what: str) -> None:

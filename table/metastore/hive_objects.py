@@ -174,11 +174,15 @@ def is_paimon(described: Any) -> bool:
 
 
 def is_external(described: Any) -> bool:
-    """Return whether dropping the table keeps its files. Hive 4 turns managed tables into external ones."""
-    parameters = described.parameters or {}
-    if parameters.get("TRANSLATED_TO_EXTERNAL", "").upper() == "TRUE":
+    """Return whether dropping the table keeps its files.
+
+    Hive 4 turns managed tables into external ones, and marks them: their files are deleted with them, unless
+    `external.table.purge` was changed.
+    """
+    parameters = {key: text.upper() for key, text in (described.parameters or {}).items()}
+    if parameters.get("TRANSLATED_TO_EXTERNAL") == "TRUE" and parameters.get("external.table.purge") != "FALSE":
         return False
-    return bool(described.tableType == "EXTERNAL_TABLE" or parameters.get("EXTERNAL", "").upper() == "TRUE")
+    return bool(described.tableType == "EXTERNAL_TABLE" or parameters.get("EXTERNAL") == "TRUE")
 
 
 def new_database(name: str, location: str, properties: dict[str, str]) -> Any:

@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Kind = Literal[
-    "kafka", "mysql", "mariadb", "mariadb-11.8", "postgres", "postgres-18", "mongodb", "pulsar", "hdfs", "yarn", "hive"
+    "kafka",
+    "mysql",
+    "mariadb",
+    "mariadb-11.8",
+    "postgres",
+    "postgres-18",
+    "mongodb",
+    "pulsar",
+    "hdfs",
+    "yarn",
+    "hive",
+    "hive-3.1",
+    "hive-4.0",
 ]
 HERE = Path(__file__).resolve().parent
 

@@ -104,3 +104,7 @@ def test_a_table_that_hive_4_translated_is_still_managed() -> None:
     assert is_external(table)
     table.parameters["TRANSLATED_TO_EXTERNAL"] = "TRUE"
     assert not is_external(table)
+    table.parameters["external.table.purge"] = "TRUE"
+    assert not is_external(table)
+    table.parameters["external.table.purge"] = "false"
+    assert is_external(table)

@@ -65,6 +65,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "MongoDB's stand-in": server("mongodb"),
     "Hive metastore 3.1": server("hive", HIVE_SERIES="3.1"),
     "Hive metastore 4.0": server("hive", HIVE_SERIES="4.0"),
+    "Iceberg's REST catalog": server("iceberg"),
     "HDFS and YARN": server("hdfs"),
     "Chromium": server("chromium"),
 }

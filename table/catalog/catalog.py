@@ -17,7 +17,7 @@ from penstock.table.catalog.batch_view import BatchView, batch_view
 from penstock.table.catalog.registry import open_backend
 from penstock.table.catalog.tables_by_path import TablesByPath
 from penstock.table.handle import Table
-from penstock.table.iceberg.hive_entry import HiveEntry, remove_entry
+from penstock.table.iceberg.entries import Entry, entry_of, remove_entry
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.option_needs import report_table
@@ -232,10 +232,10 @@ class Catalog:
         if entry is not None:
             publish_if_enabled(self.store(new_name))
 
-    def _iceberg_entry(self, name: str) -> HiveEntry | None:
+    def _iceberg_entry(self, name: str) -> Entry | None:
         try:
             store = self.store(name)
-            return HiveEntry.of(store, store.schema())
+            return entry_of(store, store.schema())
         except TableCorrupt:
             return None  # damaged tables can be dropped, too
 

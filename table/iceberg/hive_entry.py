@@ -6,10 +6,10 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError
 from penstock.table.iceberg.place import IcebergPlace, same_place
 from penstock.table.meta.store import TableStore
-from penstock.table.options.iceberg import ICEBERG_DATABASE, ICEBERG_STORAGE, ICEBERG_TABLE, ICEBERG_URI
+from penstock.table.options.iceberg import ICEBERG_STORAGE, ICEBERG_URI
 from penstock.table.schema.table_schema import TableSchema
 
 if TYPE_CHECKING:
@@ -35,21 +35,11 @@ class HiveEntry:
     folder: str
 
     @classmethod
-    def of(cls, store: TableStore, schema: TableSchema) -> HiveEntry | None:
+    def of(cls, store: TableStore, schema: TableSchema, database: str, table: str) -> HiveEntry | None:
         """Return the entry that the options require; None unless the metadata is registered in a metastore."""
-        options = schema.typed
-        uri, database, table = options[ICEBERG_URI], options[ICEBERG_DATABASE], options[ICEBERG_TABLE]
-        if options[ICEBERG_STORAGE] != "hive-catalog" or uri is None:  # without a uri, `check_iceberg` refuses it
+        uri = schema.typed[ICEBERG_URI]
+        if schema.typed[ICEBERG_STORAGE] != "hive-catalog" or uri is None:  # without a uri, `check_iceberg` refuses it
             return None
-        if database is None or table is None:
-            in_database, _, name = store.name.rpartition(".")
-            if not in_database or "/" in store.name:
-                raise ConfigError(
-                    "a table that is not in a database of a warehouse has no name for the metastore",
-                    table=store.name,
-                    hint="set metadata.iceberg.database and metadata.iceberg.table",
-                )
-            database, table = database or in_database, table or name
         from penstock.table.metastore.hive_client import HiveMetastore
 
         place = IcebergPlace.of(store, schema)
@@ -139,18 +129,3 @@ def _is_iceberg(found: Any) -> bool:
 
 def _folder(found: Any) -> str:
     return str(found.parameters[_LOCATION].rpartition("/")[0])
-
-
-def remove_entry(entry: HiveEntry | None) -> None:
-    """Drop the entry of a table that was dropped or renamed. A failure is logged, because the table has changed."""
-    if entry is None:
-        return
-    try:
-        entry.remove()
-    except PenstockError as error:
-        log.warning(
-            "event=iceberg_entry_kept table=%s metastore=%s reason=%s (drop the table in Hive)",
-            entry,
-            entry.metastore,
-            error,
-        )

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError, PenstockError, TableCorrupt
 from penstock.table.iceberg.data_files import DataFiles
+from penstock.table.iceberg.entries import follow_entry
 from penstock.table.iceberg.expired_files import ExpiredFiles
-from penstock.table.iceberg.hive_entry import HiveEntry
 from penstock.table.iceberg.manifest_changes import ManifestChanges
 from penstock.table.iceberg.manifest_files import ManifestFiles
 from penstock.table.iceberg.manifests import Manifest
@@ -88,6 +88,8 @@ class _Publication:
     def run(self) -> bool:
         """Publish the snapshot; return False when another writer has published it in the meantime."""
         found = self.place.newest_version()
+        if found is not None and found > self.latest.id and self._is_late():
+            return False
         old = None if found is None else self._read(found)
         base = None if old is None or self.again else self._usable(old)
         files = ManifestFiles(self.place, self.schema, self.store.ambient.new_uuid)
@@ -102,18 +104,21 @@ class _Publication:
             ExpiredFiles(self.place, files).delete_names(files.written)
             self._show(back=False)  # its writer may have died before
             return False
-        # Before files are deleted that the former version needs: readers of a metastore still see that version if the
-        # metastore does not answer.
+        # Before files are deleted that the former version needs: readers of a catalog still see that version if the
+        # catalog does not answer.
         self._show(back=True)
         ExpiredFiles(self.place, files).delete(old, made, found, usable=base is not None)
         return True
 
+    def _is_late(self) -> bool:
+        """Return whether the table has newer snapshots by now: then the later version was not rolled back."""
+        newest = self.store.snapshots.latest_id()
+        return newest is not None and newest > self.latest.id
+
     def _show(self, *, back: bool) -> None:
-        """Let readers find the new version, by the hint and, if the options require it, by a metastore."""
+        """Let readers find the new version, by the hint and, if the options require it, by a catalog."""
         self.place.write_hint(self.latest.id, back=back)
-        entry = HiveEntry.of(self.store, self.schema)
-        if entry is not None:
-            entry.follow(self.place, self.schema)
+        follow_entry(self.store, self.schema, self.place)
 
     def _read(self, version: int) -> IcebergMetadata | None:
         data, path = self.place.read_version(version), self.place.path_of_version(version)

@@ -10,7 +10,7 @@ from penstock.table.files.encoding import encoding_of
 from penstock.table.iceberg.avro_files import avro_codec
 from penstock.table.options.changelogs import DELETION_VECTORS_BITMAP64, DELETION_VECTORS_ENABLED
 from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
-from penstock.table.options.iceberg import ICEBERG_FORMAT_VERSION, ICEBERG_STORAGE, ICEBERG_URI
+from penstock.table.options.iceberg import ICEBERG_FORMAT_VERSION, ICEBERG_REST_URI, ICEBERG_STORAGE, ICEBERG_URI
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, RowType, type_json
 
@@ -56,10 +56,10 @@ def check_iceberg(schema: TableSchema) -> None:
     storage = options[ICEBERG_STORAGE]
     if storage == "disabled":
         return
-    if storage == "rest-catalog":
+    if storage == "rest-catalog" and options[ICEBERG_REST_URI] is None:
         raise ConfigError(
-            f"metadata.iceberg.storage = {storage} is not supported",
-            hint="set hadoop-catalog or table-location, and register the newest metadata.json in that catalog",
+            "metadata.iceberg.storage = rest-catalog needs metadata.iceberg.rest.uri",
+            hint="set the address of the Iceberg REST catalog, for example https://host/path, without the version v1",
         )
     if storage == "hive-catalog" and options[ICEBERG_URI] is None:
         raise ConfigError(

@@ -6,17 +6,18 @@ from penstock.table.options.declaration import Scope, TableOption, acts, refused
 from penstock.table.options.kinds import COUNT, FLAG, POSITIVE, TEXT, WHOLE, Kind, one_of
 
 _NO_SERVICE = (
-    "leave it out: metadata is written as files, and registered in a Hive metastore by hive-catalog; register its"
-    " newest metadata.json in other catalogs yourself"
+    "leave it out: metadata is written as files, and registered in a Hive metastore by hive-catalog, or in an Iceberg"
+    " REST catalog by rest-catalog"
 )
+_NO_SETTING = "leave it out: only the settings of metadata.iceberg.rest. that are listed here have an effect"
 
 ICEBERG_STORAGE = acts(
     "metadata.iceberg.storage",
     one_of("disabled", "table-location", "hadoop-catalog", "hive-catalog", "rest-catalog"),
     "disabled",
     "Writes Iceberg metadata after each snapshot, into the folder of the table (`table-location`) or into"
-    " `WAREHOUSE/iceberg` (`hadoop-catalog`). `hive-catalog` also registers it in a Hive metastore. `rest-catalog` is"
-    " refused.",
+    " `WAREHOUSE/iceberg` (`hadoop-catalog`). `hive-catalog` also registers it in a Hive metastore,"
+    " `rest-catalog` in an Iceberg REST catalog.",
     scope=Scope.ICEBERG,
 )
 ICEBERG_STORAGE_LOCATION = acts(
@@ -87,15 +88,39 @@ ICEBERG_DATABASE = acts(
     "metadata.iceberg.database",
     TEXT,
     None,
-    "Names the database in the metastore of `hive-catalog`. By default, the table's own database.",
+    "Names the database in the catalog of `hive-catalog` or `rest-catalog`. By default, the table's own database.",
     scope=Scope.ICEBERG,
 )
 ICEBERG_TABLE = acts(
     "metadata.iceberg.table",
     TEXT,
     None,
-    "Names the table in the metastore of `hive-catalog`. By default, the table's own name.",
+    "Names the table in the catalog of `hive-catalog` or `rest-catalog`. By default, the table's own name.",
     scope=Scope.ICEBERG,
+)
+ICEBERG_REST_URI = acts(
+    "metadata.iceberg.rest.uri",
+    TEXT,
+    None,
+    "The address of the Iceberg REST catalog of `rest-catalog`, such as `https://host/path`.",
+    scope=Scope.ICEBERG,
+)
+
+
+def _of_rest(name: str, meaning: str) -> TableOption[str | None]:
+    return acts(f"metadata.iceberg.rest.{name}", TEXT, None, meaning, scope=Scope.ICEBERG)
+
+
+# What the client of the catalog receives, under the last part of the key.
+ICEBERG_REST = (
+    _of_rest("warehouse", "The catalog within the server of `rest-catalog`, if it has several."),
+    _of_rest("prefix", "The first part of the paths of the server's requests. By default, the server names it."),
+    _of_rest("token", "The bearer token for the server. Write a reference: `${NAME}` or `${file:/path}`."),
+    _of_rest(
+        "credential", "`client:secret`, for which the server issues a token by OAuth 2. Write a reference: `${NAME}`."
+    ),
+    _of_rest("scope", "The scope of that token. By default `catalog`."),
+    _of_rest("oauth2-server-uri", "The address that issues the token. By default, the catalog's own."),
 )
 
 
@@ -128,5 +153,22 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "no statistics are computed in Hive, whatever its value",
         scope=Scope.ICEBERG,
     ),
-    _of_service("rest.<name>", TEXT, None, "An option of a REST catalog."),
+    ICEBERG_REST_URI,
+    *ICEBERG_REST,
+    reported(
+        "metadata.iceberg.rest.clients",
+        TEXT,
+        None,
+        "The number of connections of Java's client.",
+        "each request makes a new connection",
+        scope=Scope.ICEBERG,
+    ),
+    refused(
+        "metadata.iceberg.rest.<name>",
+        TEXT,
+        None,
+        "Another option of Java's client of REST catalogs.",
+        _NO_SETTING,
+        scope=Scope.ICEBERG,
+    ),
 )

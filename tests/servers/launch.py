@@ -28,6 +28,7 @@ Kind = Literal[
     "hive",
     "hive-3.1",
     "hive-4.0",
+    "iceberg",
 ]
 HERE = Path(__file__).resolve().parent
 

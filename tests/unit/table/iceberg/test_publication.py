@@ -18,6 +18,7 @@ import penstock
 from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
 from penstock.table.iceberg.publication import publish
+from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.meta.store import TableStore
 from tests.iceberg import AT_TABLE, VECTORS, files_of, folder_of, iceberg_rows, newest, opened, ordered
 from tests.unit.table.tables import new_table, rows
@@ -440,3 +441,19 @@ def test_the_metadata_has_what_the_format_asks_for(tmp_path: Path) -> None:
         "field-id": 1000,
     }
     assert TableStore.open(LocalStorage(), table.path).schema().fields[2].id == 2
+
+
+def test_a_late_writer_keeps_the_metadata_of_newer_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that read the newest snapshot before another one was committed and published."""
+    table = append_table(tmp_path)
+    commit(table, (1, "a", "mon"))
+    before = table.store.snapshots.latest()
+    commit(table.refresh(), (2, "b", "mon"))
+    expected, files = opened(folder_of(table)).metadata.snapshots, files_of(folder_of(table))
+    read, answers = SnapshotFiles.latest, [before]
+    monkeypatch.setattr(SnapshotFiles, "latest", lambda self: answers.pop() if answers else read(self))
+    publish(table.store)
+    assert not answers
+    assert opened(folder_of(table)).metadata.snapshots == expected
+    assert files_of(folder_of(table)) == files
+    assert ordered(iceberg_rows(folder_of(table))) == content(table.refresh())

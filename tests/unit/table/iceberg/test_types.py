@@ -67,9 +67,9 @@ def test_other_types_are_refused_with_their_column(type_: str) -> None:
     ("options", "keys", "message"),
     [
         ({"metadata.iceberg.storage": "hive-catalog"}, (), "needs metadata.iceberg.uri"),
-        ({"metadata.iceberg.storage": "rest-catalog"}, (), "set hadoop-catalog or table-location"),
+        ({"metadata.iceberg.storage": "rest-catalog"}, (), "without the version v1"),
         ({"metadata.iceberg.hive-conf-dir": "/etc/hive"}, (), "is not supported"),
-        ({"metadata.iceberg.rest.uri": "http://h"}, (), "is not supported"),
+        ({"metadata.iceberg.rest.sigv4-enabled": "true"}, (), "is not supported"),
         ({"metadata.iceberg.format-version": "4"}, (), "set it to 3 or less"),
         ({"file.format": "orc"}, (), "needs Parquet files"),
         ({"file.format.per.level": "5:avro", "bucket": "1"}, ("id",), "needs Parquet files"),

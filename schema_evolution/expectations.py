@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.errors import DecodeError
 from penstock.formats.change import BadRecord, ChangeBatch
-from penstock.row_kinds import INSERT, UPDATE_AFTER
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.schema_evolution.expression_columns import matching_rows
 from penstock.schema_evolution.expressions.nodes import Node
 from penstock.schema_evolution.expressions.parse import parse_expression
@@ -19,7 +20,7 @@ from penstock.schema_evolution.fit import whole_messages
 from penstock.schema_evolution.soft_deletes import deleted_rows
 from penstock.schema_evolution.text_casts import Misfits
 from penstock.schema_evolution.types.mapping import TypeMapping
-from penstock.schema_evolution.update_images import Flags, image_pairs
+from penstock.schema_evolution.update_images import Flags, updates_in_place
 from penstock.table_pattern import TablePattern
 
 ExpectAction = Literal["warn", "drop", "dead-letter", "fail"]
@@ -62,13 +63,18 @@ def checked(
     mapping: TypeMapping,
     now_millis: int,
     zone: str = "UTC",
+    keys: Sequence[str] = (),
 ) -> CheckedRows:
     """Return the rows that meet the expectations, or whose expectation only warns.
 
     Old images and deletes are not checked: a row that does not meet a condition must be deletable. DecodeError for a
-    row that must not be.
+    row that must not be. `keys` are the columns of the target table's key.
     """
-    new = ((change.kinds == INSERT) | (change.kinds == UPDATE_AFTER)) & ~deleted_rows(change)
+    marked = deleted_rows(change)
+    before = updates_in_place(change, keys, (change.kinds == DELETE) | marked)
+    is_update = change.kinds == UPDATE_AFTER
+    is_update[before + 1] = True
+    new = ((change.kinds == INSERT) | (change.kinds == UPDATE_AFTER)) & ~marked
     kept, misfits, counts = np.ones(len(change), np.bool_), Misfits(), Counter[str]()
     for one in expectations:
         unread = Misfits()
@@ -84,21 +90,21 @@ def checked(
             raise _violation(change, one, int(np.argmax(failed)))
         if one.action == "drop":
             kept &= ~failed
-            counts[UPDATES_DROPPED] += int(np.count_nonzero(change.kinds[failed] == UPDATE_AFTER))
+            counts[UPDATES_DROPPED] += int(np.count_nonzero(is_update & failed))
         elif one.action == "dead-letter":
             misfits.add(np.flatnonzero(failed), f"the expectation {one.name} is not met: {one.condition}")
     whole, bad = whole_messages(change, misfits)
     if whole is not None:
         kept &= whole
     # The plus drops counts of zero.
-    return CheckedRows(_without(change, kept), bad, +counts)
+    return CheckedRows(_without(change, kept, before), bad, +counts)
 
 
-def _without(change: ChangeBatch, kept: Flags) -> ChangeBatch:
+def _without(change: ChangeBatch, kept: Flags, before: npt.NDArray[np.int64]) -> ChangeBatch:
     if kept.all():
         return change
-    before = image_pairs(change)
-    # The old image of an update is left out with the new one: the table keeps the row as it was.
+    # The old image of an update is left out with the new one: the table keeps the row as it was. At another key the
+    # new row would come beside it with its next change, so that the delete at the old key stays.
     kept[before[~kept[before + 1]]] = False
     return change.filter(kept)
 

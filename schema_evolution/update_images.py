@@ -5,6 +5,7 @@ A source sends an update as a before image directly followed by its after image,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,31 @@ def image_pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
         (kinds[:-1] == UPDATE_BEFORE) & (kinds[1:] == UPDATE_AFTER) & (change.positions[:-1] == change.positions[1:])
     )
     return np.flatnonzero(starts)
+
+
+def updates_in_place(change: ChangeBatch, keys: Sequence[str], removes: Flags) -> npt.NDArray[np.int64]:
+    """Return the positions of old rows of updates that are directly followed by the new row of the same key.
+
+    An update that moves a row to another partition comes as a row that `removes` the old one and an insert, and may
+    leave its key as it is.
+    """
+    before = image_pairs(change)
+    kinds, subs = change.kinds, change.subs
+    if len(kinds) < 2:
+        return before
+    # The two images of a row have neighbouring numbers in their message, the first of them an even one.
+    split = (
+        removes[:-1]
+        & (kinds[1:] == INSERT)
+        & (change.positions[:-1] == change.positions[1:])
+        & (subs[:-1] % 2 == 0)
+        & (subs[:-1] + 1 == subs[1:])
+    )
+    found = np.flatnonzero(split)
+    if not len(found) or not keys or not set(keys) <= set(change.rows.schema.names):
+        return before
+    moved = _moved([change.rows.column(name) for name in keys], found)
+    return np.sort(np.concatenate((before, found[~moved])))
 
 
 def filtered_by(change: ChangeBatch, passes: Flags) -> ChangeBatch:
@@ -61,11 +87,17 @@ def split_key_changes(change: ChangeBatch, keys: list[pa.Array], kinds: RowKinds
     before = before[both]
     if not len(before):
         return
+    moved = _moved(keys, before)
+    kinds[before[moved]] = DELETE
+    kinds[before[moved] + 1] = INSERT
+
+
+def _moved(keys: Sequence[pa.Array], before: npt.NDArray[np.int64]) -> Flags:
+    """Return which of these old rows differ from their new rows in a key."""
     moved = np.zeros(len(before), np.bool_)
     for column in keys:
         old, new = column.take(pa.array(before)), column.take(pa.array(before + 1))
         same = pc.fill_null(pc.equal(old, new), fill_value=False)
         both_null = pc.and_(pc.is_null(old), pc.is_null(new))
         moved |= ~pc.or_(same, both_null).to_numpy(zero_copy_only=False)
-    kinds[before[moved]] = DELETE
-    kinds[before[moved] + 1] = INSERT
+    return moved

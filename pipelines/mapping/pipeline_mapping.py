@@ -94,7 +94,8 @@ class PipelineMapping:
         expected = self.table_rules.expected(change.schema.database, change.schema.table)
         if not expected:
             return CheckedRows(change)
-        return checked(change, expected, self.rules.mapping, now_millis, self.zone)
+        keys = self.new_tables.keys.primary or change.schema.primary_keys
+        return checked(change, expected, self.rules.mapping, now_millis, self.zone, keys)
 
     def column(self, source: str) -> str:
         return self.rules.name(source)

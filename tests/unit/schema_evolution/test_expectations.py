@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from penstock.schema_evolution.soft_deletes import with_marks
 from penstock.schema_evolution.types.mapping import TypeMapping
 
 Row = tuple[int, str | None]
+RULES = [Expectation.of("shop.t", "amount > 0", "drop", "amount")]
 
 
 def changes(*rows: Row) -> ChangeBatch:
@@ -95,3 +98,29 @@ def test_a_value_that_cannot_be_read_is_a_bad_record() -> None:
 def test_a_condition_that_the_columns_do_not_allow_is_refused(condition: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         look(changes((INSERT, "1")), (condition, "warn"))
+
+
+def moved(before: str, after: str, amount: str = "-1") -> ChangeBatch:
+    """Return an update that moves a row to another partition, as a delete and an insert of one message."""
+    rows = changes((DELETE, "1"), (INSERT, amount), (INSERT, "1"))
+    batch = pa.RecordBatch.from_pydict({"id": [before, after, "9"], "amount": rows.rows.column("amount")})
+    return replace(rows, rows=batch, positions=np.array([1, 1, 1]), subs=np.array([2, 3, 5], np.int32))
+
+
+@pytest.mark.parametrize("marks", [False, True])
+def test_an_update_that_moves_a_row_to_another_partition_is_an_update(marks: bool) -> None:
+    change = moved("4", "4")
+    found = checked(with_marks(change, 0) if marks else change, RULES, TypeMapping(), 0, keys=("id",))
+    assert ids(found) == ["9"], "the table keeps the row as it was"
+    assert found.counts == {"expect.drop.amount": 1, "updates.dropped": 1}
+
+
+def test_a_row_that_is_dropped_at_another_key_is_deleted_at_the_old_one() -> None:
+    """Its next change would make a second row beside the old one, which nothing would ever delete."""
+    found = checked(moved("4", "5"), RULES, TypeMapping(), 0, keys=("id",))
+    assert ids(found) == ["4", "9"]
+    assert found.change.kinds.tolist() == [DELETE, INSERT]
+
+
+def test_a_moved_row_that_meets_the_condition_stays() -> None:
+    assert ids(checked(moved("4", "4", "2"), RULES, TypeMapping(), 0, keys=("id",))) == ["4", "4", "9"]

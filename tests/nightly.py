@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("stories", "peers", "statements", "kills", "fuzz", "mutants")
+PARTS = ("stories", "pipelines", "peers", "statements", "kills", "fuzz", "mutants")
 CHUNK = 500  # stories per process
+PIPELINES = 100  # stories of pipelines per process
 TURNS = 100  # stories of peers per process
 ROUNDS = 25  # random kills per process
 SCRIPTS, STEPS = 20, 100  # scripts of SQL per process, and statements per script
@@ -109,20 +110,22 @@ def python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def stories(first: int, count: int) -> Iterator[Piece]:
-    """Yield the pieces in which these seeds are played."""
+def stories(
+    first: int, count: int, part: str = "stories", package: str = "stories", chunk: int = CHUNK
+) -> Iterator[Piece]:
+    """Yield the pieces in which these seeds are played by one of the packages of stories."""
 
     def play(start: int, number: int) -> Result:
-        ran = python("-m", "tests.stories", str(start), str(number))
+        ran = python("-m", f"tests.{package}", str(start), str(number))
         found = _PLAYED.search(ran.stdout)
         if found is None:
             return {"stories": 0, "failed": 1, "failures": [f"seeds from {start} on: {ran.stdout[-2000:]}"]}
         seeds = _FAILED_SEED.findall(ran.stdout)
         return {"stories": int(found[1]), "failed": int(found[2]), "failures": [f"seed {seed}" for seed in seeds]}
 
-    for start in range(first, first + count, CHUNK):
-        number = min(CHUNK, first + count - start)
-        yield Piece("stories", f"{start} {number}", lambda start=start, number=number: play(start, number))  # type: ignore[misc]
+    for start in range(first, first + count, chunk):
+        number = min(chunk, first + count - start)
+        yield Piece(part, f"{start} {number}", lambda start=start, number=number: play(start, number))  # type: ignore[misc]
 
 
 def tests(*words: str, **environment: str) -> Result:
@@ -233,6 +236,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes of stories and mutants")
     parser.add_argument("--first-seed", type=int, default=1_000_000)
     parser.add_argument("--stories", type=int, default=200_000)
+    parser.add_argument("--pipeline-stories", type=int, default=20_000)
     parser.add_argument("--peer-stories", type=int, default=2000, help="stories that all peers play in turn")
     parser.add_argument("--statements", type=int, default=10_000, help="statements of SQL without Spark")
     parser.add_argument("--spark-statements", type=int, default=10_000, help="statements of Spark SQL")
@@ -244,6 +248,9 @@ def main() -> int:
     night = Night(given.folder, given.jobs)
     pieces: dict[str, Callable[[], Iterator[Piece]]] = {
         "stories": lambda: stories(given.first_seed, given.stories),
+        "pipelines": lambda: stories(
+            given.first_seed, given.pipeline_stories, "pipelines", "pipeline_stories", PIPELINES
+        ),
         "peers": lambda: peers(given.first_seed, given.peer_stories),
         "statements": lambda: statements(
             given.first_seed, {"duckdb": given.statements, "spark": given.spark_statements}
@@ -253,7 +260,7 @@ def main() -> int:
         "mutants": lambda: planted(given.mutant_seeds, given.mutant_minutes, given.jobs),
     }
     for part in given.parts:
-        night.run(list(pieces[part]()), jobs=given.jobs if part == "stories" else 1)
+        night.run(list(pieces[part]()), jobs=given.jobs if part in {"stories", "pipelines"} else 1)
     summary = night.summarize()
     print(
         json.dumps(

@@ -60,7 +60,9 @@ def test_parts_are_chosen_by_name() -> None:
 
 @pytest.mark.parametrize("text", ["fuz", "stories,", ""])
 def test_an_unknown_part_is_refused_with_the_known_names(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="choose from stories, peers, statements, kills, fuzz"):
+    with pytest.raises(
+        argparse.ArgumentTypeError, match="choose from stories, pipelines, peers, statements, kills, fuzz"
+    ):
         chosen_parts(text)
 
 

@@ -1,0 +1,172 @@
+"""A process that runs a pipeline on a simulated store, without Spark: what it keeps dies with it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from penstock.ingest import connectors
+from penstock.ingest.source import Offsets
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver import commit as commits
+from penstock.pipelines.driver.batch_driver import BatchDriver
+from penstock.pipelines.driver.local_runner import ORDER, run_tasks
+from penstock.pipelines.job import build
+from penstock.pipelines.job.foreach_batch import has_few_buckets
+from penstock.pipelines.ledger import batch_identity, filled_tables
+from penstock.pipelines.mapping import target_tables
+from penstock.pipelines.tasks.batch_result import SCHEMA as RESULTS
+from penstock.pipelines.tasks.batch_result import BatchResult, as_row
+from penstock.pipelines.tasks.read import BatchReader
+from penstock.pipelines.tasks.shuffle_rows import SCHEMA
+from penstock.pipelines.tasks.table_task_writer import CompactionTiming
+from penstock.pipelines.tasks.task_input import TaskInput
+from penstock.pipelines.tasks.write import TaskWriter
+from penstock.storage import open as opening
+from penstock.storage import state_folder
+from penstock.table.catalog import settings
+from tests.pipeline_stories import log_source
+from tests.simulation.scenes import ambient
+from tests.simulation.store import Disk, Fault, Faults, Operation, SimStore
+
+
+@dataclass
+class SparkLog:
+    """Spark's checkpoint: the ends of batches, written before a batch runs, and how many batches are done."""
+
+    disk: Disk
+    folder: str
+    id: str
+    ends: list[Offsets] = field(default_factory=list)
+    done: int = 0
+
+    def plan(self, end: Offsets) -> None:
+        self.disk.put(f"{self.folder}/offsets/{len(self.ends)}", f"v1\n{{}}\n{json.dumps(end)}".encode())
+        self.ends.append(end)
+
+    def finish(self) -> None:
+        self.disk.put(f"{self.folder}/commits/{self.done}", b"v1\n{}")
+        self.done += 1
+
+
+_WHOLE = {Fault.TORN: Fault.AFTER, Fault.DIES_TORN: Fault.DIES_AFTER}
+
+
+def opened(disk: Disk, seed: str, faults: Faults, log: list[Operation]) -> ExitStack:
+    """Enter a process of its own: its view of the disk, its clock and its chance, and empty caches."""
+    store = SimStore(disk, faults, log=log)
+    stack = ExitStack()
+    stack.enter_context(patch.object(opening, "_local", lambda _: store))
+    environment = ambient(disk, seed)
+    stack.enter_context(patch.object(settings, "Environment", lambda: environment))
+    # One request after the other, so that equal seeds give equal traces.
+    for module in (commits, batch_identity, filled_tables, target_tables):
+        stack.enter_context(patch.object(module, "THREADS", 1))
+    known = cast("dict[str, Any]", connectors.CONNECTORS.built_in)
+    stack.enter_context(patch.dict(known, {"story-log": log_source.CONNECTOR}))
+    forget()
+    return stack
+
+
+def forget() -> None:
+    """Clear what a process keeps: the next one opens everything again."""
+    settings.forget_tables()
+    settings._backend.cache_clear()
+    state_folder._opened.cache_clear()
+
+
+@dataclass
+class Driver:
+    """A driver of a pipeline. `between` is called when the tasks of a batch are done and nothing is committed."""
+
+    spec: PipelineSpec
+    log: SparkLog
+    tasks: int
+    writers: int
+    between: Callable[[], None] = lambda: None
+    driver: BatchDriver = field(init=False)
+
+    @contextmanager
+    def started(self) -> Iterator[Driver]:
+        with tempfile.TemporaryDirectory(prefix="penstock-story-") as folder:
+            job = build.ready(self.spec)
+            self.limit, self.until = job.trigger.limit, job.source.available()
+            self.driver = job.driver(Path(folder), self.tasks, self.writers, run_tasks)
+            self.driver.checkpoint = self.log.id
+            if job.recovery.retry_parked:
+                self.driver.catch_up()
+            yield self
+
+    def run(self) -> None:
+        """Run until caught up."""
+        while self.planned():
+            self.take(self.tasks_done())
+
+    def planned(self) -> bool:
+        """Plan the next batch, unless the last one is not done. Return False if there is nothing to read."""
+        if len(self.log.ends) == self.log.done:
+            end = self.driver.reader.latest_offsets(self._start, self.limit, self.until)
+            if end == self._start:
+                return False
+            self.log.plan(end)
+        return True
+
+    @property
+    def _start(self) -> Offsets:
+        return self.log.ends[self.log.done - 1] if self.log.done else self.driver.reader.initial_offsets()
+
+    def tasks_done(self) -> BatchResult:
+        """Run the tasks of the batch, as Spark does: a small one in a single task, without a shuffle."""
+        driver = self.driver
+        driver.reader = pickle.loads(pickle.dumps(driver.reader))  # as a task has it
+        inputs = driver.reader.inputs(self._start, self.log.ends[self.log.done])
+        if len(inputs) == 1 and has_few_buckets(driver.reader.warehouse, driver.targets.schemas):
+            return _written_by_one(driver.reader, self.log.done, inputs)
+        return run_tasks(driver.reader, self.log.done, inputs)
+
+    def take(self, result: BatchResult) -> None:
+        self.between()
+        self.driver.take(self.log.done, result)
+        self.log.finish()
+
+
+def _written_by_one(reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> BatchResult:
+    rows = pa.Table.from_batches([batch for task in inputs for batch in reader.read(task)], SCHEMA)
+    order = pa.compute.sort_indices(rows.drop_columns(["blob"]), [(name, way) for name, way in ORDER])
+    timing = CompactionTiming(number, reader.compacts_in_background)
+    writer = TaskWriter(reader.warehouse, 1, timing, unversioned=frozenset(reader.mapping.made))
+    batches = (batch for place in order.to_pylist() for batch in rows.slice(place, 1).to_batches())
+    results = [as_row(table, content) for table, content in writer.results(batches)]
+    return BatchResult.of(pa.Table.from_batches(results, RESULTS))
+
+
+def fault_at(name: str, nth: int, fault: Fault) -> Faults:
+    """Return faults that strike once: at the nth operation of this name, or of any name."""
+    seen = [0]
+
+    def faults(operation: Operation) -> Any:
+        seen[0] += name in {"any", operation.name}
+        if seen[0] != nth or name not in {"any", operation.name}:
+            return None
+        # A small file is replaced as a whole, in every store.
+        return _WHOLE.get(fault, fault) if operation.name == "write" else fault
+
+    return faults
+
+
+def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both mappings as one; sections in both are merged."""
+    found = dict(first)
+    for name, value in second.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
+        found[name] = merged(found[name], value) if both else value
+    return found

@@ -6,7 +6,7 @@ An update that changes the key is split into a delete and an insert.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,7 @@ from penstock.schema_evolution.masks import Mask
 from penstock.schema_evolution.source_conditions import SourceConditions
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.source import TYPED, paimon_type
-from penstock.schema_evolution.update_images import Flags, follow_filter, split_key_changes
+from penstock.schema_evolution.update_images import Flags, follow_filter, key_only_deletes, split_key_changes
 from penstock.table_pattern import TablePattern
 
 _CLOCKS = frozenset({"now", "current_timestamp", "localtimestamp", "localtime", "current_time", "current_date"})
@@ -122,7 +122,11 @@ class Transform:
         columns = list(work.projected(self.projection, self.masks or {}))
         kinds, kept = change.kinds.copy(), np.ones(len(change), np.bool_)
         if self.filter is not None:
-            follow_filter(change, work.flags(self.filter, self.projection), kinds, kept)
+            passes = work.flags(self.filter, self.projection)
+            if self._filters_beside(change.schema.primary_keys):
+                # Whether the row was in the table is unknown. Deleting a row that does not exist is harmless.
+                passes = passes | key_only_deletes(change)
+            follow_filter(change, passes, kinds, kept)
         keys = [*(self.primary_keys or change.schema.primary_keys), *self.partition_keys]
         if self.primary_keys or self.partition_keys:
             moving = [column for field, column in columns if field.name in keys]
@@ -131,6 +135,13 @@ class Transform:
         if whole is not None:
             kept &= whole
         return _taken(change, columns, kinds, kept, self.primary_keys), list(bad)
+
+    def _filters_beside(self, keys: Sequence[str]) -> bool:
+        """Return whether the filter uses other columns than the key and the origin of a row."""
+        made = {item.name: item.value for item in self.projection if item.value is not None}
+        used = set(columns_of(self.filter)) if self.filter is not None else set()
+        sources = {source for name in used & made.keys() for source in columns_of(made[name])}
+        return not (used - made.keys() | sources) <= {*keys, *ORIGINS}
 
 
 def depends_on_change(node: Node) -> bool:

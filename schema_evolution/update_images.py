@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.formats.change import ChangeBatch
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
+from penstock.schema_evolution.types.source import TYPED
 
 Flags = npt.NDArray[np.bool_]
 
@@ -53,6 +54,27 @@ def updates_in_place(change: ChangeBatch, keys: Sequence[str], removes: Flags) -
         return before
     moved = _moved([change.rows.column(name) for name in keys], found)
     return np.sort(np.concatenate((before, found[~moved])))
+
+
+def key_only_deletes(change: ChangeBatch) -> Flags:
+    """Return which deletes have only the key of their row, as from PostgreSQL without REPLICA IDENTITY FULL.
+
+    Columns that lookups have added are no sign of a whole row.
+    """
+    found: Flags = change.kinds == DELETE
+    keys = {*change.schema.primary_keys}
+    others = [
+        column
+        for one, column in zip(change.schema.fields, change.rows.columns, strict=True)
+        if one.name not in keys and not (one.type or "").startswith(TYPED)
+    ]
+    if not keys or not others:
+        return np.zeros(len(change), np.bool_)
+    for column in others:
+        if not found.any():
+            break
+        found = found & np.asarray(pc.is_null(column), np.bool_)
+    return found
 
 
 def filtered_by(change: ChangeBatch, passes: Flags) -> ChangeBatch:

@@ -117,6 +117,31 @@ def test_a_value_that_no_expression_accepts_makes_its_message_bad() -> None:
     assert [item.pos for item in bad] == [2]
 
 
+@pytest.mark.parametrize(
+    ("filter_", "projection", "deleted"),
+    [
+        ("q > 0", None, [1, 2]),  # of row 1 nobody knows whether it passed
+        ("q > 0 or id < 0", None, [1, 2]),
+        ("big", "*, q > 0 as big", [1, 2]),
+        ("id > 1", None, [2, 3]),  # the key says it
+        ("odd", "*, id > 1 as odd", [2, 3]),
+        ("__table_name__ = 'items'", None, []),
+    ],
+)
+def test_a_delete_that_has_only_the_key_passes_a_filter_by_other_columns(
+    filter_: str, projection: str | None, deleted: list[int]
+) -> None:
+    deletes = batch((DELETE, 1, (1, None, None)), (DELETE, 2, (2, None, 4)), (DELETE, 3, (3, "a", 0)))
+    found = applied(Transform.of("shop.orders", projection, filter_), deletes)
+    assert rows_of(found) == [(DELETE, str(number)) for number in deleted]
+
+
+def test_a_delete_without_a_known_key_must_pass_the_filter() -> None:
+    change = batch((DELETE, 1, (1, None, None)))
+    keyless = replace(change, schema=replace(change.schema, primary_keys=()))
+    assert rows_of(applied(Transform.of("shop.orders", filter_="q > 0"), keyless)) == []
+
+
 def test_a_filter_may_use_computed_columns_of_the_projection() -> None:
     change = batch((INSERT, 1, (1, "a", 1)), (INSERT, 2, (2, "b", 2)))
     named = Transform.of("shop.*", "id, upper(name) as letter, id as name", "letter = 'B' and name = 'b'")

@@ -8,6 +8,7 @@ absent member.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -87,24 +88,40 @@ class _Befores:
         return columns
 
 
+@dataclass(frozen=True, slots=True)
+class BulkMessages:
+    """Messages of one source schema: their numbers, row kinds and event times, and `old` of each update in order."""
+
+    numbers: Int64s
+    operations: RowKinds
+    times: Int64s
+    olds: Sequence[bytes]
+
+    @classmethod
+    def of(cls, members: Sequence[CanalEnvelope], numbers: Int64s) -> BulkMessages:
+        """Return messages by their envelopes."""
+        operations = np.array([OPERATIONS[member.type or ""] for member in members], np.int8)
+        olds = [members[member].old for member in np.flatnonzero(operations == UPDATE_AFTER).tolist()]
+        return cls(numbers, operations, event_times(members), olds)
+
+
 def decode_bulk(
-    members: Sequence[CanalEnvelope],
+    changes: BulkMessages,
     parsed: ParsedRows,
-    numbers: Int64s,
     schema: SourceSchema,
     converts: Sequence[Convert | None],
     rule: ImageRule,
     messages: Messages,
     decoded: DecodeResult,
 ) -> None:
-    """Append one ChangeBatch for the messages `numbers`; `parsed` contains the `data` of the members."""
+    """Append one ChangeBatch; `parsed` contains the `data` of the messages."""
+    numbers, operations = changes.numbers, changes.operations
     names = [field.name for field in schema.fields]
     starts, columns = parsed
     counts = np.diff(starts)
-    member_of_row = np.repeat(np.arange(len(members)), counts)
-    operations = np.array([OPERATIONS[member.type or ""] for member in members], np.int8)
+    member_of_row = np.repeat(np.arange(len(numbers)), counts)
     faults = Faults()
-    befores = _read_befores(members, np.flatnonzero(operations == UPDATE_AFTER), starts, rule, numbers, faults, decoded)
+    befores = _read_befores(changes, starts, rule, faults, decoded)
     kinds = operations[member_of_row]
     row_of = np.arange(len(kinds))
     if befores.rows:
@@ -114,14 +131,13 @@ def decode_bulk(
     columns = [
         convert(column, faults) if convert else column for column, convert in zip(columns, converts, strict=True)
     ]
-    times = event_times(members)
     finish(
         schema,
         columns,
         numbers[member_of_row],
         kinds,
         (2 * (row_of - starts[member_of_row]) + after).astype(np.int32),
-        times[member_of_row],
+        changes.times[member_of_row],
         faults,
         messages,
         decoded,
@@ -143,24 +159,18 @@ def event_times(members: Sequence[CanalEnvelope]) -> Int64s:
 
 
 def _read_befores(
-    members: Sequence[CanalEnvelope],
-    updates: Int64s,
-    starts: Int64s,
-    rule: ImageRule,
-    numbers: Int64s,
-    faults: Faults,
-    decoded: DecodeResult,
+    changes: BulkMessages, starts: Int64s, rule: ImageRule, faults: Faults, decoded: DecodeResult
 ) -> _Befores:
     befores = _Befores()
     everything = rule.before_images == "all"
     watch = {name.lower() for name in rule.watch}
-    if not everything:
-        updates = updates[_mentioning([members[member].old for member in updates.tolist()], rule)]
-    for member in updates.tolist():
+    chosen = np.arange(len(changes.olds)) if everything else _mentioning(changes.olds, rule)
+    updates = np.flatnonzero(changes.operations == UPDATE_AFTER)[chosen]
+    for place, member in zip(chosen.tolist(), updates.tolist(), strict=True):
         try:
-            olds = read_old(members[member].old, decoded)
+            olds = read_old(changes.olds[place], decoded)
         except DecodeError as error:
-            faults.messages[int(numbers[member])] = error
+            faults.messages[int(changes.numbers[member])] = error
             continue
         first, count = int(starts[member]), int(starts[member + 1] - starts[member])
         for row in range(count):

@@ -1,8 +1,9 @@
 """canal-json: one flat object per event and table, many rows per message, every value a string.
 
 Messages are grouped by database, table, the bytes of `mysqlType` and of `pkNames`, so that a group has one source
-schema. Large groups are parsed in bulk (bulk.py), and faster if all rows have the same layout (same_layout.py). Small
-and irregular groups are parsed record by record. All three paths yield the same rows.
+schema. Messages that have a known frame around rows of one layout are not parsed at all (framed_rows.py). Of the
+others, large groups are parsed in bulk (bulk.py), and faster if all rows have the same layout (same_layout.py); small
+and irregular groups are parsed record by record. All paths yield the same rows.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DecodeError
-from penstock.formats.canal.bulk import decode_bulk, parse_rows
+from penstock.formats.canal.bulk import BulkMessages, decode_bulk, parse_rows
+from penstock.formats.canal.framed_rows import add_framed
 from penstock.formats.canal.groups import CanalGroup, converters, declared_columns, grouped
+from penstock.formats.canal.known_frames import KnownFrames
 from penstock.formats.canal.message import (
     CanalEnvelope,
     Texts,
@@ -48,13 +51,15 @@ SPAN_CELLS = 16 << 20
 ROW_BYTES = 300
 # The same-layout path pays off for fewer rows than Arrow's reader, because it has no parser to set up.
 SAME_LAYOUT_SHARE = 0.6
+_known = KnownFrames()
 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode canal-json messages."""
     decoded = DecodeResult()
-    for group in grouped(messages, decoded):
-        _decode_group(group, messages, options, decoded)
+    others = add_framed(messages, options, _known, int(options.bulk_rows * SAME_LAYOUT_SHARE), decoded)
+    for group in grouped(others, decoded):
+        _decode_group(group, others, options, decoded)
     return decoded
 
 
@@ -78,8 +83,8 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
         and int(sizes.sum()) <= MOST_BYTES
         and (parsed := same_layout_rows(documents, [one.name for one in fields]))
     ):
-        every = np.array(group.numbers, np.int64)
-        decode_bulk(group.members, parsed, every, schema, converters(fields), rule, messages, decoded)
+        every = BulkMessages.of(group.members, np.array(group.numbers, np.int64))
+        decode_bulk(every, parsed, schema, converters(fields), rule, messages, decoded)
         return
     if (weights := _overflowing(documents, sizes, len(fields))) is not None:
         kept = _reject_sparse(group, weights, sizes, len(fields), messages, decoded)
@@ -90,11 +95,9 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
         members, numbers = group.members[start:stop], group.numbers[start:stop]
         if bulky(sizes[start:stop]):
             try:
-                parsed, places = (
-                    parse_rows(documents[start:stop], [one.name for one in fields]),
-                    np.array(numbers, np.int64),
-                )
-                decode_bulk(members, parsed, places, schema, converters(fields), rule, messages, decoded)
+                parsed = parse_rows(documents[start:stop], [one.name for one in fields])
+                some = BulkMessages.of(members, np.array(numbers, np.int64))
+                decode_bulk(some, parsed, schema, converters(fields), rule, messages, decoded)
                 continue
             except pa.ArrowInvalid:
                 # The record path finds and names the faulty rows.

@@ -83,7 +83,7 @@ def read_rows(data: msgspec.Raw, decoded: DecodeResult) -> list[Texts]:
         return read_json(bytes(data), lambda raw: [_as_texts(row) for row in _values(raw)], decoded)
 
 
-def read_old(old: msgspec.Raw, decoded: DecodeResult) -> list[Texts | None]:
+def read_old(old: bytes, decoded: DecodeResult) -> list[Texts | None]:
     """Return the changed columns of each row. None, or a missing element, means that nothing changed in that row."""
     try:
         return _old_texts(old)

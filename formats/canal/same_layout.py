@@ -2,13 +2,13 @@
 
 All rows of a group are joined to one text, and its quotation marks give the positions of members and values. If every
 byte between the values proves to be the same as in the first row, the values are cut out column by column without any
-parser. The documents are known to be valid JSON already. For any other layout the result is None, and a general JSON
+parser. This proves that the documents are valid JSON. For any other layout the result is None, and a general JSON
 reader has to parse the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -39,8 +39,8 @@ MOST_BYTES = 16 << 20
 PIECE = 1_000
 
 _BRACKET = ord("[")
-# The bytes between rows when documents are joined by commas.
-_AFTER_ROW, _AFTER_DOCUMENT = b"},{", b"}],[{"
+# The bytes between rows of documents that follow each other.
+_AFTER_ROW, _AFTER_DOCUMENT = b"},{", b"}][{"
 _FIRST_ROW = msgspec.json.Decoder(list[dict[str, str | None]]).decode
 
 
@@ -52,6 +52,24 @@ class CellPositions:
     ends: Int64s
     nulls: Mask
     first_rows: Int64s  # the first row of each document
+    document_begins: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPiece:
+    """The columns of some documents, and the first row of each, with the number of rows as last element."""
+
+    first_rows: Int64s
+    columns: Mapping[str, pa.Array]
+
+    @property
+    def rows(self) -> int:
+        return int(self.first_rows[-1])
+
+    def column(self, name: str) -> pa.Array:
+        """Return the texts of a member, nulls if the rows do not have it."""
+        found = self.columns.get(name)
+        return pa.nulls(self.rows, pa.string()) if found is None else found
 
 
 def same_layout_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> tuple[Int64s, list[pa.Array]] | None:
@@ -59,42 +77,54 @@ def same_layout_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> 
 
     None if the rows do not have the same layout.
     """
-    try:
-        members = list(_FIRST_ROW(documents[0])[0])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError):
-        return None
-    if not members:
-        return None
-    pieces: list[tuple[Int64s, list[pa.Array]]] = []
+    pieces: list[LayoutPiece] = []
     count = max(1, len(documents) // PIECE)
     for place in range(count):
-        begin, end = len(documents) * place // count, len(documents) * (place + 1) // count
-        piece = _piece(documents[begin:end], members)
+        some = documents[len(documents) * place // count : len(documents) * (place + 1) // count]
+        piece = layout_piece(b"".join(some), np.cumsum(np.fromiter(map(len, some), np.int64, len(some))))
         if piece is None:
             return None
         pieces.append(piece)
-    ends = np.cumsum([0, *(first_rows[-1] for first_rows, _ in pieces)])
-    rows = int(ends[-1])
-    if len(set(names).difference(members)) * rows > MOST_ABSENT:
+    return joined_pieces(pieces, names)
+
+
+def joined_pieces(pieces: Sequence[LayoutPiece], names: Sequence[str]) -> tuple[Int64s, list[pa.Array]] | None:
+    """Return the first row of each document, and one text column per name; None if too few rows have these members."""
+    wanted = set(names)
+    if sum(len(wanted.difference(piece.columns)) * piece.rows for piece in pieces) > MOST_ABSENT:
         return None
-    columns = zip(*[values for _, values in pieces], strict=True)
-    found = {name: pa.concat_arrays(parts) for name, parts in zip(members, columns, strict=True) if name in set(names)}
-    starts = [first_rows[:-1] + end for (first_rows, _), end in zip(pieces, ends.tolist(), strict=False)]
-    return (
-        np.concatenate([*starts, ends[-1:]]),
-        [found[name] if name in found else pa.nulls(rows, pa.string()) for name in names],
-    )
+    ends = np.cumsum([0, *(piece.rows for piece in pieces)])
+    starts = [piece.first_rows[:-1] + end for piece, end in zip(pieces, ends.tolist(), strict=False)]
+    return np.concatenate([*starts, ends[-1:]]), [
+        pa.concat_arrays([piece.column(name) for piece in pieces]) for name in names
+    ]
 
 
-def _piece(documents: Sequence[msgspec.Raw], members: Sequence[str]) -> tuple[Int64s, list[pa.Array]] | None:
-    text = b",".join(documents)
+def layout_piece(text: bytes, ends: Int64s) -> LayoutPiece | None:
+    """Return the rows of documents that follow each other in `text`; None if they do not have the same layout.
+
+    `ends` are the ends of the documents in the text.
+    """
+    try:
+        members = list(_FIRST_ROW(text[: ends[0]])[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError):
+        return None
+    found = _piece(text, ends, len(members)) if members else None
+    if found is None:
+        return None
+    first_rows, columns = found
+    return LayoutPiece(first_rows, dict(zip(members, columns, strict=True)))
+
+
+def _piece(text: bytes, ends: Int64s, width: int) -> tuple[Int64s, list[pa.Array]] | None:
     data = np.frombuffer(text, np.uint8)
     # Control characters are white space between members here, since JSON does not allow them in texts.
     if data.min() < SPACE or not is_utf8(text):
         return None
     escapes = escape_positions(text, data)
-    cells = _cells(text, data, np.flatnonzero(quotation_marks(data, escapes)), len(members))
-    if cells is None or len(cells.first_rows) != len(documents):
+    cells = _cells(text, data, np.flatnonzero(quotation_marks(data, escapes)), width)
+    # A document that ends elsewhere than its rows is no JSON, even if all of them together look so.
+    if cells is None or not np.array_equal(cells.document_begins[1:], ends[:-1]):
         return None
     values = _values(text, cells, escaped=len(escapes) > 0)
     return None if values is None else (np.append(cells.first_rows, len(cells.starts)), values)
@@ -132,7 +162,8 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> CellPosition
     whole = len(keys) + nulls.size - int(np.count_nonzero(nulls)) == len(closing)
     if not (whole and np.array_equal(data.take(ends - 1) != QUOTE, nulls) and _are_nulls(data, starts, ends, nulls)):
         return None
-    return CellPositions(starts + ~nulls, ends - ~nulls, nulls, np.flatnonzero(begins_document))
+    first_rows = np.flatnonzero(begins_document)
+    return CellPositions(starts + ~nulls, ends - ~nulls, nulls, first_rows, key_opens[first_rows, 0] - 2)
 
 
 def _same_members(text: bytes, data: Bytes, opens: Int64s, starts: Int64s) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Messages
 
-FORMATS = ("json", "maxwell-json", "ogg-json", "debezium-json")
+FORMATS = ("json", "maxwell-json", "ogg-json", "debezium-json", "canal-json")
 ODD_TEXTS = [
     *('a"b', "back\\slash", "tab\tx", "line\nx", "\u00e9", "\u5317\u4eac", "\U0001f600", "\u2028", "", ":)", '":'),
     *("null", "true", "12", "-0", "1e5", "a,b}{][:", "\\", '\\"', "x" * 40, "\x7f", "\u0001", "/", "a/b"),
@@ -36,6 +36,7 @@ class RandomMessages:
         self.name, self.random = name, Random(f"{name} {seed}")
         self.blanks, self.ascii = self.random.random() < 0.2, self.random.random() < 0.3
         self.schemas = self.random.random() < 0.4
+        self.last = self.random.random() < 0.3
         self.tables = [self.table(number) for number in range(self.random.choice([1, 3, 12]))]
         self.damage = self.random.choice([0, 0, 0.01, 0.05])
 
@@ -119,6 +120,37 @@ class RandomMessages:
             message["old"] = {name: value for name, value in before.items() if value != row.get(name)}
             self.disturb(message, "old", [None, {}, [], {"gone": 1}, 5])
         return message
+
+    def canal(self, table: int, number: int, before: Any, row: Any, operation: str) -> Any:
+        kinds = {"int": "bigint", "decimal": "double", "text": "text", "boolean": "tinyint(1)", "any": "text"}
+        message = {
+            "data": [self.texts(row)] * (2 if number % 50 == 0 else 1),
+            "database": "db",
+            "es": 1_700_000_000_000 + number,
+            "id": number,
+            "isDdl": False,
+            "mysqlType": {name: kinds[kind] for name, kind in self.tables[table].items()},
+            "old": None,
+            "pkNames": ["id"] if table % 3 else None,
+            "table": f"t{table}",
+            "ts": 1_700_000_000_000 + number,
+            "type": {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}[operation],
+        }
+        if operation == "u":
+            changed = {name: value for name, value in before.items() if value != row.get(name)}
+            message["old"] = [self.texts(changed)]
+            self.disturb(message, "old", [None, [None], [], {}, [{"id": 5}], [{"id": "x"}, None]])
+        self.disturb(message, "data", [None, [], {}, [None], [{}], [row]])
+        self.disturb(message, "ts", [-1, 1.5, "5", None, 10**20, 0])
+        self.disturb(message, "type", ["ROW", "ALTER", "TRUNCATE", "bogus", None, 5])
+        self.disturb(message, "isDdl", [True, None, 5])
+        self.disturb(message, "mysqlType", [None, {}, {"id": "enum('a')"}, 5])
+        self.disturb(message, "table", [None, 5, "other"])
+        # Other producers of the format have another order of members.
+        return dict(reversed(message.items())) if self.last else message
+
+    def texts(self, row: Any) -> Any:
+        return {name: None if value is None else str(value) for name, value in row.items()}
 
     def ogg(self, table: int, number: int, before: Any, row: Any, operation: str) -> Any:
         kind = {"c": "I", "u": "U", "d": "D"}[operation]

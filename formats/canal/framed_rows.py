@@ -1,0 +1,182 @@
+"""Rows of canal-json messages that have a known frame, without parsing any of them.
+
+The messages of one table are decoded together if their rows have one layout. All others are left to the paths that
+parse messages, which decide what an odd message means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.formats.canal.bulk import BulkMessages, decode_bulk
+from penstock.formats.canal.framed_messages import FramedMessages, MessageBlock, are_documents
+from penstock.formats.canal.groups import converters, declared_columns
+from penstock.formats.canal.known_frames import KnownFrames
+from penstock.formats.canal.message import ABSENT, read_names
+from penstock.formats.canal.message_frame import DeclaredTable
+from penstock.formats.canal.same_layout import PIECE, LayoutPiece, joined_pieces, layout_piece
+from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Messages, SourceSchema
+from penstock.formats.json_bytes import Bytes, Mask
+from penstock.row_kinds import UPDATE_AFTER
+
+# Messages per block, so that its text stays in the CPU cache.
+BLOCK = 2_000
+# Messages of a frame in a block, on average: for fewer, the other paths are quicker.
+FEWEST_ALIKE = 16
+# Larger messages gain little, since their frame is a small part of them.
+MOST_MEAN_BYTES = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class TableBlock:
+    """Messages of one table in a block: as `BulkMessages`, with `data` one after the other in `text`."""
+
+    messages: BulkMessages
+    text: Bytes
+    ends: Int64s
+
+
+@dataclass(slots=True)
+class FramedTable:
+    """The messages of one declared table in several blocks."""
+
+    table: DeclaredTable
+    blocks: list[TableBlock] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return sum(len(block.ends) for block in self.blocks)
+
+    def pieces(self) -> Iterator[TableBlock]:
+        """Yield blocks that are joined if they have few messages."""
+        some: list[TableBlock] = []
+        for block in self.blocks:
+            some.append(block)
+            if sum(len(one.ends) for one in some) >= PIECE // 2:
+                yield _joined(some)
+                some = []
+        if some:
+            yield _joined(some)
+
+
+def add_framed(
+    messages: Messages, options: DecodeOptions, known: KnownFrames, fewest: int, decoded: DecodeResult
+) -> Messages:
+    """Add the rows of messages that have a known frame, and return the other messages.
+
+    Tables of fewer than `fewest` messages are left to the other paths.
+    """
+    if len(messages) < max(1, fewest):
+        return messages
+    tables: dict[DeclaredTable, FramedTable] = {}
+    for begin in range(0, len(messages), BLOCK):
+        values, sizes = _sized(messages.values[begin : begin + BLOCK])
+        if known.is_tried() and int(sizes.sum()) <= len(values) * MOST_MEAN_BYTES:
+            found = MessageBlock(values, sizes).framed(known, min(fewest, FEWEST_ALIKE))
+            known.note(len(found.places) / len(values))
+            _add_block(found, begin, known, tables)
+    added: Mask = np.zeros(len(messages), np.bool_)
+    # In the order in which the tables come first, as on the other paths.
+    for table in sorted(tables.values(), key=lambda one: int(one.blocks[0].messages.numbers[0])):
+        if table.count >= fewest:
+            added[_add_table(table, messages, options, decoded)] = True
+    if not added.any():
+        return messages
+    return messages.take(np.flatnonzero(~added))
+
+
+def _sized(values: Sequence[bytes | None]) -> tuple[Sequence[bytes], Int64s]:
+    """Return messages and their sizes; those without a value are empty, and have no frame."""
+    try:
+        # Usually all have a value, and this is cheaper than to look for others.
+        return cast(Sequence[bytes], values), np.fromiter(
+            map(len, cast(Sequence[bytes], values)), np.int64, len(values)
+        )
+    except TypeError:
+        return _sized([value or b"" for value in values])
+
+
+def _add_block(found: FramedMessages, first: int, known: KnownFrames, tables: dict[DeclaredTable, FramedTable]) -> None:
+    """Add the messages of a block that have frames to their tables."""
+    if not len(found.places):
+        return
+    arrays = known.arrays
+    # The messages of a table are next to each other, in order.
+    table_of = np.array(known.tables)[found.frames]
+    order = np.argsort(table_of, kind="stable")
+    frames, operations = found.frames[order], arrays.operation[found.frames[order]]
+    times = found.times[order]
+    data = found.documents(order, arrays.data_place[frames])
+    is_update = operations == UPDATE_AFTER
+    updates = np.flatnonzero(is_update)
+    olds = found.documents(order[updates], 4 - arrays.data_place[frames[updates]]).to_pylist()
+    text, bounds = _content(data)
+    updates_before = np.append(0, np.cumsum(is_update))
+    edges = np.flatnonzero(np.append(True, np.diff(table_of[order]) != 0)).tolist()
+    for begin, end in zip(edges, [*edges[1:], len(order)], strict=True):
+        some = slice(begin, end)
+        changes = BulkMessages(
+            found.places[order[some]] + first,
+            operations[some],
+            times[some],
+            olds[updates_before[begin] : updates_before[end]],
+        )
+        table = known.frames[int(frames[begin])].table
+        tables.setdefault(table, FramedTable(table)).blocks.append(
+            TableBlock(changes, text[bounds[begin] : bounds[end]], bounds[begin + 1 : end + 1] - bounds[begin])
+        )
+
+
+def _content(texts: pa.Array) -> tuple[Bytes, Int64s]:
+    """Return the bytes of all texts, one after the other, and where each begins and the last one ends."""
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]], (bounds - bounds[0]).astype(np.int64)
+
+
+def _joined(blocks: Sequence[TableBlock]) -> TableBlock:
+    if len(blocks) == 1:
+        return blocks[0]
+    begins = np.cumsum([0, *(len(block.text) for block in blocks[:-1])])
+    parts = [block.messages for block in blocks]
+    changes = BulkMessages(
+        np.concatenate([part.numbers for part in parts]),
+        np.concatenate([part.operations for part in parts]),
+        np.concatenate([part.times for part in parts]),
+        [old for part in parts for old in part.olds],
+    )
+    ends = np.concatenate([block.ends + begin for block, begin in zip(blocks, begins.tolist(), strict=True)])
+    return TableBlock(changes, np.concatenate([block.text for block in blocks]), ends)
+
+
+def _add_table(framed: FramedTable, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Int64s:
+    """Add the rows of a table, and return the numbers of the messages that were added."""
+    nothing = np.zeros(0, np.int64)
+    good: list[TableBlock] = []
+    pieces: list[LayoutPiece] = []
+    for block in framed.pieces():
+        piece = layout_piece(block.text.tobytes(), block.ends) if are_documents(block.messages.olds) else None
+        if piece is not None:
+            pieces.append(piece)
+            good.append(block)
+    table = framed.table
+    fields, keys = declared_columns(table.types, table.keys)
+    if not pieces or fields is None:
+        return nothing
+    parsed = joined_pieces(pieces, [one.name for one in fields])
+    if parsed is None:
+        return nothing
+    states_no_key = table.keys != bytes(ABSENT) and not read_names(table.keys)
+    schema = SourceSchema("mysql", table.database, table.table, fields, keys, states_no_key=states_no_key)
+    rule, found = options.rule(table.database, table.table, keys), DecodeResult()
+    changes = _joined(good).messages
+    decode_bulk(changes, parsed, schema, converters(fields), rule, messages, found)
+    if found.bad:
+        return nothing
+    decoded.extend(found)
+    return changes.numbers

@@ -61,12 +61,21 @@ class Fallback:
 
 def readable_entries(store: TableStore, snapshot: Snapshot | None, *, travels: bool = False) -> list[ManifestEntry]:
     """Return the live files of a snapshot, and those of the fallback branch in partitions that main does not have."""
+    parts = readable_parts(store, snapshot, travels=travels)
+    return [entry for _, entries in parts for entry in entries]
+
+
+def readable_parts(
+    store: TableStore, snapshot: Snapshot | None, *, travels: bool = False
+) -> list[tuple[TableStore, list[ManifestEntry]]]:
+    """Return the same files by the branch that has them."""
     own = [] if snapshot is None else live_entries(store, snapshot)
     fallback = Fallback.of(store, store.schema().options, snapshot, travels=travels)
     if fallback is None or fallback.snapshot is None:
-        return own
+        return [(store, own)]
     of_branch = live_entries(fallback.store, fallback.snapshot)
-    return [*own, *(entry for entry in of_branch if entry.partition not in fallback.hidden)]
+    shown = [entry for entry in of_branch if entry.partition not in fallback.hidden]
+    return [(store, own), (fallback.store, shown)]
 
 
 def check_fallback(store: TableStore, options: Mapping[str, str]) -> None:

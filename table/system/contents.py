@@ -10,19 +10,15 @@ import pyarrow as pa
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.data_file import DataFile, epoch_millis
 from penstock.table.meta.entries import ManifestEntry
-from penstock.table.meta.live import all_manifests, index_entries, live_entries
+from penstock.table.meta.live import all_manifests, index_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.read.fallback import readable_entries
+from penstock.table.read.fallback import readable_entries, readable_parts
 from penstock.table.system.description import TIMESTAMP, local, table_of
 from penstock.table.system.own_rows import is_newest
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.partition_text import row_text, value_text
 from penstock.table.values.types import Field
-
-
-def _entries(store: TableStore, snapshot: Snapshot | None) -> list[ManifestEntry]:
-    return [] if snapshot is None else live_entries(store, snapshot)
 
 
 def _row_text(row: bytes, fields: Sequence[Field], brackets: str = "{}") -> str:
@@ -31,7 +27,7 @@ def _row_text(row: bytes, fields: Sequence[Field], brackets: str = "{}") -> str:
 
 
 def files(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
-    """Return `files`: the live data files."""
+    """Return `files`: the data files that a read finds, those of a fallback branch too."""
     columns = [
         ("partition", pa.string()),
         ("bucket", pa.int32()),
@@ -52,8 +48,12 @@ def files(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
         ("deleteRowCount", pa.int64()),
         ("file_source", pa.string()),
     ]
-    layout = Layout.of(store.schema())
-    return table_of(columns, (_file_row(store, layout, entry) for entry in _entries(store, snapshot)))
+    parts = [
+        (branch, Layout.of(branch.schema()), entries)
+        for branch, entries in readable_parts(store, snapshot, travels=not is_newest(store, snapshot))
+    ]
+    rows = (_file_row(branch, layout, entry) for branch, layout, entries in parts for entry in entries)
+    return table_of(columns, rows)
 
 
 def _file_row(store: TableStore, layout: Layout, entry: ManifestEntry) -> Sequence[object]:
@@ -178,7 +178,7 @@ def buckets(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return `buckets`: rows, bytes and files per bucket."""
     fields = Layout.of(store.schema()).partition_fields
     sums: dict[tuple[object, ...], _Sum] = {}
-    for entry in _entries(store, snapshot):
+    for entry in readable_entries(store, snapshot, travels=not is_newest(store, snapshot)):
         sums.setdefault((_row_text(entry.partition, fields), entry.bucket), _Sum()).add(entry.file)
     return table_of([("partition", pa.string()), ("bucket", pa.int32()), *_SUMS], _summed(store, sums))
 

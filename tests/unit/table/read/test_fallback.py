@@ -182,6 +182,20 @@ def test_system_tables_with_rows_read_partitions_of_the_fallback_branch(catalog:
     assert catalog.table(f"d.u${system}").scan(options={"scan.snapshot-id": "1"}).to_arrow().num_rows == 1
 
 
+def test_files_of_the_fallback_branch_are_listed(catalog: penstock.Catalog) -> None:
+    table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
+    listed = table.system("files").to_pylist()
+    assert {row["partition"]: row["record_count"] for row in listed if row["partition"] == "{a}"} == {"{a}": 1}
+    of_branch = [row for row in listed if row["partition"] == "{b}"]
+    assert sum(row["record_count"] for row in of_branch) == 4
+    assert all(Path(row["file_path"]).is_file() for row in listed)
+    kept = {(row["partition"], row["bucket"]) for row in listed}
+    assert {(row["partition"], row["bucket"]) for row in table.system("buckets").to_pylist()} == kept
+    # Without the option, and in the branch itself, the files are those of one branch.
+    run(catalog, f"ALTER TABLE f RESET ('{FALLBACK}')")
+    assert [row["partition"] for row in catalog.table("d.f").system("files").to_pylist()] == ["{a}"]
+
+
 def test_partitions_of_the_fallback_branch_are_listed(catalog: penstock.Catalog) -> None:
     table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
     assert column(run(catalog, "SHOW PARTITIONS f")) == ["dt=a", "dt=b"]

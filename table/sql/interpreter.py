@@ -13,6 +13,7 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.sql.completion import Completions, completions
 from penstock.table.sql.ddl import definitions
 from penstock.table.sql.ddl.replacements import replace_table
+from penstock.table.sql.ddl.tag_statements import alter_tag
 from penstock.table.sql.dml.inserts import create_table_as, insert
 from penstock.table.sql.dml.merges import merge
 from penstock.table.sql.dml.row_changes import delete, update
@@ -26,12 +27,15 @@ from penstock.table.sql.grammar.statements import (
     CreateCatalog,
     CreateDatabase,
     CreateTable,
+    CreateTag,
+    DeleteTag,
     Describe,
     DropCatalog,
     DropDatabase,
     DropPartitions,
     DropTable,
     RenameTable,
+    RenameTag,
     SessionOption,
     Show,
     SqlQuery,
@@ -186,6 +190,9 @@ class Interpreter:
                 return definitions.rename_table(context, statement)
             case AlterTable():
                 return definitions.alter_table(context, statement)
+            case CreateTag() | DeleteTag() | RenameTag():
+                alter_tag(context.table(statement.name), statement)
+                return done()
             case DropPartitions():
                 return definitions.drop_partitions(context, statement)
             case TruncateTable():

@@ -23,6 +23,7 @@ from penstock.table.schema.type_text import written
 from penstock.table.sql.grammar.column_grammar import read_column, read_column_type, read_default
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.statements import AlterTable, DropPartitions, ModifyColumn, RenameTable, Statement
+from penstock.table.sql.grammar.tag_grammar import alter_tag
 
 Changes = list[SchemaChange | ModifyColumn]
 
@@ -38,6 +39,9 @@ def alter(cursor: Cursor) -> Statement:
         new_name = cursor.names()
         cursor.end()
         return RenameTable(name, if_exists, new_name)
+    tag = alter_tag(cursor, name)
+    if tag is not None:
+        return tag
     # `DROP PARTITION (...)`, or `DROP IF EXISTS PARTITION (...)`.
     if cursor.word() == "drop" and "partition" in {cursor.word(1), cursor.word(3)}:
         return _drop_partitions(cursor, name)

@@ -143,6 +143,40 @@ class Analyze:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateTag:
+    """ALTER TABLE ... CREATE TAG, REPLACE TAG or CREATE OR REPLACE TAG.
+
+    Without a snapshot it is the newest one. `retained` is a duration as text.
+    """
+
+    name: Names
+    tag: str
+    snapshot: int | None
+    retained: str | None
+    creates: bool
+    replaces: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTag:
+    """ALTER TABLE ... DELETE TAG."""
+
+    name: Names
+    tag: str
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTag:
+    """ALTER TABLE ... RENAME TAG."""
+
+    name: Names
+    tag: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """SHOW: catalogs, the current one, databases, tables, views, create, partitions, columns, tags and so on."""
 
@@ -226,6 +260,9 @@ Statement: TypeAlias = (
     | Merge
     | CallProcedure
     | Analyze
+    | CreateTag
+    | DeleteTag
+    | RenameTag
     | Show
     | Describe
     | Use

@@ -1,0 +1,61 @@
+"""Statements about tags in the words of Paimon's extension of Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.errors import PenstockError
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> penstock.Catalog:
+    made = penstock.Catalog(tmp_path)
+    made.create_database("s")
+    run(made, "CREATE TABLE t (a INT); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+    return made
+
+
+def run(catalog: penstock.Catalog, script: str) -> list[dict[str, object]]:
+    return [dict(row) for row in penstock.sql(script, catalog.warehouse, database="s").to_pylist()]
+
+
+def tags(catalog: penstock.Catalog) -> dict[object, object]:
+    return {row["tag_name"]: row["snapshot_id"] for row in run(catalog, "SELECT * FROM t$tags")}
+
+
+def test_tags_are_created_replaced_renamed_and_deleted(catalog: penstock.Catalog) -> None:
+    run(catalog, "ALTER TABLE t CREATE TAG 'x' AS OF VERSION 1 RETAIN 7 DAYS")
+    run(catalog, "ALTER TABLE s.t CREATE TAG IF NOT EXISTS x AS OF VERSION 2; ALTER TABLE t CREATE TAG `20240101`")
+    assert tags(catalog) == {"x": 1, "20240101": 2}
+    assert run(catalog, "SELECT time_retained FROM t$tags WHERE tag_name = 'x'") == [{"time_retained": "PT168H"}]
+    run(
+        catalog,
+        "ALTER TABLE t CREATE OR REPLACE TAG x AS OF VERSION 2; ALTER TABLE t REPLACE TAG 20240101 AS OF VERSION 1",
+    )
+    run(catalog, "ALTER TABLE t CREATE OR REPLACE TAG z RETAIN 3 HOURS; ALTER TABLE t RENAME TAG x TO 'y'")
+    assert tags(catalog) == {"y": 2, "20240101": 1, "z": 2}
+    run(catalog, "ALTER TABLE t DELETE TAG 'y'; ALTER TABLE t DELETE TAG IF EXISTS y")
+    assert run(catalog, "SHOW TAGS t") == [{"tag": "20240101"}, {"tag": "z"}]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("DELETE TAG x", "there is no tag 'x'"),
+        ("REPLACE TAG x AS OF VERSION 1", "x"),
+        ("CREATE TAG x; ALTER TABLE t CREATE TAG x", "there is a tag 'x' already"),
+        ("CREATE TAG x RETAIN 7 WEEKS", "a unit is expected"),
+        ("CREATE TAG x AS OF VERSION one", "a whole number is expected"),
+        ("CREATE TAG x FROM 3", "the statement should end here"),
+        ("RENAME TAG x 'y'", "TO is expected"),
+    ],
+)
+def test_statements_about_tags_are_refused_with_their_place(
+    catalog: penstock.Catalog, statement: str, message: str
+) -> None:
+    with pytest.raises(PenstockError, match=message) as caught:
+        run(catalog, f"ALTER TABLE t {statement}")
+    assert "line: 1" in str(caught.value)

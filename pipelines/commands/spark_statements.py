@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from penstock.errors import ConfigError, PenstockError
-from penstock.table.sql.grammar.scripts import ScriptPart, first_word, script_parts
-from penstock.table.sql.queries.context import done
+from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    from penstock.pipelines.spark_streams.script import SparkScript
+    from penstock.table.catalog.settings import CatalogSettings
+
 CATALOG = "lake"
-_PLACE = re.compile(r"line (\d+),? pos (\d+)")
-# What Spark adds below its message.
-_BELOW = re.compile(r"\n\n(?:JVM stacktrace|== SQL)|;\n'")
-# The last line of a traceback of Python, in which an error of a table is.
-_CAUSE = re.compile(r"^(?:\w+\.)+(\w+): (.+)$", re.MULTILINE)
 
 
 @contextmanager
@@ -52,44 +44,12 @@ def spark_session(
                 session.stop()
 
 
-def run_statements(session: SparkSession, script: str) -> Iterator[pa.Table]:
-    """Run the statements of a script, and yield the result of each one. Errors name line and column."""
-    from pyspark.errors import PySparkException
+def script_of(
+    session: SparkSession, settings: CatalogSettings, *, streaming: bool, until_caught_up: bool
+) -> SparkScript:
+    """Return what runs the statements of a script in a session of this module."""
+    from penstock.pipelines.spark_streams.script import SparkScript
+    from penstock.pipelines.spark_streams.stream_queries import StreamSession
 
-    for part in script_parts(script):
-        _refuse_streams(part)
-        try:
-            rows = session.sql(part.text)
-            result = rows.toArrow() if rows.columns else done()
-        except PySparkException as reason:
-            raise statement_error(part, reason) from reason
-        yield result
-
-
-def _refuse_streams(part: ScriptPart) -> None:
-    text = " ".join(part.text.lower().split())
-    if first_word(part.text) == "set" and "execution.runtime-mode" in text and "streaming" in text:
-        error = ConfigError(
-            "streams run on the engine duckdb",
-            hint="leave --engine out; or in a program of Spark: spark.readStream.table(...), writeStream.toTable(...)",
-        )
-        part.locate(error)
-        raise error
-
-
-def statement_error(part: ScriptPart, reason: PySparkException) -> PenstockError:
-    """Return the error for a statement that Spark refused, with its place in the script."""
-    text = _BELOW.split(str(reason), maxsplit=1)[0].strip()
-    causes = _CAUSE.findall(str(reason))
-    message = causes[-1][1] if causes else " ".join(text.split())
-    error = ConfigError(f"Spark refused the statement: {message}")
-    found = _PLACE.search(str(reason))
-    if found is not None:
-        line, position = int(found[1]), int(found[2])
-        # Spark counts lines from 1 and positions from 0, both in the statement.
-        error.facts |= {
-            "line": part.place.line + line - 1,
-            "column": position + (part.place.column if line == 1 else 1),
-        }
-    part.locate(error)
-    return error
+    opened = StreamSession(session, settings, CATALOG)
+    return SparkScript(opened, streaming=streaming, until_caught_up=until_caught_up)

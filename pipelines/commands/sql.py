@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
@@ -20,6 +20,8 @@ from penstock.pipelines.commands.sql_results import OUTPUTS, Results
 from penstock.pipelines.commands.target import READING, catalog_of, text, warehouse_and_options, yes
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from penstock.table.sql.interpreter import Interpreter
 
 _ENGINES = ("duckdb", "spark")
@@ -69,14 +71,7 @@ def command(name: str, words: list[str]) -> int:
     needs_warehouse = _CREATE_CATALOG.search(script) is None
     with _terminated_as_interrupted(), _interpreter(given, needs_warehouse=needs_warehouse) as interpreter:
         results = Results(output, given)
-        with closing(interpreter.run(script)) as tables:
-            try:
-                for rows in tables:
-                    results.show(rows)
-            except KeyboardInterrupt:
-                # Ctrl-C is the way to end a stream. Between its snapshots the interpreter itself ends it.
-                if not interpreter.is_streaming:
-                    raise
+        _show(interpreter.run(script), lambda: interpreter.is_streaming, results)
         results.end()
     return 0
 
@@ -85,23 +80,36 @@ def _on_spark(given: Given) -> bool:
     engine = (text(given, "engine") or "duckdb").lower()
     if engine not in _ENGINES:
         raise ConfigError(f"--engine {engine} is unknown", hint=f"it can be {' or '.join(_ENGINES)}")
-    for name in ("master", "spark-conf") if engine == "duckdb" else ("stream", "until-caught-up"):
+    for name in ("master", "spark-conf") if engine == "duckdb" else ():
         if name in given:
-            hint = "add --engine spark" if engine == "duckdb" else "leave --engine out: streams run on DuckDB"
-            raise ConfigError(f"--{name} has no meaning with --engine {engine}", hint=hint)
+            raise ConfigError(f"--{name} has no meaning with --engine {engine}", hint="add --engine spark")
     return engine == "spark"
 
 
 def _run_on_spark(script: str, results: Results, given: Given) -> int:
-    from penstock.pipelines.commands.spark_statements import run_statements, spark_session
+    from penstock.pipelines.commands.spark_statements import script_of, spark_session
+    from penstock.table.catalog.settings import CatalogSettings
 
     settings = pairs(given.get("spark-conf", ()))
     warehouse, options = warehouse_and_options(given)
-    with spark_session(warehouse, options, text(given, "database"), text(given, "master"), settings) as session:
-        for rows in run_statements(session, script):
-            results.show(rows)
+    opened = spark_session(warehouse, options, text(given, "database"), text(given, "master"), settings)
+    with _terminated_as_interrupted(), opened as session:
+        flags = {"streaming": yes(given, "stream"), "until_caught_up": yes(given, "until-caught-up")}
+        running = script_of(session, CatalogSettings.of(warehouse, options), **flags)
+        _show(running.run(script), lambda: running.is_streaming, results)
     results.end()
     return 0
+
+
+def _show(tables: Generator[pa.Table, None, None], is_streaming: Callable[[], bool], results: Results) -> None:
+    """Show the results of a script. Ctrl-C is the way to end a stream, which ends by itself between its snapshots."""
+    with closing(tables):
+        try:
+            for rows in tables:
+                results.show(rows)
+        except KeyboardInterrupt:
+            if not is_streaming():
+                raise
 
 
 def _interpreter(given: Given, *, needs_warehouse: bool) -> Interpreter:

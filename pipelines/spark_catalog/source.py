@@ -8,6 +8,8 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from penstock.pipelines.spark_source.source import PenstockDataSource
 
 REQUEST = "catalog-request"
+# The option of a read of what a stream has between two offsets.
+STREAM_RANGE = "stream-range"
 # The option of jobs that run the units of an action.
 ACTION_UNITS = "action-units"
 
@@ -30,7 +32,11 @@ class CatalogDataSource(PenstockDataSource):
         return StructType([StructField("answer", IntegerType(), nullable=True, metadata={"answer": answer(request)})])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of rows, or of the results of an action's units."""
+        """Return the reader of rows, of a range of a stream, or of an action's results."""
+        if STREAM_RANGE in self.options:
+            from penstock.pipelines.spark_source.range_read import RangeReader
+
+            return RangeReader(self.options, schema)
         if ACTION_UNITS not in self.options:
             return super().reader(schema)
         from penstock.pipelines.spark_source.unit_results import UnitReader

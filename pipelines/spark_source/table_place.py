@@ -36,8 +36,15 @@ PLANNED_SNAPSHOT = acts("planned-snapshot", WHOLE, None, "Is the snapshot that a
 ROW_CHANGES = acts("row-changes", TEXT, None, "Names a statement that writes kinds, old rows and new rows.")
 CHANGES_BY_BUCKET = acts("changes-by-bucket", FLAG, "false", "Says that all changes of a bucket come to one task.")
 ONLY_FIRST = acts("only-first-columns", WHOLE, None, "Is how many columns of the rows are written.")
+# Options of streaming SQL.
+STREAM_TABLE = acts("stream-table", WHOLE, None, "Is the number of a table in a query that is run as a stream.")
+STREAM_RANGE = acts("stream-range", TEXT, None, "Names the offsets between which a stream is read, as JSON.")
+STREAM_CHANGES = acts("stream-changes", FLAG, "false", "Says that the rows of a write are changes, with their numbers.")
+COMMIT_PROPERTIES = acts("commit-properties", TEXT, None, "Are properties of a write's snapshot, as JSON.")
 _OF_CATALOGS = (CATALOG_TABLE, PLANNED_SNAPSHOT, ROW_CHANGES, CHANGES_BY_BUCKET, ONLY_FIRST)
-_OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION, *_OF_CATALOGS)
+_OF_STREAMS = (STREAM_TABLE, STREAM_RANGE, STREAM_CHANGES, COMMIT_PROPERTIES)
+_OF_WRITES = (COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION)
+_OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, *_OF_WRITES, *_OF_CATALOGS, *_OF_STREAMS)
 OWN = tuple(option.key for option in _OWN)
 # The options of a read that choose its snapshot, or columns that it shows.
 _SHOWN = {ROW_KIND.key, READ_CHANGELOG.key, BRANCH.key}
@@ -215,6 +222,17 @@ class TablePlace:
     def only_first_columns(self) -> int | None:
         """Return how many columns of the rows are written, if others come behind them."""
         return TableOptions(self.options)[ONLY_FIRST]
+
+    @property
+    def stream_changes(self) -> bool:
+        """Return whether the rows of a write are the result of a query on changes, with their numbers."""
+        return TableOptions(self.options)[STREAM_CHANGES]
+
+    @property
+    def commit_properties(self) -> dict[str, str] | None:
+        """Return the properties of the snapshot that a write commits."""
+        text = TableOptions(self.options)[COMMIT_PROPERTIES]
+        return None if text is None else {str(name): str(value) for name, value in json.loads(text).items()}
 
     @property
     def planned_snapshot(self) -> int | None:

@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.change_numbers import kinds_for, whole_pairs
 from penstock.pipelines.spark_source.file_changes import FileChanges
 from penstock.pipelines.spark_source.keyed_changes import KeyedChanges, delete_files
 from penstock.pipelines.spark_source.staged_rows import clear_staged, stage_rows, staged_rows
 from penstock.pipelines.spark_source.table_place import TablePlace
-from penstock.row_kinds import ROWKIND
+from penstock.row_kinds import ROWKIND, UPDATE_BEFORE, kind_texts
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.maintenance.upkeep import after_commit
@@ -34,6 +35,7 @@ from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.option_changes import refuse_other_rules
+from penstock.table.sql.streams.stream_rules import needs_old_rows
 from penstock.table.values.arrow_types import arrow_schema
 
 
@@ -101,7 +103,8 @@ class TableWrite:
             return
         with self._writer(store, user) as writer:
             if _commits_files_of_tasks(store):
-                writer.commit_messages([message for part in parts for message in part.messages], identifier)
+                messages = [message for part in parts for message in part.messages]
+                writer.commit_messages(messages, identifier, properties=self.place.commit_properties)
             else:
                 paths = [part.path for part in parts if part.path is not None]
                 batches = (batch for path in paths for batch in staged_rows(store, path))
@@ -110,7 +113,7 @@ class TableWrite:
                 else:
                     for batch in batches:
                         writer.write(*self._with_kinds(batch))
-                writer.commit(identifier)
+                writer.commit(identifier, properties=self.place.commit_properties)
         # After the commit: if the driver dies before this line, the staged rows remain, and no reader sees them.
         clear_staged(store, job)
 
@@ -163,7 +166,7 @@ class TableWrite:
 
     def _rows(self, store: TableStore, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema, count = arrow_schema(store.schema().fields), self.place.only_first_columns
-        for given in batches:
+        for given in self._changes(store, batches) if self.place.stream_changes else batches:
             # Changes of rows have columns of their own.
             if self.place.row_changes:
                 yield given
@@ -173,6 +176,19 @@ class TableWrite:
             _refuse_other_times(batch, schema)
             if batch.num_rows:
                 yield batch
+
+    def _changes(self, store: TableStore, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a query on changes with their kinds in place of their numbers."""
+        definition = store.schema()
+        wants_old = bool(definition.primary_keys) and needs_old_rows(definition)
+        for batch in whole_pairs(iter(batches)):
+            rows, kinds = kinds_for(batch, definition.primary_keys)
+            if not definition.primary_keys:
+                yield rows
+                continue
+            texts = kind_texts(pa.array(kinds))
+            whole = pa.RecordBatch.from_arrays([texts, *rows.columns], names=[ROWKIND, *rows.schema.names])
+            yield whole if wants_old else whole.filter(pa.array(kinds != UPDATE_BEFORE))
 
     def _with_kinds(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
         if not self.place.has_kinds:

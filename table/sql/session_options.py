@@ -8,8 +8,8 @@ from penstock.errors import ConfigError
 from penstock.table.options.checks import check_given
 from penstock.table.sql.grammar.statements import SessionOption
 from penstock.table.sql.queries.context import SqlContext, done
+from penstock.table.sql.streams.job_progress import PIPELINE_NAME
 from penstock.table.sql.streams.script_streams import MODE
-from penstock.table.sql.streams.stream_inserts import PIPELINE_NAME
 from penstock.table.sql.streams.stream_jobs import INTERVAL
 
 STREAMING = f"SET '{MODE}' = 'streaming'"

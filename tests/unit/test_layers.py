@@ -110,6 +110,7 @@ FLOORS = {
         {"spark_source"},
         {"spark_cdc"},
         {"spark_catalog"},
+        {"spark_streams"},
         {"monitor"},
         {"api"},
         {"commands"},

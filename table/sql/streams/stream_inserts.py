@@ -10,7 +10,7 @@ from hashlib import sha256
 
 import pyarrow as pa
 
-from penstock.errors import CommitConflict, ConfigError
+from penstock.errors import CommitConflict
 from penstock.row_kinds import UPDATE_BEFORE, RowKinds
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
@@ -21,16 +21,13 @@ from penstock.table.sql.grammar.row_statements import Insert
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.queries.context import SqlContext
 from penstock.table.sql.streams.changelog_kinds import moved_kinds
+from penstock.table.sql.streams.job_progress import PIPELINE_NAME, JobProgress, job_user
 from penstock.table.sql.streams.stream_queries import stream_branches
 from penstock.table.sql.streams.stream_reader import ChangedRows, StreamReader
 from penstock.table.sql.streams.stream_rules import check_source, check_target, needs_old_rows
 from penstock.table.sql.streams.stream_text import ROW, refused
 
-PIPELINE_NAME = "pipeline.name"
-# Properties of the job's snapshots: of which table the identifier is a snapshot, when that was committed, and the
-# query, as a hash.
-_SOURCE, _MILLIS, _QUERY = "penstock.sql.source", "penstock.sql.source-millis", "penstock.sql.query"
-_ATTEMPTS = 5
+ATTEMPTS = 5  # of a commit that another job's commit comes before
 
 
 class StreamInsert:
@@ -38,9 +35,10 @@ class StreamInsert:
 
     def __init__(self, reader: StreamReader, table: Table, statement: Insert, user: str, *, named: bool) -> None:
         self.reader, self.table, self.user, self._named = reader, table, user, named
+        self._progress: JobProgress | None = None
         self._statement = statement
         self._query = ""
-        self._needs_old_rows = bool(table.primary_keys) and needs_old_rows(table)
+        self._needs_old_rows = bool(table.primary_keys) and needs_old_rows(table.definition)
         self._rows, self._snapshot = 0, None if table.latest_snapshot is None else table.latest_snapshot.id
         self._recorded: int | None = None
         self._base: int | None = None
@@ -53,18 +51,22 @@ class StreamInsert:
         columns = typed_columns(context, self.table, self._statement, given)
         fixed = {name: text for name, text in self._statement.partition.items() if text is not None}
         targets = target_names(self.table, self._statement, given, fixed)
-        check_source(self.reader)
-        check_target(self.reader, self.table, {name: number for number, name in enumerate(targets)})
+        check_source(self.reader.branch, self.reader.dimensions)
+        check_target(self.reader.branch, self.table, {name: number for number, name in enumerate(targets)})
         aliases = ", ".join((ROW, *(f"c{number}" for number in range(len(given)))))
         self._query = f"SELECT {ROW}, {', '.join(columns.values())} FROM ({self.reader.branch.text}) AS q({aliases})"
-        last = self.table.committer(self.user).committed(0)
-        if last is not None:
-            self._check_source(last)
-            self._recorded = last.commit_identifier
+        self._progress = JobProgress(self.reader.branch.source, self.table, self.user, self._query_hash, self._named)
+        self._recorded = self._progress.last()
         self.reader.begin(self._recorded, until_caught_up=until_caught_up)
-        if last is None:
+        if self._recorded is None:
             # A job that begins at the newest snapshot would begin elsewhere when it starts again.
             self._record()
+
+    @property
+    def progress(self) -> JobProgress:
+        """Return the progress, which `begin` finds."""
+        assert self._progress is not None
+        return self._progress
 
     @property
     def is_done(self) -> bool:
@@ -76,12 +78,12 @@ class StreamInsert:
         found = self.reader.poll()
         if found is None:
             return False
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, ATTEMPTS + 1):
             try:
                 self._process(found)
                 break
             except CommitConflict:
-                if attempt == _ATTEMPTS:
+                if attempt == ATTEMPTS:
                     raise
                 # Another job wrote to the same buckets. The rows are read again, and written behind its rows.
                 self.close()
@@ -99,7 +101,7 @@ class StreamInsert:
         if not written:
             return
         identifier = found.snapshot.id
-        properties = {**self._properties(found.snapshot), **self.reader.lookups.properties}
+        properties = {**self.progress.properties(found.snapshot), **self.reader.lookups.properties}
         self._pending = found.snapshot, self._rows + written
         snapshots = writer.commit(identifier, watermark=found.snapshot.watermark, properties=properties)
         self._recorded, self._rows = identifier, self._rows + written
@@ -136,7 +138,7 @@ class StreamInsert:
         if self._pending is None:
             return
         (source, rows), self._pending = self._pending, None
-        last = self.table.committer(self.user).committed(source.id)
+        last = self.progress.commit_of(source.id)
         if last is None:
             return
         self._recorded, self._rows, self._snapshot = source.id, rows, last.id
@@ -156,45 +158,14 @@ class StreamInsert:
 
     def _record(self) -> None:
         """Commit the place in the source without rows."""
-        position = self.reader.stream.position
-        if position is None:
-            return
-        properties = self._properties(self.reader.table.store.snapshots.find(position))
-        self.table.committer(self.user).commit([], position, properties=properties, force_empty=True)
-        self._recorded = position
-
-    def _properties(self, source: Snapshot | None) -> dict[str, str]:
-        millis = {} if source is None else {_MILLIS: str(source.time_millis)}
-        return {_SOURCE: self.reader.name, _QUERY: self._query_hash, **millis}
+        self._recorded = self.reader.stream.position
+        self.progress.record(self._recorded)
 
     @property
     def _query_hash(self) -> str:
         dimensions = "".join(f" {join.view} {join.source.name}" for join in self.reader.branch.lookups)
         text = f"{self._query} {sorted(self._statement.options.items())}{dimensions}"
         return sha256(text.encode()).hexdigest()[:16]
-
-    def _check_source(self, last: Snapshot) -> None:
-        """Raise ConfigError if the job continues on another source, or on one that was rolled back."""
-        source, millis = last.properties.get(_SOURCE), last.properties.get(_MILLIS)
-        hint = f"SET '{PIPELINE_NAME}' = '...' to another name, and the job begins at the start"
-        if source != self.reader.name:
-            raise ConfigError(f"the job {self.user!r} has read from {source}", table=self.table.name, hint=hint)
-        if not self._named and last.properties.get(_QUERY) != self._query_hash:
-            raise ConfigError(
-                f"the job {self.user!r} has run with another query up to snapshot {last.commit_identifier} of {source}",
-                table=self.table.name,
-                hint=f"SET '{PIPELINE_NAME}' = '...': a new name begins at the start; a job with a name that is set "
-                "continues, whatever its query",
-            )
-        snapshot = self.reader.table.store.snapshots.find(last.commit_identifier)
-        if snapshot is not None and millis is not None and str(snapshot.time_millis) != millis:
-            raise ConfigError(
-                f"snapshot {snapshot.id} of {source} was replaced after the job had read it: the table was rolled "
-                "back, or dropped and created again",
-                table=self.table.name,
-                job=self.user,
-                hint=hint,
-            )
 
 
 def stream_inserts(
@@ -219,17 +190,9 @@ def stream_inserts(
             reader,
             table,
             statement,
-            _user(context, table, reader, jobs),
+            job_user(context.options, branch.source, table, [other.user for other in jobs]),
             named=PIPELINE_NAME in context.options,
         )
         job.begin(context, given, until_caught_up=until_caught_up)
         jobs.append(job)
     return jobs
-
-
-def _user(context: SqlContext, table: Table, reader: StreamReader, others: list[StreamInsert]) -> str:
-    """Return the commit user: the name of the pipeline, with the source and the target of this job."""
-    name = context.options.get(PIPELINE_NAME, "sql")
-    user = f"{name}:{reader.name}->{table.name}"
-    same = sum(other.user.split("#")[0] == user for other in others)
-    return f"{user}#{same + 1}" if same else user

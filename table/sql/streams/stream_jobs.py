@@ -62,7 +62,7 @@ def stream_selects(
         if len(columns) != len(names):
             why = f"the first SELECT has {len(names)} columns, and this one {len(columns)}"
             raise refused(branch.place, why, "UNION ALL connects SELECTs with the same columns")
-        check_source(reader)
+        check_source(branch, reader.dimensions)
         reader.begin(None, until_caught_up=until_caught_up)
         jobs.append(ShownStream(reader, names))
     return jobs

@@ -40,6 +40,13 @@ class StreamBranch:
     filters_lookups: bool
     reads: frozenset[str] | None
 
+    def origins(self) -> list[frozenset[str]] | None:
+        """Return for each column of the query the columns of the table that it depends on; None if not known."""
+        if self.depends_on is None:
+            return None
+        names = [frozenset([one.name]) for one in self.source.table.definition.fields]
+        return [one for part in self.depends_on for one in (names if part is None else [part])]
+
 
 def reads_tables(session: Session, query: str) -> bool:
     """Return whether the query names a table of the warehouse."""

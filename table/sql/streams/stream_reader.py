@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.row_kinds import INSERT, ROWKIND, RowKinds, is_retract
-from penstock.table.buckets.layout import Layout
-from penstock.table.merge.engines.registry import merge_engine
+from penstock.table.lookup.dimension import Dimension
 from penstock.table.read.change_stream import ChangeStream, SnapshotBatches
-from penstock.table.read.changes import writes_changelog
 from penstock.table.read.update_pairs import packed_updates, whole_updates
 from penstock.table.sql.queries.context import OpenCatalog
 from penstock.table.sql.streams.changelog_kinds import Numbers, ResultKinds, kind_numbers
+from penstock.table.sql.streams.lookup_joins import LookupJoin
 from penstock.table.sql.streams.stream_lookups import StreamLookups
 from penstock.table.sql.streams.stream_queries import StreamBranch
 from penstock.table.sql.streams.stream_text import ROW
@@ -51,19 +50,9 @@ class StreamReader:
         self._target: int | None = None
 
     @property
-    def has_keys(self) -> bool:
-        """Return whether the rows are changes of rows with a key, and not only new rows."""
-        return bool(self.table.primary_keys) and not self.shows_kinds
-
-    @property
-    def changes_rows(self) -> bool:
-        """Return whether rows may be updated or deleted. The changelog of first-row is new rows only."""
-        return self.has_keys and not merge_engine(self.table.definition.typed).oldest_wins
-
-    @property
-    def has_old_rows(self) -> bool:
-        """Return whether rows are only added, or updates come with the old row."""
-        return not self.has_keys or writes_changelog(Layout.of(self.table.definition))
+    def dimensions(self) -> list[tuple[LookupJoin, Dimension]]:
+        """Return the dimensions of the lookup joins, opened."""
+        return self.lookups.opened
 
     @property
     def stream(self) -> ChangeStream:
@@ -140,10 +129,3 @@ class StreamReader:
         rows = changes if self.shows_kinds else changes.select(range(1, changes.num_columns))
         numbers = pa.array(2 * np.arange(changes.num_rows, dtype=np.int64) + is_retract(kinds))
         self.session.register(self.branch.view, rows.append_column(ROW, numbers))
-
-    def origins(self) -> list[frozenset[str]] | None:
-        """Return for each column of the query the columns of the table that it depends on; None if not known."""
-        if self.branch.depends_on is None:
-            return None
-        names = [frozenset([one.name]) for one in self.table.definition.fields]
-        return [one for part in self.branch.depends_on for one in (names if part is None else [part])]

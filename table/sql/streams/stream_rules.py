@@ -2,93 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from penstock.table.handle import Table
+from penstock.table.lookup.dimension import Dimension
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
-from penstock.table.sql.streams.stream_reader import StreamReader
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.sql.streams.lookup_joins import LookupJoin
+from penstock.table.sql.streams.stream_queries import StreamBranch
 from penstock.table.sql.streams.stream_text import refused
 
+Dimensions: TypeAlias = Sequence[tuple[LookupJoin, Dimension]]
 _PRODUCER = "ALTER TABLE t SET ('changelog-producer' = 'lookup') for the source, then CALL sys.compact"
 
 
-def check_source(reader: StreamReader) -> None:
+def check_source(branch: StreamBranch, dimensions: Dimensions) -> None:
     """Refuse conditions on columns whose old values are not known: a row that no longer matches would remain."""
-    if not (reader.has_old_rows or reader.branch.filtered_by <= set(reader.table.primary_keys)):
-        why = f"its condition needs the old rows of updates, and {reader.name} has no changelog"
-        inner = "; or LEFT JOIN" if reader.branch.lookups else ""
-        raise refused(reader.branch.place, why, f"{_PRODUCER}; or a condition on columns of its primary key{inner}")
-    if reader.branch.lookups and reader.changes_rows:
-        _check_lookups(reader)
+    if not (branch.source.has_old_rows or branch.filtered_by <= set(branch.source.table.primary_keys)):
+        why = f"its condition needs the old rows of updates, and {branch.source.name} has no changelog"
+        inner = "; or LEFT JOIN" if branch.lookups else ""
+        raise refused(branch.place, why, f"{_PRODUCER}; or a condition on columns of its primary key{inner}")
+    if branch.lookups and branch.source.changes_rows:
+        _check_lookups(branch, dimensions)
 
 
-def _check_lookups(reader: StreamReader) -> None:
+def _check_lookups(branch: StreamBranch, dimensions: Dimensions) -> None:
     """Refuse lookups of which today's result does not say which rows an old row has become."""
-    for join, dimension in reader.lookups.opened:
+    for join, dimension in dimensions:
         if not dimension.is_unique:
             by, keys = ", ".join(join.by), ", ".join(join.source.table.primary_keys)
             name = join.source.name
-            why = f"{reader.name} has updates and deletes, and a row may have several matches in {name} by {by}"
+            why = f"{branch.source.name} has updates and deletes, and a row may have several matches in {name} by {by}"
             hint = f"compare its whole primary key ({keys})" if keys else "look up in a table with a primary key"
             raise refused(join.place, why, f"{hint}; or read new rows only, as from a table without a primary key")
-    if reader.branch.filters_lookups:
+    if branch.filters_lookups:
         why = "a condition on looked-up columns does not find the old rows of updates when they have changed"
-        raise refused(reader.branch.place, why, "write it behind ON: JOIN dim ... AS d ON o.k = d.k AND d.c = 'x'")
+        raise refused(branch.place, why, "write it behind ON: JOIN dim ... AS d ON o.k = d.k AND d.c = 'x'")
 
 
-def _check_lookup_target(reader: StreamReader, table: Table, columns: Mapping[str, int]) -> None:
+def _check_lookup_target(branch: StreamBranch, table: Table, columns: Mapping[str, int]) -> None:
     """Refuse targets that need old rows as they were: the columns of a lookup are those of today."""
-    if needs_old_rows(table):
+    if needs_old_rows(table.definition):
         why = f"{table.name} needs the old rows of updates as they were, and a lookup finds today's columns"
         hint = "INSERT INTO a table WITH ('changelog-producer' = 'lookup') first, and fill this one from there"
-        raise refused(reader.branch.place, why, hint)
-    looked_up = reader.branch.looked_up
+        raise refused(branch.place, why, hint)
+    looked_up = branch.looked_up
     for name in table.primary_keys:
         if name in columns and (looked_up is None or looked_up[columns[name]]):
             why = f"the key {name!r} of {table.name} is looked up, and an update would not find the old row"
-            raise refused(reader.branch.place, why, f"make the key of columns of {reader.name}")
+            raise refused(branch.place, why, f"make the key of columns of {branch.source.name}")
     for field in table.definition.fields:
         if field.name not in columns or field.type.nullable or field.name in table.primary_keys:
             continue
         if looked_up is None or looked_up[columns[field.name]]:
             why = f"{field.name!r} of {table.name} is NOT NULL and looked up, and deletes of rows may have no match"
-            raise refused(reader.branch.place, why, f"ALTER TABLE t ALTER COLUMN {field.name} DROP NOT NULL")
+            raise refused(branch.place, why, f"ALTER TABLE t ALTER COLUMN {field.name} DROP NOT NULL")
 
 
-def check_target(reader: StreamReader, table: Table, columns: Mapping[str, int]) -> None:
+def check_target(branch: StreamBranch, table: Table, columns: Mapping[str, int]) -> None:
     """Refuse targets that the changes cannot be written to. `columns` are numbers of columns of the query."""
-    if not reader.has_keys:
+    if not branch.source.has_keys:
         return
     if not table.primary_keys:
-        if merge_engine(reader.table.definition.typed).oldest_wins:  # the changelog of first-row is new rows only
+        if merge_engine(
+            branch.source.table.definition.typed
+        ).oldest_wins:  # the changelog of first-row is new rows only
             return
-        hint = f"INSERT INTO a table with a primary key; or read the changes as rows: FROM {reader.name}$audit_log"
-        raise refused(reader.branch.place, f"{table.name} has no primary key, and rows of it are not updated", hint)
-    if reader.branch.lookups and reader.changes_rows:
-        _check_lookup_target(reader, table, columns)
-    if reader.has_old_rows:
+        hint = (
+            f"INSERT INTO a table with a primary key; or read the changes as rows: FROM {branch.source.name}$audit_log"
+        )
+        raise refused(branch.place, f"{table.name} has no primary key, and rows of it are not updated", hint)
+    if branch.lookups and branch.source.changes_rows:
+        _check_lookup_target(branch, table, columns)
+    if branch.source.has_old_rows:
         return
     spec = merge_spec(table.definition)
     if spec.engine.needs_before_images or spec.aggregates:
-        why = f"{table.name} needs the old rows of updates, and {reader.name} has no changelog"
-        raise refused(reader.branch.place, why, _PRODUCER)
-    _check_keys(reader, table, columns)
+        why = f"{table.name} needs the old rows of updates, and {branch.source.name} has no changelog"
+        raise refused(branch.place, why, _PRODUCER)
+    _check_keys(branch, table, columns)
 
 
-def _check_keys(reader: StreamReader, table: Table, columns: Mapping[str, int]) -> None:
+def _check_keys(branch: StreamBranch, table: Table, columns: Mapping[str, int]) -> None:
     """Refuse a target whose key may change when a row of the source is updated."""
-    origins = reader.origins()
+    origins = branch.origins()
     for name in table.primary_keys:
         if name not in columns:  # PARTITION (dt = 'x'), or the default of the column
             continue
-        if origins is None or not origins[columns[name]] <= set(reader.table.primary_keys):
-            why = f"the key {name!r} of {table.name} may change with an update, and {reader.name} has no changelog"
-            raise refused(reader.branch.place, why, _PRODUCER)
+        if origins is None or not origins[columns[name]] <= set(branch.source.table.primary_keys):
+            why = (
+                f"the key {name!r} of {table.name} may change with an update, and {branch.source.name} has no changelog"
+            )
+            raise refused(branch.place, why, _PRODUCER)
 
 
-def needs_old_rows(table: Table) -> bool:
-    """Return whether -U rows have a meaning to the table: the rule of Paimon's sink."""
-    schema = table.definition
+def needs_old_rows(schema: TableSchema) -> bool:
+    """Return whether -U rows have a meaning to a table: the rule of Paimon's sink."""
     spec = merge_spec(schema)
     return schema.typed[CHANGELOG_PRODUCER].copies_input or spec.engine.needs_before_images or bool(spec.aggregates)

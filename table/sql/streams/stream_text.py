@@ -8,9 +8,13 @@ from functools import cached_property
 
 from penstock.errors import ConfigError
 from penstock.row_kinds import ROWKIND
+from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import on_branch, parse_name
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.lookup.matches import LookupRetry
+from penstock.table.merge.engines.registry import merge_engine
+from penstock.table.read.changes import writes_changelog
 from penstock.table.sql.grammar.cursor import TextPlace
 from penstock.table.sql.grammar.lookup_clauses import LookupClause, clause_of, lookup_clauses, lookup_hints, without
 from penstock.table.sql.grammar.mentions import Mention, has_alias, mentions
@@ -38,12 +42,12 @@ class StreamSource:
 
     @classmethod
     def of(
-        cls, opened: OpenCatalog, place: tuple[str, str], options: Mapping[str, str], lookup: LookupClause | None
+        cls, catalog: Catalog, place: tuple[str, str], options: Mapping[str, str], lookup: LookupClause | None = None
     ) -> StreamSource:
         """Open the table that is named."""
         named, options = on_branch(place[1], options)
         base, branch, system = parse_name(named)
-        table = opened.catalog.table(f"{place[0]}.{base}")
+        table = catalog.table(f"{place[0]}.{base}")
         name = f"{place[0]}.{base if branch is None else f'{base}$branch_{branch}'}"
         if system is not None and lookup is None:
             system = streamed_system(system, name, has_keys=bool(table.primary_keys))
@@ -54,6 +58,21 @@ class StreamSource:
         """Return the names of the columns."""
         names = tuple(self.table.definition.names)
         return names if self.system is None else (ROWKIND, *names)
+
+    @property
+    def has_keys(self) -> bool:
+        """Return whether the rows are changes of rows with a key, and not only new rows."""
+        return bool(self.table.primary_keys) and self.system is None
+
+    @property
+    def changes_rows(self) -> bool:
+        """Return whether rows may be updated or deleted. The changelog of first-row is new rows only."""
+        return self.has_keys and not merge_engine(self.table.definition.typed).oldest_wins
+
+    @property
+    def has_old_rows(self) -> bool:
+        """Return whether rows are only added, or updates come with the old row."""
+        return not self.has_keys or writes_changelog(Layout.of(self.table.definition))
 
     @cached_property
     def computed(self) -> frozenset[str]:
@@ -99,7 +118,7 @@ class StreamText:
             # Options of the session begin streams; a lookup is not a read with a start.
             options = {**opened.session.read_options, **mention.options} if clause is None else mention.options
             try:
-                made.sources[view] = StreamSource.of(opened, place, options, clause)
+                made.sources[view] = StreamSource.of(opened.catalog, place, options, clause)
             except NotStreamed as error:
                 at = place_in(part, base + _length(tokens[: mention.start]))
                 raise refused(at, error.message, error.hint or "") from error

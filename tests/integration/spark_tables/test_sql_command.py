@@ -43,7 +43,7 @@ def test_a_script_runs_on_spark(
     [
         ("SELECT 1;\n  FROB shop.t", "FROB", 2, 3),
         ("SELECT 1;\nSELECT *\nFROM nowhere", "TABLE_OR_VIEW_NOT_FOUND", 3, 6),
-        ("SELECT 1; SET 'execution.runtime-mode' = 'streaming'", "streams run on the engine duckdb", 1, 11),
+        ("SELECT 1; SET 'execution.runtime-mode' = 'sometimes'", "it can be batch or streaming", 1, 11),
     ],
 )
 def test_errors_of_spark_name_the_place(
@@ -67,7 +67,6 @@ def test_errors_of_spark_name_the_place(
     [
         (["--engine", "flink"], "it can be duckdb or spark"),
         (["--master", "local[1]"], "--master has no meaning with --engine duckdb"),
-        (["--engine", "spark", "--stream"], "streams run on DuckDB"),
     ],
 )
 def test_flags_of_another_engine_are_refused(

@@ -1,0 +1,91 @@
+"""How far the job of a streaming INSERT has read its source: the snapshots of its target say so.
+
+The commit's user is the name of the job, its identifier the id of the source's snapshot. So a job that starts again
+continues behind that, exactly once, and without a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError
+from penstock.table.handle import Table
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.sql.streams.stream_text import StreamSource
+
+PIPELINE_NAME = "pipeline.name"
+# Properties of the job's snapshots: of which table the identifier is a snapshot, when that was committed, and the
+# query, as a hash.
+_SOURCE, _MILLIS, _QUERY = "penstock.sql.source", "penstock.sql.source-millis", "penstock.sql.query"
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """The progress of one job in its target.
+
+    `query` is the hash of its query. `named`: the job has a name that was set, and continues whatever its query.
+    """
+
+    source: StreamSource
+    table: Table
+    user: str
+    query: str
+    named: bool
+
+    def last(self) -> int | None:
+        """Return the newest snapshot of the source that the target records. ConfigError if it is of another job."""
+        snapshot = self.table.committer(self.user).committed(0)
+        if snapshot is None:
+            return None
+        self._check(snapshot)
+        return snapshot.commit_identifier
+
+    def commit_of(self, position: int) -> Snapshot | None:
+        """Return the job's newest commit if it is the one of this snapshot of the source, or of a later one."""
+        return self.table.committer(self.user).committed(position)
+
+    def record(self, position: int | None) -> None:
+        """Commit the place in the source without rows; nothing if the rows of its first snapshot are not read yet."""
+        if position is None:
+            return
+        snapshot = self.source.table.store.snapshots.find(position)
+        self.table.committer(self.user).commit([], position, properties=self.properties(snapshot), force_empty=True)
+
+    def properties(self, snapshot: Snapshot | None) -> dict[str, str]:
+        """Return the properties of the commit for a snapshot of the source."""
+        millis = {} if snapshot is None else {_MILLIS: str(snapshot.time_millis)}
+        return {_SOURCE: self.source.name, _QUERY: self.query, **millis}
+
+    def _check(self, last: Snapshot) -> None:
+        """Raise ConfigError if the job continues on another source, or on one that was rolled back."""
+        source, millis = last.properties.get(_SOURCE), last.properties.get(_MILLIS)
+        hint = f"SET '{PIPELINE_NAME}' = '...' to another name, and the job begins at the start"
+        if source != self.source.name:
+            raise ConfigError(f"the job {self.user!r} has read from {source}", table=self.table.name, hint=hint)
+        if not self.named and last.properties.get(_QUERY) != self.query:
+            raise ConfigError(
+                f"the job {self.user!r} has run with another query up to snapshot {last.commit_identifier} of {source}",
+                table=self.table.name,
+                hint=f"SET '{PIPELINE_NAME}' = '...': a new name begins at the start; a job with a name that is set "
+                "continues, whatever its query",
+            )
+        snapshot = self.source.table.store.snapshots.find(last.commit_identifier)
+        if snapshot is not None and millis is not None and str(snapshot.time_millis) != millis:
+            raise ConfigError(
+                f"snapshot {snapshot.id} of {source} was replaced after the job had read it: the table was rolled "
+                "back, or dropped and created again",
+                table=self.table.name,
+                job=self.user,
+                hint=hint,
+            )
+
+
+def job_user(options: Mapping[str, str], source: StreamSource, table: Table, others: list[str]) -> str:
+    """Return the commit user of a job: the name of the pipeline, with the source and the target.
+
+    `others` are those of the other jobs of the statement.
+    """
+    user = f"{options.get(PIPELINE_NAME, 'sql')}:{source.name}->{table.name}"
+    same = sum(other.split("#")[0] == user for other in others)
+    return f"{user}#{same + 1}" if same else user

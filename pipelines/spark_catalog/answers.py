@@ -13,9 +13,11 @@ from typing import Any
 from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.spark_catalog import partition_statements, row_statements, table_creation, table_statements
 from penstock.pipelines.spark_catalog.descriptions import describe
+from penstock.pipelines.spark_catalog.global_tables import describe_global, names_global
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_source.table_place import READ_OPTIONS
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES, find_procedure, run_named
+from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_names
 
 
 def answer(text: str) -> str:
@@ -30,7 +32,24 @@ def answer(text: str) -> str:
 
 def _database(request: Request) -> dict[str, str] | None:
     name = request.database
-    return request.catalog.database_properties(name) if request.catalog.backend.has_database(name) else None
+    if request.catalog.backend.has_database(name):
+        return request.catalog.database_properties(name)
+    return {} if name == SYSTEM_DATABASE else None
+
+
+def _tables(request: Request) -> list[str]:
+    if request.database != SYSTEM_DATABASE:
+        return request.catalog.tables(request.database)
+    own = request.catalog.tables(SYSTEM_DATABASE) if request.catalog.backend.has_database(SYSTEM_DATABASE) else []
+    return sorted({*own, *global_names()})
+
+
+def _table_exists(request: Request) -> bool:
+    return request.catalog.table_exists(request.base_name) or names_global(request)
+
+
+def _describe(request: Request) -> dict[str, Any] | None:
+    return describe_global(request) if names_global(request) else describe(request)
 
 
 def _create_database(request: Request) -> None:
@@ -99,9 +118,9 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "alter_database": _alter_database,
     "drop_database": _drop_database,
     "state_options": lambda _: READ_OPTIONS,
-    "describe": describe,
-    "tables": lambda request: request.catalog.tables(request.database),
-    "table_exists": lambda request: request.catalog.table_exists(request.base_name),
+    "describe": _describe,
+    "tables": _tables,
+    "table_exists": _table_exists,
     "create_table": table_creation.create_table,
     "create_table_like": table_creation.create_table_like,
     "create_staged": table_creation.create_staged,

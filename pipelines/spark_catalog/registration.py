@@ -40,11 +40,13 @@ def register(
     from penstock.pipelines.spark.versions import check_version
 
     check_version()
-    from penstock.pipelines.spark_catalog.source import CatalogDataSource
+    from penstock.pipelines.spark_catalog.source import CatalogDataSource, PaimonDataSource
     from penstock.pipelines.spark_cdc.source import register_sources
 
     _warn_of_another_python(session)
     _register_format(session, CatalogDataSource)
+    # Refused, and not needed, in a session with Paimon's own jar.
+    _register_format(session, PaimonDataSource)
     register_sources(session)
     # Definitions of Spark's declarative pipelines may not set anything, and call this with settings of the pipeline.
     if session.conf.get(PUSH_DOWN, None) != "true":
@@ -81,7 +83,8 @@ def _register_format(session: SparkSession, source: type[DataSource]) -> None:
     try:
         session.dataSource.register(source)
     except AnalysisException as error:
-        # Spark 4.0 refuses a name that it has found itself among the installed packages, which is the same source.
+        # Spark 4.0 refuses a name that it has found itself among the installed packages, which is the same source, and
+        # all refuse one that a jar has.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
 

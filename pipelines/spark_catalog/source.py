@@ -10,6 +10,8 @@ from penstock.pipelines.spark_source.source import PenstockDataSource
 REQUEST = "catalog-request"
 # The option of a read of what a stream has between two offsets.
 STREAM_RANGE = "stream-range"
+# The option of reads of a table of the database `sys`.
+GLOBAL_TABLE = "global-table"
 # The option of jobs that run the units of an action.
 ACTION_UNITS = "action-units"
 
@@ -32,7 +34,11 @@ class CatalogDataSource(PenstockDataSource):
         return StructType([StructField("answer", IntegerType(), nullable=True, metadata={"answer": answer(request)})])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of rows, of a range of a stream, or of an action's results."""
+        """Return the reader of rows, of a range of a stream, of a table of `sys`, or of an action's results."""
+        if GLOBAL_TABLE in self.options:
+            from penstock.pipelines.spark_source.global_read import GlobalReader
+
+            return GlobalReader(self.options, schema)
         if STREAM_RANGE in self.options:
             from penstock.pipelines.spark_source.range_read import RangeReader
 
@@ -42,3 +48,11 @@ class CatalogDataSource(PenstockDataSource):
         from penstock.pipelines.spark_source.unit_results import UnitReader
 
         return UnitReader(self.options[ACTION_UNITS])
+
+
+class PaimonDataSource(CatalogDataSource):
+    """The same under the name that users of Paimon write: `format("paimon")`, `USING paimon`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "paimon"

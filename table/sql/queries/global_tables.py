@@ -10,6 +10,11 @@ from penstock.references import masked
 from penstock.table.catalog.catalog import Catalog
 
 SYSTEM_DATABASE = "sys"
+CATALOG_OPTIONS, ALL_TABLE_OPTIONS = "catalog_options", "all_table_options"
+_COLUMNS = {
+    CATALOG_OPTIONS: ("key", "value"),
+    ALL_TABLE_OPTIONS: ("database_name", "table_name", "key", "value"),
+}
 
 
 def global_names() -> list[str]:
@@ -27,16 +32,21 @@ def global_table(catalog: Catalog, place: tuple[str, str]) -> pa.Table:
     return _TABLES[place[1]](catalog)
 
 
+def global_schema(name: str) -> pa.Schema:
+    """Return the columns of such a table."""
+    return pa.schema([(column, pa.string()) for column in _COLUMNS[name]])
+
+
 def _catalog_options(catalog: Catalog) -> pa.Table:
     """Return the options of the catalog, without secrets."""
     options = {"warehouse": catalog.warehouse, **catalog.options}
-    return _texts(("key", "value"), ((key, masked(key, value)) for key, value in sorted(options.items())))
+    return _texts(CATALOG_OPTIONS, ((key, masked(key, value)) for key, value in sorted(options.items())))
 
 
 def _all_table_options(catalog: Catalog) -> pa.Table:
     """Return the options of all tables."""
     return _texts(
-        ("database_name", "table_name", "key", "value"),
+        ALL_TABLE_OPTIONS,
         (
             (database, name, key, value)
             for database in catalog.databases()
@@ -46,12 +56,12 @@ def _all_table_options(catalog: Catalog) -> pa.Table:
     )
 
 
-def _texts(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> pa.Table:
-    found = list(rows)
+def _texts(table: str, rows: Iterable[tuple[str, ...]]) -> pa.Table:
+    found, names = list(rows), _COLUMNS[table]
     return pa.table({name: pa.array([row[at] for row in found], pa.string()) for at, name in enumerate(names)})
 
 
 _TABLES: Mapping[str, Callable[[Catalog], pa.Table]] = {
-    "catalog_options": _catalog_options,
-    "all_table_options": _all_table_options,
+    CATALOG_OPTIONS: _catalog_options,
+    ALL_TABLE_OPTIONS: _all_table_options,
 }

@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.pipelines.spark_catalog.answers import answer
+from penstock.pipelines.spark_catalog.source import CatalogDataSource
 from penstock.pipelines.spark_source.table_place import CatalogTable, TablePlace
 from penstock.pipelines.spark_source.table_read import TableRead
 from penstock.table.catalog.catalog import Catalog
@@ -196,3 +198,22 @@ def test_a_target_that_is_declared_again_keeps_its_key(catalog: Catalog) -> None
     # Another key is another table, and DROP NOT NULL of a key column is refused as before.
     assert "error" in altered(catalog, {"kind": "SetProperty", "key": "primary-key", "value": "v"}, nullable)
     assert "cannot be made nullable" in altered(catalog, nullable)["error"]
+
+
+def test_tables_of_sys_describe_the_catalog(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", COLUMNS, ["id"], options={"bucket": "3"})
+    assert of(catalog, "tables", database="sys") == ["all_table_options", "catalog_options"]
+    assert of(catalog, "database", database="sys") == {}
+    assert of(catalog, "databases") == ["shop"]
+    assert of(catalog, "table_exists", database="sys", table="catalog_options")
+    assert not of(catalog, "table_exists", database="sys", table="other")
+    assert described(catalog, "other", "sys") is None
+    found = described(catalog, "all_table_options", "sys")
+    assert (found["kind"], found["rows"]) == ("system", None)
+    names = ["database_name", "table_name", "key", "value"]
+    assert [one["name"] for one in json.loads(found["schema"])["fields"]] == names
+    # Spark reads the columns that a query needs.
+    schema = StructType([StructField("value", StringType()), StructField("key", StringType())])
+    reader = CatalogDataSource(found["read"]).reader(schema)
+    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    assert rows == [{"value": "3", "key": "bucket"}]

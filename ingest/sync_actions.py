@@ -38,7 +38,7 @@ INCLUDE_KEYLESS = Flag(
 REREAD = (
     Flag(
         "resnapshot",
-        "empty the tables and read them again, if the binlog is lost or unreliable (default: false)",
+        "empty the tables and read them again, if the log of the source is lost or unreliable (default: false)",
         "bool",
     ),
     Flag(

@@ -18,6 +18,7 @@ from penstock.pipelines.config.flags import sync_action
 Given = dict[str, list[str]]
 
 _SYNONYMS = {"execution.checkpointing.interval": "trigger"}  # of -Dkey=value
+_INSTEAD = {"parallelism.default": "--parallelism", "execution.checkpointing.dir": "--checkpoint"}
 _STREAMING = "execution.runtime-mode"  # in Paimon's commands this makes a compaction keep watching
 _GONE = {"path": "use --warehouse, --database and --table instead"}
 
@@ -106,12 +107,15 @@ def _parsed(
 def _normal(words: Sequence[str], *, watches: bool) -> list[str]:
     normal = []
     for word in words:
-        # Command lines of Paimon's jobs contain settings of Flink. Those without a counterpart here are dropped.
+        # Command lines of Paimon's jobs contain settings of Flink. Those without a counterpart here are reported.
         if definition := re.fullmatch(r"-D([^=]+)=(.*)", word):
             if definition[1] in _SYNONYMS:
                 normal.append(f"--{_SYNONYMS[definition[1]]}={definition[2]}")
             elif definition[1] == _STREAMING and watches and definition[2].lower() == "streaming":
                 normal.append("--watch=true")
+            elif word != f"-D{_STREAMING}=batch":
+                instead = f": use {_INSTEAD[definition[1]]}" if definition[1] in _INSTEAD else ", as a setting of Flink"
+                print(f"warning: -D{definition[1]} has no effect here{instead}", file=sys.stderr)
         elif word.startswith("--"):
             name, equals, value = word.partition("=")
             normal.append(name.lower().replace("_", "-") + equals + value)

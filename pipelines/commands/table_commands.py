@@ -72,7 +72,10 @@ REFUSED = {
         "Penstock does not write file indexes: scans skip files by their statistics",
         "use  compact --order-strategy zorder  so that statistics skip more files",
     ),
-    "merge-branch": ("Paimon 1.3 has no such action", "use  fast-forward  to replace main with a branch"),
+    "merge-branch": (
+        "it came with Paimon 2, and Penstock has the actions of Paimon 1",
+        "use  fast-forward  to replace main with a branch",
+    ),
     "compact-chain-table": ("chain tables belong to a later version of the table format", None),
     "data-evolution-merge-into": (
         "tables with data-evolution.enabled are not supported",

@@ -70,3 +70,12 @@ def test_the_help_of_sql_explains_time_travel(capsys: pytest.CaptureFixture[str]
     output = " ".join(help_of("sql", capsys).split())
     assert "FOR VERSION AS OF 3" in output
     assert "FOR TAG 'monday'" in output
+
+
+def test_settings_of_flink_without_effect_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["-Dparallelism.default=4", "-Dstate.backend=rocksdb", "-Dexecution.runtime-mode=batch"]
+    main(["expire-snapshots", *words, "--warehouse", str(tmp_path), "--database", "d", "--table", "t"])
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "warning: -Dparallelism.default has no effect here: use --parallelism",
+        "warning: -Dstate.backend has no effect here, as a setting of Flink",
+    ]

@@ -11,33 +11,23 @@ from contextlib import contextmanager
 
 from penstock.errors import ConfigError
 from penstock.extensions import Extensions
-from penstock.formats import aliyun, aws_dms, maxwell, ogg, plain_json, row_message
-from penstock.formats.canal import decode as canal_json
-from penstock.formats.canal.message import row_columns
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
-from penstock.formats.debezium import avro as debezium_avro
-from penstock.formats.debezium import bson as debezium_bson
-from penstock.formats.debezium import decode as debezium_json
 from penstock.formats.message_format import Format
 
-_BUILT_IN = (
-    Format("canal-json", canal_json.decode, row_columns=row_columns),
-    Format(
-        "debezium-json",
-        debezium_json.decode,
-        needs_key=True,
-        typing_hint="with value.converter.schemas.enable=true Debezium declares them",
-    ),
-    Format("debezium-avro", debezium_avro.decode, needs_key=True, needs_registry=True),
-    Format("debezium-bson", debezium_bson.decode, needs_key=True),
-    Format("maxwell-json", maxwell.decode),
-    Format("ogg-json", ogg.decode),
-    Format("json", plain_json.decode),
-    Format("aliyun-json", aliyun.decode),
-    Format("aws-dms-json", aws_dms.decode),
-    Format("row-json", row_message.decode, row_columns=row_columns),
-)
-FORMATS = Extensions("penstock.formats", Format, {one.name: one for one in _BUILT_IN})
+# By their places, so that a process imports the formats that it uses.
+_BUILT_IN: dict[str, Format | str] = {
+    "canal-json": "penstock.formats.canal.decode:FORMAT",
+    "debezium-json": "penstock.formats.debezium.decode:FORMAT",
+    "debezium-avro": "penstock.formats.debezium.avro:FORMAT",
+    "debezium-bson": "penstock.formats.debezium.bson:FORMAT",
+    "maxwell-json": "penstock.formats.maxwell:FORMAT",
+    "ogg-json": "penstock.formats.ogg:FORMAT",
+    "json": "penstock.formats.plain_json:FORMAT",
+    "aliyun-json": "penstock.formats.aliyun:FORMAT",
+    "aws-dms-json": "penstock.formats.aws_dms:FORMAT",
+    "row-json": "penstock.formats.row_message:FORMAT",
+}
+FORMATS: Extensions[Format] = Extensions("penstock.formats", Format, _BUILT_IN)
 # Measured: larger chunks are slower and use more memory, smaller ones are dominated by the fixed cost of a parse.
 # Sources pass 20,000 messages at a time, and more if their rows are spread over many tables.
 CHUNK = 60_000

@@ -16,6 +16,7 @@ from penstock.errors import DecodeError
 from penstock.formats.change import BAD_VALUE, DecodeOptions, DecodeResult, Messages, SourceField, SourceSchema
 from penstock.formats.json_envelope import NULL, UNREADABLE, handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact, text_of
+from penstock.formats.message_format import Format
 from penstock.formats.row_builder import Read, RowBuilder, each, texts
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
@@ -181,3 +182,6 @@ def _date_text(value: object) -> str | None:
             return str(date(1970, 1, 1) + timedelta(days=value))
         return str((datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)).date())
     return text_of(value)
+
+
+FORMAT = Format("aliyun-json", decode)

@@ -10,6 +10,7 @@ import msgspec
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 from penstock.formats.json_envelope import handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact
+from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables
 from penstock.row_kinds import UPDATE_AFTER
 
@@ -98,3 +99,6 @@ def images(data: Row) -> tuple[Row | None, Row]:
 
 def _is_before(name: str, data: Row) -> bool:
     return name.startswith(BEFORE_PREFIX) and name.removeprefix(BEFORE_PREFIX) in data
+
+
+FORMAT = Format("aws-dms-json", decode)

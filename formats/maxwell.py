@@ -24,6 +24,7 @@ from penstock.formats.layouts.row_images import (
     read_text,
     text_fields,
 )
+from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 
@@ -163,3 +164,6 @@ def _add_rows(envelope: MaxwellEnvelope, number: int, tables: TextTables) -> Non
     else:
         # Maxwell sends only the changed columns of the row before.
         rows.change(number, time, {**data, **old}, data)
+
+
+FORMAT = Format("maxwell-json", decode)

@@ -28,6 +28,7 @@ from penstock.formats.layouts.row_images import (
     read_text,
     text_fields,
 )
+from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables, bad_record
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 
@@ -212,3 +213,6 @@ def _without_marks(row: Row | None) -> Row | None:
     if row is None or not any(name.endswith(_MISSING_MARK) for name in row):
         return row
     return {name: value for name, value in row.items() if not name.endswith(_MISSING_MARK)}
+
+
+FORMAT = Format("ogg-json", decode)

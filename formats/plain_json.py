@@ -15,6 +15,7 @@ from penstock.formats.json_text import exact
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.layouts.row_images import RowMembers, TableRows, add_by_layout, read_text, text_fields
+from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables, bad_record, check_members
 from penstock.row_kinds import INSERT
 
@@ -61,3 +62,6 @@ def _decode_records(messages: Messages, options: DecodeOptions, decoded: DecodeR
         for place, row in enumerate(found):
             rows.put(number, -1, INSERT, row, place)
     tables.finish(messages, decoded)
+
+
+FORMAT = Format("json", decode)

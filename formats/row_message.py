@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError
 from penstock.formats.canal.decode import decode as decode_canal
-from penstock.formats.canal.message import canal_message
+from penstock.formats.canal.message import canal_message, row_columns
 from penstock.formats.change import (
     BAD_VALUE,
     ChangeBatch,
@@ -28,6 +28,7 @@ from penstock.formats.change import (
     SourceSchema,
 )
 from penstock.formats.json_envelope import UNREADABLE
+from penstock.formats.message_format import Format
 from penstock.formats.row_builder import bad_record
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
@@ -139,3 +140,6 @@ def _shown(cell: pa.Array) -> str | None:
         return text
     # Not as Python values: Arrow has times beyond their range, and prints them.
     return str(cell.to_string(indent=0, skip_new_lines=True)).removeprefix("[").removesuffix("]")
+
+
+FORMAT = Format("row-json", decode, row_columns=row_columns)

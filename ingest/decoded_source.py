@@ -6,15 +6,17 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
-from penstock.formats.debezium.schema_registry import SchemaRegistry
 from penstock.ingest.deferred_ranges import DeferringSource
 from penstock.ingest.source import Barrier, Limit, Offsets, Range, SmallBatchSource, Source
+
+if TYPE_CHECKING:
+    from penstock.formats.debezium.schema_registry import SchemaRegistry
 
 # parts of a record that are fetched only if requested, because they cost time
 Extra: TypeAlias = Literal["key", "timestamp", "headers"]

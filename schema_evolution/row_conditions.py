@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from penstock.errors import ConfigError
@@ -31,44 +29,41 @@ def parse_condition(text: str) -> Node:
     return node
 
 
-@dataclass(frozen=True, slots=True)
-class FilterLanguage:
-    """The `ConditionLanguage` of pipelines. Columns have the types and the names of the source table."""
+def condition_part(text: str, schema: SourceSchema, mapping: TypeMapping, zone: str) -> Demand:
+    """Return the part of a table that a condition selects. Columns have the types and names of the source table."""
+    node, types = _parsed(text, schema, mapping, zone)
+    return Demand(frozenset({*columns_of(node), *schema.primary_keys}), types.implied(node))
 
-    mapping: TypeMapping
-    zone: str = "UTC"
 
-    def part(self, text: str, schema: SourceSchema) -> Demand:
-        node, types = self._parsed(text, schema)
-        return Demand(frozenset({*columns_of(node), *schema.primary_keys}), types.implied(node))
+def rows_meeting(text: str, change: ChangeBatch, mapping: TypeMapping, zone: str) -> tuple[ChangeBatch, int]:
+    """Return the rows that meet a condition, and how many have a value that it cannot read."""
+    node, _ = _parsed(text, change.schema, mapping, zone)
+    misfits = Misfits()
+    try:
+        flags = matching_rows(change, node, mapping, 0, zone, misfits)
+    except ConfigError as error:
+        raise _misfit(text, change.schema, error.message) from error
+    flags = flags.copy()
+    # What a condition says of a value that it cannot read is not known.
+    flags[list(misfits.reasons)] = False
+    return change if flags.all() else change.filter(flags), len(misfits.reasons)
 
-    def met(self, text: str, change: ChangeBatch) -> tuple[ChangeBatch, int]:
-        node, _ = self._parsed(text, change.schema)
-        misfits = Misfits()
-        try:
-            flags = matching_rows(change, node, self.mapping, 0, self.zone, misfits)
-        except ConfigError as error:
-            raise _misfit(text, change.schema, error.message) from error
-        flags = flags.copy()
-        # What a condition says of a value that it cannot read is not known.
-        flags[list(misfits.reasons)] = False
-        return change if flags.all() else change.filter(flags), len(misfits.reasons)
 
-    def _parsed(self, text: str, schema: SourceSchema) -> tuple[Node, SourceConditions]:
-        """Return the tree of a condition, and the columns of the table. It is evaluated once, on no rows."""
-        types = {one.name: paimon_type(schema.dialect, one, self.mapping) for one in schema.fields}
-        try:
-            node = parse_condition(text)
-            unknown = sorted(set(columns_of(node)) - types.keys())
-            if unknown:
-                columns = ", ".join(types)
-                raise _misfit(text, schema, f"{', '.join(unknown)} is not a column of it; its columns are {columns}")
-            matching_rows(_no_rows(schema), node, self.mapping, 0, self.zone, Misfits())
-        except ConditionMisfit:
-            raise
-        except ConfigError as error:
-            raise _misfit(text, schema, error.message) from error
-        return node, SourceConditions(types)
+def _parsed(text: str, schema: SourceSchema, mapping: TypeMapping, zone: str) -> tuple[Node, SourceConditions]:
+    """Return the tree of a condition, and the columns of the table. It is evaluated once, on no rows."""
+    types = {one.name: paimon_type(schema.dialect, one, mapping) for one in schema.fields}
+    try:
+        node = parse_condition(text)
+        unknown = sorted(set(columns_of(node)) - types.keys())
+        if unknown:
+            columns = ", ".join(types)
+            raise _misfit(text, schema, f"{', '.join(unknown)} is not a column of it; its columns are {columns}")
+        matching_rows(_no_rows(schema), node, mapping, 0, zone, Misfits())
+    except ConditionMisfit:
+        raise
+    except ConfigError as error:
+        raise _misfit(text, schema, error.message) from error
+    return node, SourceConditions(types)
 
 
 def _no_rows(schema: SourceSchema) -> ChangeBatch:

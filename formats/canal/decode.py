@@ -26,6 +26,7 @@ from penstock.formats.canal.message import (
     may_move,
     read_old,
     read_rows,
+    row_columns,
 )
 from penstock.formats.canal.same_layout import MOST_BYTES, same_layout_rows
 from penstock.formats.canal.values import Convert
@@ -42,6 +43,7 @@ from penstock.formats.change import (
 from penstock.formats.faults import Faults
 from penstock.formats.json_envelope import UNREADABLE
 from penstock.formats.json_text import text_column
+from penstock.formats.message_format import Format
 from penstock.formats.row_builder import Read, RowBuilder, bad_record, check_members
 
 # The most bytes and cells in one call of Arrow's JSON reader, whose offsets have 32 bits.
@@ -205,3 +207,6 @@ def _images(
             yield row, None
         else:
             yield None, row
+
+
+FORMAT = Format("canal-json", decode, row_columns=row_columns)

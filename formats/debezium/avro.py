@@ -32,6 +32,7 @@ from penstock.formats.debezium.avro_schema import (
 from penstock.formats.debezium.connect_values import reader
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, add_operation, skip_without_rows, without_operation
 from penstock.formats.json_envelope import TOMBSTONE
+from penstock.formats.message_format import Format
 from penstock.formats.row_builder import Read, RowBuilder, bad_record, each
 
 NAME = "debezium-avro"
@@ -183,3 +184,6 @@ def _reader(column: AvroColumn) -> Read:
         return reader(column.name, str(kind))
     what = f"the value of column {column.name} does not fit {column.schema['type']}"
     return each(lambda value: arrow_value(value, column.schema), arrow_type(column.schema), what)
+
+
+FORMAT = Format("debezium-avro", decode, needs_key=True, needs_registry=True)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 
 from penstock.errors import DecodeError
@@ -61,10 +60,7 @@ _MEMBER_UNITS = {
     "org.apache.kafka.connect.data.Date": pa.date32(),
     "org.apache.kafka.connect.data.Timestamp": pa.timestamp("ms"),
 }
-_NO_SCHEMA = (
-    *(fastavro.schema.SchemaParseException, fastavro.schema.UnknownType),
-    *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
-)
+_NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +98,15 @@ def columns_of(record: Mapping[str, Any]) -> tuple[AvroColumn, ...]:
 
 def compile_schema(schema: Any) -> RecordSchema:
     """Compile a registered schema. DecodeError if it cannot be used, with the name of the column at fault if known."""
+    import fastavro  # the types of columns are looked up here without it
+
     try:
         whole = _resolved(schema, {}, "", ())
         ready = RecordSchema(fastavro.parse_schema(_without_logical(schema)), whole)
         # Finds invalid names and types here, not at the first message.
         ready.row_columns()
         return ready
-    except _NO_SCHEMA as error:
+    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, *_NO_SCHEMA) as error:
         raise DecodeError(f"the Avro schema cannot be used: {error!r}", reason=BAD_VALUE) from error
 
 

@@ -18,6 +18,7 @@ from penstock.formats.debezium.decode import message_key
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, skip_without_rows, without_operation
 from penstock.formats.json_envelope import NULL, UNREADABLE, handle_envelopes, missing, read_json, unknown_operation
 from penstock.formats.json_text import MAX_EXPONENT, Number, exact, java_double, text_of
+from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables
 
 # Subtypes of binary data that are UUIDs: 3 is the old one, 4 the present one.
@@ -215,3 +216,6 @@ def _key_row(messages: Messages, number: int, operation: str, decoded: DecodeRes
     if isinstance(value, str):
         value = read_json(value.encode(), _read_value, decoded)
     return _texts({"_id": value})
+
+
+FORMAT = Format("debezium-bson", decode, needs_key=True)

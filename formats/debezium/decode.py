@@ -17,6 +17,7 @@ from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, add_operatio
 from penstock.formats.debezium.row_layouts import decode_by_layout
 from penstock.formats.json_envelope import NULL, UNREADABLE, handle_envelopes, missing
 from penstock.formats.json_text import exact
+from penstock.formats.message_format import Format
 from penstock.formats.row_builder import RowBuilder
 
 NAME = "debezium-json"
@@ -181,3 +182,11 @@ def _finish(group: DebeziumGroup, messages: Messages, decoded: DecodeResult) -> 
     for part in group.rows.parts():
         schema = table_schema(group.name, group.keys, declared, part.names())
         part.batch(schema, [reader(field.name, field.type) for field in schema.fields], messages, decoded)
+
+
+FORMAT = Format(
+    "debezium-json",
+    decode,
+    needs_key=True,
+    typing_hint="with value.converter.schemas.enable=true Debezium declares them",
+)

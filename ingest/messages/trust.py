@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
-
 from penstock.errors import ConfigError
 
 
@@ -20,6 +18,9 @@ def trusted(given: Mapping[str, str]) -> dict[str, str]:
     raw = certificate_file(location)
     if given.get("ssl.truststore.type", "").upper() == "PEM" or b"-----BEGIN" in raw:
         return {"ssl.ca.location": location}
+    # Few brokers need it, and every process that asks a broker would import it.
+    from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
+
     try:
         store = pkcs12.load_pkcs12(raw, given.get("ssl.truststore.password", "").encode() or None)
     except ValueError as error:

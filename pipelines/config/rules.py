@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
-from penstock.schema_evolution.masks import Mask
 from penstock.settings import Names, Seconds, Strict, Text, errors_in_place
 from penstock.table_pattern import TablePattern
 
@@ -97,14 +96,25 @@ class TransformConfig(Strict):
             match about.field_name, given:
                 case "source_table", str():
                     TablePattern.of(given)
-                case "projection", str():
-                    parse_projection(given)
-                case "filter", str():
-                    parse_expression(given)
-                case "mask", _:
-                    for mask in given.values():
-                        Mask.of(mask)
+                case ("projection" | "filter" | "mask") as field, _:
+                    _check_expression(field, given)
         return given
+
+
+def _check_expression(field: str, given: Any) -> None:
+    """Raise ConfigError if the parser of expressions does not accept it."""
+    # Here, because most files contain no expression, and its functions take long to import.
+    from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
+    from penstock.schema_evolution.masks import Mask
+
+    match field, given:
+        case "projection", str():
+            parse_projection(given)
+        case "filter", str():
+            parse_expression(given)
+        case "mask", Mapping():
+            for mask in given.values():
+                Mask.of(mask)
 
 
 Deletes = Literal["hard", "soft", "history"]
@@ -128,7 +138,7 @@ class ExpectConfig(Strict):
             if about.field_name == "source_table":
                 TablePattern.of(given)
             else:
-                parse_expression(given)
+                _check_expression("filter", given)
         return given
 
 

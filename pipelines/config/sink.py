@@ -11,7 +11,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.config.rules import Deletes, EventType
 from penstock.settings import Names, Seconds, Strict, Text, errors_in_place
 from penstock.storage.catalog_options import is_catalog_option
-from penstock.table.catalog.registry import DEFAULT, LOWER_CASE, NAMED_WAREHOUSE, metastores
+from penstock.table.catalog.registry import DEFAULT, LOWER_CASE, NAMED_WAREHOUSE, OPTION, metastores
 
 
 class NamingConfig(Strict):
@@ -35,6 +35,11 @@ class CatalogConfig(Strict):
     def store_options(self) -> Text:
         """Return the options for stores beside the catalog, such as that of the checkpoint."""
         return {name: value for name, value in self.options.items() if not is_catalog_option(name)}
+
+    @property
+    def all_options(self) -> Text:
+        """Return the options with which the catalog is opened, its kind among them."""
+        return dict(self.options) if self.metastore == DEFAULT else {**self.options, OPTION: self.metastore}
 
     @field_validator("metastore", mode="before")
     @classmethod

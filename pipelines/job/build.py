@@ -15,8 +15,9 @@ from penstock.ingest.freshness_source import FreshnessSource
 from penstock.ingest.source import Limit, patience
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
+from penstock.pipelines.job.described_source import prepare_tables
 from penstock.pipelines.job.job import BackgroundWork, Delivery, Job, Recovery, RetryPolicy, TablesAtStart, Trigger
-from penstock.pipelines.job.source_request import connector, open_source, prepare_tables, request_of
+from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import READS_ON, lacking_messages, warn_of_adoption, where_sources_go

@@ -1,31 +1,20 @@
-"""The source of a pipeline: what the description asks of it, and how a source that describes its tables is prepared.
+"""The source of a pipeline, and what the description asks of it.
 
-Preparing checks the source, and creates target tables before the first batch.
+Imports little: a bounded run asks its source for news before it starts Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import ConfigError, did_you_mean
-from penstock.ingest.connector import Connector, Preparation, SourceRequest, TableName, TableSelection
+from penstock.formats.demand import DemandPolicy
+from penstock.ingest.connector import Connector, SourceRequest, TableSelection
 from penstock.ingest.connectors import connector_of
 from penstock.ingest.decoded_source import ChangeSource, Extra
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.job.unmet_rules import check_rules
-from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.holes import COPIES, lacking_rows, warn_of_adoption
-from penstock.pipelines.mapping.described_tables import create_described, name_of
-from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
-from penstock.pipelines.mapping.routes import PipelineDemand, TableRules
-from penstock.pipelines.mapping.target_tables import settings_of
-from penstock.schema_evolution.row_conditions import FilterLanguage
+from penstock.schema_evolution.filter_language import FilterLanguage
 from penstock.schema_evolution.types.mapping import TypeMapping
-from penstock.table.catalog.settings import CatalogSettings
 
 
 def connector(spec: PipelineSpec) -> Connector[Any]:
@@ -41,8 +30,8 @@ def open_source(spec: PipelineSpec) -> ChangeSource:
 def request_of(spec: PipelineSpec) -> SourceRequest:
     """Return what the pipeline asks of its source, whichever it is."""
     pipeline, selection, sink = spec.pipeline, spec.selection, spec.sink
-    mapping, catalog = TypeMapping.of(sink.type_mapping), settings_of(sink.catalog)
-    checkpoint = CheckpointFolder(spec.checkpoint, sink.catalog.store_options)
+    mapping, catalog = TypeMapping.of(sink.type_mapping), sink.catalog
+    checkpoint = CheckpointFolder(spec.checkpoint, catalog.store_options)
     return SourceRequest(
         state=checkpoint.source_state(spec.source.type),
         snapshot_requests=checkpoint.snapshot_requests,
@@ -64,10 +53,10 @@ def request_of(spec: PipelineSpec) -> SourceRequest:
         all_as_text=mapping.to_string,
         times_as_text=mapping.time_to_string,
         zero_dates_fail=mapping.zero_date_error,
-        demand=PipelineDemand(TableRules.of(spec.transform, (), {}, catalog), mapping) if spec.transform else None,
+        demand=_demand(spec, mapping) if spec.transform else None,
         language=FilterLanguage(mapping, pipeline.local_time_zone),
         sink_warehouse=catalog.warehouse,
-        sink_options=catalog.options,
+        sink_options=tuple(sorted(catalog.all_options.items())),
     )
 
 
@@ -86,73 +75,9 @@ def _extras(spec: PipelineSpec) -> frozenset[Extra]:
     return frozenset(wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedSource:
-    """A source that is ready to be captured.
+def _demand(spec: PipelineSpec, mapping: TypeMapping) -> DemandPolicy:
+    # Transforms may look rows up in tables, whose modules take long to import.
+    from penstock.pipelines.mapping.routes import PipelineDemand, TableRules
+    from penstock.pipelines.mapping.target_tables import settings_of
 
-    `reset` are the target tables that are emptied and copied again; `goes_to` maps each captured source table to its
-    target table, or to None if it is no longer captured; `left_out` maps tables that cannot be created to the reason.
-    """
-
-    source: ChangeSource
-    reset: tuple[str, ...]
-    goes_to: Mapping[TableName, str | None]
-    left_out: Mapping[str, str]
-
-
-def prepare_tables(
-    spec: PipelineSpec, shape: PipelineMapping, warehouse: CatalogSettings, filled: FilledTables
-) -> DescribedSource:
-    """Return the source, after checking it and creating target tables for its tables."""
-    kind, request = connector(spec), request_of(spec)
-    found = kind.tables(spec.source, request, must=filled.is_new)
-    if found:
-        check_rules(spec, shape, found, filled.sources)
-    capture, names = kind.capture(spec.source, request), [name_of(one) for one in found]
-    lacking = lacking_rows(spec, capture, names, shape, filled)
-    lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
-    warn_of_adoption(filled)
-    # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.
-    # Until then target tables may differ from their sources' current columns.
-    checks = not capture.renames_columns or filled.is_new
-    made = create_described(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
-    left_out = made.left_out
-    # Those that the user names, and those that lack rows, each once.
-    reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
-    reread = _sources_of(reset, names, shape)
-    # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows
-    # have to be read as of a position.
-    exact = any(map(shows_replay, made.tables))
-    preparation = Preparation(filled.is_new, left_out, reread, exact, made.before_images)
-    source = kind.prepare(spec.source, request, preparation)
-    goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in names}
-    # Sources of earlier runs that are not captured any more, and sources that no table can store: their rows are
-    # skipped from now on, which has to be recorded.
-    goes_to |= {name: None for name in (*filled.sources, *left_out) if not capture.includes(name, left_out)}
-    reasons = _not_captured(kind.left_out(spec.source, request), shape, goes_to)
-    return DescribedSource(source, reset, goes_to, {**reasons, **made.reasons})
-
-
-def _not_captured(
-    left_out: Mapping[TableName, str], shape: PipelineMapping, goes_to: Mapping[TableName, str | None]
-) -> dict[str, str]:
-    """Return why target tables have no rows, except for tables that other source tables fill."""
-    targets = {shape.target(*name): f"{reason} (source {'.'.join(name)})" for name, reason in left_out.items()}
-    return {table: reason for table, reason in targets.items() if table and table not in goes_to.values()}
-
-
-def _sources_of(wanted: Sequence[str], names: Sequence[TableName], shape: PipelineMapping) -> tuple[TableName, ...]:
-    """Return all source tables of these target tables.
-
-    A target table with several sources is emptied and read again as a whole.
-    """
-    targets = {name: shape.target(*name) for name in names}
-    for table in wanted:
-        if table not in targets.values():
-            raise ConfigError(
-                f"no table of the source goes to {table}",
-                hint=did_you_mean(
-                    table, filter(None, targets.values()), "write target tables, such as  reset: ods.orders"
-                ),
-            )
-    return tuple(name for name, target in targets.items() if target in wanted)
+    return PipelineDemand(TableRules.of(spec.transform, (), {}, settings_of(spec.sink.catalog)), mapping)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import SourceSchema
-from penstock.ingest.connector import KeylessRule
 from penstock.pipelines.errors import KeylessTable
 from penstock.pipelines.mapping.metadata_columns import type_of
 from penstock.schema_evolution.computed_columns import ComputedColumn
@@ -17,6 +17,9 @@ from penstock.table.schema.changes import apply_changes
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import DataType, Field
+
+if TYPE_CHECKING:
+    from penstock.ingest.connector import KeylessRule
 
 NO_ID = -1
 OLDER_TABLE = "the table is older than these computed or metadata columns; its rows have null in them until they change"

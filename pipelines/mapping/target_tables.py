@@ -20,7 +20,6 @@ from penstock.errors import ConfigError
 from penstock.pipelines.mapping.new_tables import NO_KEY, NO_KEY_HINT
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import BucketMode
-from penstock.table.catalog.registry import DEFAULT, OPTION
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
@@ -61,8 +60,7 @@ Schemas: TypeAlias = dict[str, int]
 
 def settings_of(catalog: CatalogSection) -> CatalogSettings:
     """Return the settings of the catalog that a pipeline file describes."""
-    kind = {} if catalog.metastore == DEFAULT else {OPTION: catalog.metastore}
-    return CatalogSettings.of(catalog.warehouse, {**catalog.options, **kind})
+    return CatalogSettings.of(catalog.warehouse, catalog.all_options)
 
 
 @dataclass(slots=True)

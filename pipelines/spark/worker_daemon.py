@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 import pyspark.worker
 from pyspark.daemon import manager
 
-from penstock.ingest.preloaded import SOURCES
+from penstock.ingest.preloaded import BUILT_IN_FORMATS, SOURCES
 from penstock.pipelines.mapping import pipeline_mapping as table_shape
 from penstock.pipelines.tasks import read as reading
 from penstock.pipelines.tasks import write as writing
 
 SHARED = (confluent_kafka, msgspec, np, pd, pc, pyarrow.json, pq, pyspark.worker)
-OURS = (*SOURCES, reading, table_shape, writing)
+OURS = (*SOURCES, *BUILT_IN_FORMATS, reading, table_shape, writing)
 
 if __name__ == "__main__":
     # One task uses one core, since Spark already runs as many tasks as there are cores. A thread pool would not survive

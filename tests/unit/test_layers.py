@@ -191,6 +191,7 @@ FLOORS = {
         {"expression_columns", "source_conditions"},
         {"transforms", "soft_deletes", "row_versions"},
         {"version_chain", "row_conditions"},
+        {"filter_language"},
         {"expectations"},
     ],
     "formats": [

@@ -10,7 +10,8 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
 from penstock.formats.demand import EVERYTHING, ConditionMisfit, Demand, NarrowedDemand
-from penstock.schema_evolution.row_conditions import FilterLanguage, parse_condition
+from penstock.schema_evolution.filter_language import FilterLanguage
+from penstock.schema_evolution.row_conditions import parse_condition
 from penstock.schema_evolution.types.mapping import TypeMapping
 
 LANGUAGE = FilterLanguage(TypeMapping())

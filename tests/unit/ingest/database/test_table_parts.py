@@ -21,7 +21,7 @@ from penstock.ingest.database.table_parts import (
     parts_from,
     unfinished_parts,
 )
-from penstock.schema_evolution.row_conditions import FilterLanguage
+from penstock.schema_evolution.filter_language import FilterLanguage
 from penstock.schema_evolution.types.mapping import TypeMapping
 
 SCHEMA = SourceSchema(

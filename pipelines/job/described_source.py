@@ -1,0 +1,91 @@
+"""A source that describes its tables, prepared for a run: checked, and with target tables for its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError, did_you_mean
+from penstock.ingest.connector import Preparation, TableName
+from penstock.ingest.decoded_source import ChangeSource
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job.source_request import connector, request_of
+from penstock.pipelines.job.unmet_rules import check_rules
+from penstock.pipelines.ledger.batch_identity import shows_replay
+from penstock.pipelines.ledger.filled_tables import FilledTables
+from penstock.pipelines.ledger.holes import COPIES, lacking_rows, warn_of_adoption
+from penstock.pipelines.mapping.described_tables import create_described, name_of
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.table.catalog.settings import CatalogSettings
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedSource:
+    """A source that is ready to be captured.
+
+    `reset` are the target tables that are emptied and copied again; `goes_to` maps each captured source table to its
+    target table, or to None if it is no longer captured; `left_out` maps tables that cannot be created to the reason.
+    """
+
+    source: ChangeSource
+    reset: tuple[str, ...]
+    goes_to: Mapping[TableName, str | None]
+    left_out: Mapping[str, str]
+
+
+def prepare_tables(
+    spec: PipelineSpec, shape: PipelineMapping, warehouse: CatalogSettings, filled: FilledTables
+) -> DescribedSource:
+    """Return the source, after checking it and creating target tables for its tables."""
+    kind, request = connector(spec), request_of(spec)
+    found = kind.tables(spec.source, request, must=filled.is_new)
+    if found:
+        check_rules(spec, shape, found, filled.sources)
+    capture, names = kind.capture(spec.source, request), [name_of(one) for one in found]
+    lacking = lacking_rows(spec, capture, names, shape, filled)
+    lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
+    warn_of_adoption(filled)
+    # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.
+    # Until then target tables may differ from their sources' current columns.
+    checks = not capture.renames_columns or filled.is_new
+    made = create_described(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
+    left_out = made.left_out
+    # Those that the user names, and those that lack rows, each once.
+    reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
+    reread = _sources_of(reset, names, shape)
+    # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows
+    # have to be read as of a position.
+    exact = any(map(shows_replay, made.tables))
+    preparation = Preparation(filled.is_new, left_out, reread, exact, made.before_images)
+    source = kind.prepare(spec.source, request, preparation)
+    goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in names}
+    # Sources of earlier runs that are not captured any more, and sources that no table can store: their rows are
+    # skipped from now on, which has to be recorded.
+    goes_to |= {name: None for name in (*filled.sources, *left_out) if not capture.includes(name, left_out)}
+    reasons = _not_captured(kind.left_out(spec.source, request), shape, goes_to)
+    return DescribedSource(source, reset, goes_to, {**reasons, **made.reasons})
+
+
+def _not_captured(
+    left_out: Mapping[TableName, str], shape: PipelineMapping, goes_to: Mapping[TableName, str | None]
+) -> dict[str, str]:
+    """Return why target tables have no rows, except for tables that other source tables fill."""
+    targets = {shape.target(*name): f"{reason} (source {'.'.join(name)})" for name, reason in left_out.items()}
+    return {table: reason for table, reason in targets.items() if table and table not in goes_to.values()}
+
+
+def _sources_of(wanted: Sequence[str], names: Sequence[TableName], shape: PipelineMapping) -> tuple[TableName, ...]:
+    """Return all source tables of these target tables.
+
+    A target table with several sources is emptied and read again as a whole.
+    """
+    targets = {name: shape.target(*name) for name in names}
+    for table in wanted:
+        if table not in targets.values():
+            raise ConfigError(
+                f"no table of the source goes to {table}",
+                hint=did_you_mean(
+                    table, filter(None, targets.values()), "write target tables, such as  reset: ods.orders"
+                ),
+            )
+    return tuple(name for name, target in targets.items() if target in wanted)

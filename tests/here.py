@@ -46,6 +46,16 @@ class Log:
         part.replace(self.path)
 
 
+def note_as_spark_does(checkpoint: Path) -> None:
+    """Write the last batch that is done where those look that know Spark's checkpoints."""
+    log = Log.at(checkpoint / "log.json")
+    if log.done:
+        (checkpoint / "metadata").write_text(json.dumps({"id": log.id}))
+        for folder, text in (("offsets", json.dumps(log.ends[log.done - 1])), ("commits", "{}")):
+            (checkpoint / folder).mkdir(exist_ok=True)
+            (checkpoint / folder / str(log.done - 1)).write_text(f"v1\n{text}")
+
+
 def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBatch | None = None) -> list[BatchDriver]:
     """Carry what is there now. Raises where the job would stop; run again, it goes on."""
     job = build.ready(spec)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.pipelines.config.model import PipelineSpec
+    from penstock.pipelines.job.idle_run import IdleRun
     from penstock.pipelines.job.job_run import JobRun
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.run_monitor import RunMonitor
@@ -37,13 +38,20 @@ def run_command(
     settings: Mapping[str, str] | None = None,
     as_json: bool = False,
 ) -> int:
-    """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout."""
+    """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout.
+
+    A run that ends when it has caught up first looks whether it has already. Only otherwise it starts Spark.
+    """
+    from penstock.pipelines.monitor.logs import log_lines_of, log_to_stderr, stray_output_logged
+
     check_checkpoint_store(spec, settings or {})
+    log_to_stderr(spec.observe.log.level, spec.observe.log.format)
     first = first_jvm.take()
+    if first is None and not _seems_caught_up(spec):
+        first_jvm.start(master, settings or {})
+        first = first_jvm.take()
     name, cores = spec.pipeline.name, spec.pipeline.parallelism
     start = None if first is None else SessionStart.ahead(first, name, master, cores, settings)
-    # Imported after the session began to open, because it takes long.
-    from penstock.pipelines.monitor.logs import log_lines_of, log_to_stderr, stray_output_logged
 
     def on_summary(done: dict[str, object]) -> None:
         if start is not None:
@@ -51,7 +59,6 @@ def run_command(
         if as_json:
             print(json.dumps(done))
 
-    log_to_stderr(spec.observe.log.level, spec.observe.log.format)
     if first is not None:
         log_lines_of(first.output)
     run_here(spec, start=start, master=master, settings=settings, on_summary=on_summary, output=stray_output_logged)
@@ -59,6 +66,14 @@ def run_command(
     if start is not None and settings:  # such as an event log, which must be closed
         start.session().stop()
     return 0
+
+
+def _seems_caught_up(spec: PipelineSpec) -> bool:
+    if spec.pipeline.until != "caught-up":
+        return False
+    from penstock.pipelines.api.start_order import seems_caught_up
+
+    return seems_caught_up(spec)
 
 
 def run_here(
@@ -76,17 +91,16 @@ def run_here(
     A run that ends when it has caught up raises StoppedEarly if it was asked to stop before: its tables lack rows.
     `on_summary` receives the summary, also if tables are parked, which raises. Ends the session it created, whose
     stderr is the file that `output` returns; sessions of others, and one that began to open before, it leaves open.
+    Creates none if the run is to end when it has caught up, and has already.
     """
-    from py4j.protocol import Py4JError
-
     from penstock.pipelines.spark.versions import check_version
 
     check_version()
     from penstock.pipelines.job.build import ready
-    from penstock.pipelines.job.job_run import JobRun
+    from penstock.pipelines.job.idle_run import idle_run
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.driver_process import refuse_second_driver
-    from penstock.pipelines.spark.session import active_session
+    from penstock.pipelines.spark.session import SUBMITTED, active_session
 
     job = ready(spec)  # reports errors in the description before a JVM is started
     if start is None:
@@ -96,9 +110,15 @@ def run_here(
     # Before a JVM is started, which takes seconds.
     refuse_second_driver(folder)
     found = session or (None if start is None else _awaited(start, spec, master)) or active_session()
-    with output() as stderr:
-        opened = found or _started(spec, master, settings, stderr)
-    running = JobRun(job, opened)
+    # The program of spark-submit has to create its session, or else it has failed.
+    running: JobRun | IdleRun | None = idle_run(job, folder) if found is None and SUBMITTED not in os.environ else None
+    opened: SparkSession | None = None
+    if running is None:
+        from penstock.pipelines.job.job_run import JobRun
+
+        with output() as stderr:
+            opened = found or _started(spec, master, settings, stderr)
+        running = JobRun(job, opened)
 
     def stop(number: int, frame: FrameType | None) -> None:
         running.stop()
@@ -113,7 +133,7 @@ def run_here(
         parking = job.parking()
         done = summary(watch) | {"parked": sorted(parking.tables)}
         log.info("event=ended pipeline=%s batch=%s records=%d", job.name, done["batch"], watch.facts.get("rows", 0))
-        if found is None:
+        if found is None and opened is not None:
             _offer_faster_start()
         on_summary(done)
         if parking.tables:
@@ -127,10 +147,16 @@ def run_here(
     finally:
         for number, handler in before:
             signal.signal(number, handler)
-        if found is None:
-            with suppress(Py4JError, OSError):  # the JVM may have ended already
-                opened.stop()
+        if found is None and opened is not None:
+            _end(opened)
     return done
+
+
+def _end(session: SparkSession) -> None:
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, OSError):  # the JVM may have ended already
+        session.stop()
 
 
 def _started(
@@ -191,7 +217,7 @@ def summary(watch: RunMonitor) -> dict[str, object]:
 
 
 @contextmanager
-def watched(spec: PipelineSpec, running: JobRun) -> Iterator[RunMonitor]:
+def watched(spec: PipelineSpec, running: JobRun | IdleRun) -> Iterator[RunMonitor]:
     """Publish status and metrics of a run and obey its signals.
 
     Required packages and the port are claimed before the first batch.

@@ -22,7 +22,8 @@ def command(name: str, words: list[str]) -> int:
     given = _parsed(action, words)
     _check_mode(given)
     master, settings = given.get("master", [None])[-1], pairs(given.get("spark-conf", ()))
-    first_jvm.start(master, settings)
+    if given.get("until-caught-up", ["false"])[-1] != "true":  # such a run first looks whether there is anything new
+        first_jvm.start(master, settings)
     from penstock.pipelines.api.run import run_command
     from penstock.pipelines.config.sync_pipeline import action_pipeline
 

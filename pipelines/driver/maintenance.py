@@ -13,8 +13,9 @@ from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
 from penstock.pipelines.driver.compaction import Compact, commit_compactions, due_buckets
+from penstock.pipelines.driver.table_upkeep import maintained
 from penstock.table.catalog.settings import CatalogSettings
-from penstock.table.maintenance.upkeep import Upkeep, keep_up
+from penstock.table.maintenance.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
 
@@ -99,10 +100,7 @@ class Maintenance:
 
     def _maintain(self, table: str) -> None:
         _, last = self._kept.get(table, (None, None))
-        done = keep_up(self.warehouse.store(table), last)
-        self._kept[table] = (self.clock(), done)
-        if done.did_something:
-            log.info("event=maintained table=%s snapshots=%d", table, done.expired.snapshots)
+        self._kept[table] = (self.clock(), maintained(self.warehouse, table, last))
 
     def _compact_table(self, table: str) -> None:
         assert self.compact is not None

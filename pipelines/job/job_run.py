@@ -23,7 +23,7 @@ from penstock.pipelines.errors import SparkEnded, WorkerLate
 from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacted_by_spark
 from penstock.pipelines.job.job import Job
 from penstock.pipelines.job.long_batch import LongBatch, running_tasks
-from penstock.pipelines.ledger.batch_identity import Lineage
+from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
 from penstock.pipelines.spark.checkpoint_files import prefer_quick_files
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-LOOKED_AT = 50  # snapshots per table searched for the pipeline's own: with other writers a table may have thousands
 LATE_STARTS = 3  # how often Spark may be too slow to start on a busy machine, whatever `on-error` says
 GRACE_SECONDS = 60.0  # a batch that takes longer is abandoned; the next start repeats it
 

@@ -29,6 +29,7 @@ START = "penstock.start"
 NOW = "now"  # among the source's offsets: when the batch was planned, in epoch milliseconds
 END = "penstock.end"
 LOOKUPS = "lookups"  # among the source's offsets: the snapshot of each dimension, by its name
+LOOKED_AT = 50  # snapshots per table searched for the pipeline's own: with other writers a table may have thousands
 NEWEST = "penstock.newest"  # the newest event time of the table's rows so far, in milliseconds
 
 

@@ -22,13 +22,14 @@ from typing import Any
 from penstock.ingest.source import Offsets
 from penstock.storage.state_folder import StateFolder
 
-OFFSETS, COMMITS = "offsets", "commits"
+OFFSETS, COMMITS, QUERY = "offsets", "commits", "metadata"
 STATUS = "status.json"
 SIGNALS = "signals"
 PAUSED, STOP, SNAPSHOT_REQUEST = "paused", "stop", "snapshot-"
 PARKED, PARKED_TABLES = "parked", "tables.json"
 FILLED_TABLES = "penstock-tables.json"
 FOLLOWS = "penstock-follows.json"
+_LOG_VERSION = b"v1"  # the first line of each of Spark's offsets and commits
 # The folders of the first two kinds are older than the rule. Under other names, their state would seem to be lost.
 _SOURCES = {"files": "files", "mysql": "mysql/history"}  # other kinds: sources/KIND
 
@@ -90,6 +91,22 @@ class CheckpointFolder:
         done = max(_numbers(self._folder.below(COMMITS)), default=None)
         return CheckpointProgress(self.last_planned, done, None if done is None else self._offsets(done))
 
+    def finished_offsets(self) -> Offsets | None:
+        """Return the end of the newest batch if it is finished and no other one is planned.
+
+        None also if the files are not as Spark writes them: Spark then says what is wrong.
+        """
+        try:
+            last = self.progress()
+            if last.done is None or last.done != last.planned:
+                return None
+            logs = [self._folder.below(log).read(str(last.done)) or b"" for log in (OFFSETS, COMMITS)]
+            query = self._json(QUERY)
+        except (ValueError, TypeError):
+            return None
+        is_known = {log.partition(b"\n")[0] for log in logs} == {_LOG_VERSION} and isinstance(query, dict)
+        return last.offsets if is_known and query.get("id") else None
+
     def _offsets(self, number: int) -> Offsets | None:
         content = self._folder.below(OFFSETS).read(str(number))
         if content is None:
@@ -116,6 +133,11 @@ class CheckpointFolder:
         found = [(name, json.loads(content)) for name, content in requests if content]
         snapshots = tuple((name, tuple(one["tables"]), str(one.get("where", ""))) for name, one in found)
         return Signals(PAUSED in names, STOP in names, snapshots)
+
+    @property
+    def has_requests(self) -> bool:
+        """Return whether users ask the run to pause, or to read tables again."""
+        return any(name == PAUSED or name.startswith(SNAPSHOT_REQUEST) for name in self._folder.below(SIGNALS).names())
 
     def signal(self, name: str, tables: Sequence[str] = (), where: str = "") -> None:
         content = {"tables": list(tables), **({"where": where} if where else {})}

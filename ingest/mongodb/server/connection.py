@@ -18,6 +18,7 @@ from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.mongodb.errors import CursorLost, EventTooLarge, NotAReplicaSet, OplogLost, PostImageMissing
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of
 from penstock.ingest.mongodb.server.replies import Reply, reply_of
+from penstock.ingest.source import patience_seconds
 
 if TYPE_CHECKING:
     from pymongo import MongoClient
@@ -183,7 +184,7 @@ def connect(server: MongoAddress) -> MongoConnection:
         try:
             opened = _open(server)
         except ConnectionLost as error:
-            if time.monotonic() >= began + server.patience:
+            if time.monotonic() >= began + patience_seconds(server.patience):
                 raise
             if not waits:
                 reason = error.facts.get("reason", error.message)

@@ -19,6 +19,7 @@ from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.address import ServerAddress
 from penstock.ingest.mysql.server.login import GuardedConnection
+from penstock.ingest.source import patience_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ def connect(server: ServerAddress) -> Connection:
             opened = _open(server, server.tls.context())
         except (pymysql.MySQLError, OSError) as error:
             failure = refused(error, server) if isinstance(error, pymysql.MySQLError) else _unreachable(server, error)
-            if not failure.retryable or time.monotonic() >= began + server.patience:
+            if not failure.retryable or time.monotonic() >= began + patience_seconds(server.patience):
                 raise failure from error
             if not waits:
                 reason = failure.facts.get("reason", failure.message)

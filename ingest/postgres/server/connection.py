@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.postgres.errors import NoFreeSlot, SlotBusy, SlotLost, SlotMissing
+from penstock.ingest.source import patience_seconds
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -178,7 +179,7 @@ def connect(server: PgAddress, *, replication: bool = False) -> PgConnection:
         try:
             opened = _open(server, replication=replication)
         except ConnectionLost as error:
-            if time.monotonic() >= began + server.patience:
+            if time.monotonic() >= began + patience_seconds(server.patience):
                 raise
             if not waits:
                 reason = error.facts.get("reason", error.message)

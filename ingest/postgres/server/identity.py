@@ -11,6 +11,7 @@ from penstock.errors import SourceError
 from penstock.ingest.postgres.errors import Diverged
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
+from penstock.ingest.source import patience_seconds
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
@@ -40,7 +41,7 @@ def server_identity(connection: PgConnection) -> ServerIdentity:
         system, database, file = connection.rows(_QUERY)[0]
         if file is not None:
             return ServerIdentity(str(system), str(database), int(file[:_TIMELINE_DIGITS], 16))
-        if time.monotonic() >= began + connection.server.patience:
+        if time.monotonic() >= began + patience_seconds(connection.server.patience):
             raise SourceError(
                 "the server is a standby",
                 retryable=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
-from tests.here import Log, run
+from tests.here import note_as_spark_does, run
 
 DATABASE = "play"
 
@@ -84,15 +83,7 @@ class MongoSync:
         try:
             return run(spec, on_batch=on_batch)
         finally:
-            self._note_as_spark_does(Path(spec.checkpoint))
-
-    def _note_as_spark_does(self, checkpoint: Path) -> None:
-        """Write the last batch that is done where commands that read Spark's checkpoints look for it."""
-        log = Log.at(checkpoint / "log.json")
-        if log.done:
-            for folder, text in (("offsets", json.dumps(log.ends[log.done - 1])), ("commits", "{}")):
-                (checkpoint / folder).mkdir(exist_ok=True)
-                (checkpoint / folder / str(log.done - 1)).write_text(f"v1\n{text}")
+            note_as_spark_does(Path(spec.checkpoint))
 
     def target(self, name: str | None = None) -> Table:
         return Table(CatalogSettings.of(f"{self.folder}/warehouse", {}).store(f"ods.{name or self.table}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
-from tests.here import Log, run
+from tests.here import note_as_spark_does, run
 from tests.integration.mysql.playground import DATABASE, Playground
 
 
@@ -64,15 +63,7 @@ class Sync:
         try:
             return run(spec, on_batch=on_batch)
         finally:
-            self._note_as_spark_does(Path(spec.checkpoint))
-
-    def _note_as_spark_does(self, checkpoint: Path) -> None:
-        """The last batch that is done, where those look that know Spark's checkpoints."""
-        log = Log.at(checkpoint / "log.json")
-        if log.done:
-            for folder, text in (("offsets", json.dumps(log.ends[log.done - 1])), ("commits", "{}")):
-                (checkpoint / folder).mkdir(exist_ok=True)
-                (checkpoint / folder / str(log.done - 1)).write_text(f"v1\n{text}")
+            note_as_spark_does(Path(spec.checkpoint))
 
     def verified(self) -> list[TableVerdict]:
         """How the tables stand against the server."""

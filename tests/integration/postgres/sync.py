@@ -16,7 +16,7 @@ from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
-from tests.here import Log, run
+from tests.here import Log, note_as_spark_does, run
 
 DATABASE, SLOT = "play", "play_slot"
 
@@ -86,7 +86,10 @@ class PgSync:
         return spec_of_action("postgres-sync-table" if self.table else "postgres-sync-database", words)
 
     def run(self, on_batch: OnBatch | None = None) -> list[BatchDriver]:
-        return run(self.spec, on_batch=on_batch)
+        try:
+            return run(self.spec, on_batch=on_batch)
+        finally:
+            note_as_spark_does(self.folder / "checkpoint")
 
     def verified(self) -> dict[str, TableVerdict]:
         """Return how the tables compare with the server, by name."""

@@ -75,6 +75,27 @@ def test_a_recorded_checkpoint_is_read(tmp_path: Path) -> None:
     assert (filled.sources, filled.left, filled.marks) == (SOURCES, {("shop", "old"): "ods.old"}, MARKS)
 
 
+def test_the_end_of_the_newest_batch_counts_only_when_it_is_finished(tmp_path: Path) -> None:
+    checkpoint = CheckpointFolder(str(tmp_path))
+    assert checkpoint.finished_offsets() is None
+    put_recorded(tmp_path, OF_SPARK)
+    assert checkpoint.finished_offsets() is None  # batch 2 is planned
+    (tmp_path / "offsets/2").unlink()
+    assert checkpoint.finished_offsets() == {"batch": 2}
+    (tmp_path / "offsets/2.tmp").touch()  # as Spark leaves it
+    assert checkpoint.finished_offsets() == {"batch": 2}
+    (tmp_path / "metadata").write_text("[]")
+    assert checkpoint.finished_offsets() is None
+
+
+def test_requests_of_users_are_seen(tmp_path: Path) -> None:
+    checkpoint = CheckpointFolder(str(tmp_path))
+    for name, is_request in ((STOP, False), (PAUSED, True), ("snapshot-1.json", True)):
+        checkpoint.signal(name)
+        assert checkpoint.has_requests == is_request
+        checkpoint.clear_signal(name)
+
+
 def test_a_recorded_checkpoint_is_read_by_sources(tmp_path: Path) -> None:
     put_recorded(tmp_path)
     checkpoint = CheckpointFolder(str(tmp_path))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.pipelines.job.job_run import JobRun
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.run_monitor import RunMonitor
+    from penstock.pipelines.spark.start_mark import StartMark
 
 log = logging.getLogger(__name__)
 
@@ -37,25 +38,30 @@ def run_command(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     as_json: bool = False,
+    mark: StartMark | None = None,
 ) -> int:
     """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout.
 
-    A run that ends when it has caught up first looks whether it has already. Only otherwise it starts Spark.
+    A run that ends when it has caught up first looks whether it has already. Only otherwise it starts Spark, unless
+    the JVM was started before. What it finds is noted in `mark`.
     """
     from penstock.pipelines.monitor.logs import log_lines_of, log_to_stderr, stray_output_logged
 
     check_checkpoint_store(spec, settings or {})
     log_to_stderr(spec.observe.log.level, spec.observe.log.format)
-    first = first_jvm.take()
-    if first is None and not _seems_caught_up(spec):
+    if _seems_caught_up(spec):
+        first_jvm.end()
+    else:
         first_jvm.start(master, settings or {})
-        first = first_jvm.take()
+    first = first_jvm.take()
     name, cores = spec.pipeline.name, spec.pipeline.parallelism
     start = None if first is None else SessionStart.ahead(first, name, master, cores, settings)
 
     def on_summary(done: dict[str, object]) -> None:
         if start is not None:
             _offer_faster_start()
+        if mark is not None:
+            mark.note(found=done["batch"] is not None)
         if as_json:
             print(json.dumps(done))
 

@@ -13,6 +13,7 @@ from penstock.ingest.sync_actions import words as words_of
 from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.target import yes
 from penstock.pipelines.spark import first_jvm
+from penstock.pipelines.spark.start_mark import StartMark
 
 if TYPE_CHECKING:
     from penstock.ingest.connector import StartPlace
@@ -54,7 +55,9 @@ FLAGS = (
 def command(name: str, words: list[str]) -> int:
     path, given = parse_with_file(name, FLAGS, words, "Run the pipeline that a YAML file describes.")
     master, settings = given.get("master", [None])[-1], pairs(given.get("spark-conf", ()))
-    if Path(path).is_file() and not (_is_given(given, "until-caught-up") or _may_end(Path(path))):
+    mark = StartMark.of([name, *words])
+    may_be_idle = not mark.expects_something and (_is_given(given, "until-caught-up") or _may_end(Path(path)))
+    if Path(path).is_file() and not may_be_idle:
         first_jvm.start(master, settings)
     from penstock.pipelines.api.run import run_command
     from penstock.pipelines.config import yaml_file
@@ -76,7 +79,7 @@ def command(name: str, words: list[str]) -> int:
     spec = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update=changes)})
     if "from" in given:
         spec = begun(spec, given["from"][-1])
-    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"))
+    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"), mark=mark)
 
 
 def _is_given(given: Given, flag: str) -> bool:

@@ -10,6 +10,7 @@ from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.target import yes
 from penstock.pipelines.config.flags import SyncAction, sync_action
 from penstock.pipelines.spark import first_jvm
+from penstock.pipelines.spark.start_mark import StartMark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,9 @@ def command(name: str, words: list[str]) -> int:
     given = _parsed(action, words)
     _check_mode(given)
     master, settings = given.get("master", [None])[-1], pairs(given.get("spark-conf", ()))
-    if given.get("until-caught-up", ["false"])[-1] != "true":  # such a run first looks whether there is anything new
+    mark = StartMark.of([name, *words])
+    # A run that ends first looks whether there is anything new.
+    if given.get("until-caught-up", ["false"])[-1] != "true" or mark.expects_something:
         first_jvm.start(master, settings)
     from penstock.pipelines.api.run import run_command
     from penstock.pipelines.config.sync_pipeline import action_pipeline
@@ -32,7 +35,7 @@ def command(name: str, words: list[str]) -> int:
         from penstock.pipelines.commands.run import started_at
 
         spec = started_at(spec, given["from"][-1])
-    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"))
+    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"), mark=mark)
 
 
 def spec_of_action(name: str, words: Sequence[str]) -> PipelineSpec:

@@ -100,7 +100,9 @@ def allow() -> None:
 
 
 def start(master: str | None, settings: Mapping[str, str]) -> None:
-    """Start the JVM if this process may, and if Spark is to run on this machine."""
+    """Start the JVM if this process may, and if Spark is to run on this machine. Called again, it does nothing."""
+    if _OF_PROCESS.jvm is not None:
+        return
     taken = {SUBMITTED, "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys()
     if not _OF_PROCESS.allowed or taken or os.name != "posix" or not is_local(master or "local"):
         return

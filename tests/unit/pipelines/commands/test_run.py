@@ -10,6 +10,7 @@ import pytest
 from penstock.pipelines.api import run as running
 from penstock.pipelines.commands import run, sync
 from penstock.pipelines.spark import first_jvm
+from penstock.pipelines.spark.start_mark import StartMark
 from tests.shop import Shop
 
 BOUNDED = [
@@ -23,9 +24,10 @@ ENDLESS = ["until: forever", "# until: caught-up", "trigger: 30s # or available-
 
 
 @pytest.fixture
-def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Return what was done, in order."""
     done: list[str] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(first_jvm, "start", lambda *given: done.append("jvm"))
     monkeypatch.setattr(running, "run_command", lambda *given, **named: done.append("run") or 0)
     return done
@@ -56,8 +58,13 @@ def test_only_an_endless_run_starts_the_jvm_first(
         f"source: {{type: files, path: {shop.inbox}, value.format: canal-json}}\n"
         f"sink: {{catalog: {{warehouse: {tmp_path}/warehouse}}, database: ods}}\n"
     )
-    assert run.command("run", [str(tmp_path / "shop.yaml"), *flags]) == 0
+    words = [str(tmp_path / "shop.yaml"), *flags]
+    assert run.command("run", words) == 0
     assert order == expected
+    # The last run found something, and so does this one, probably.
+    StartMark.of(["run", *words]).note(found=True)
+    assert run.command("run", words) == 0
+    assert order == [*expected, "jvm", "run"]
 
 
 @pytest.mark.parametrize(("flags", "expected"), [([], ["jvm", "run"]), (["--until-caught-up"], ["run"])])
@@ -67,3 +74,6 @@ def test_a_sync_action_does_the_same(flags: list[str], expected: list[str], orde
     given: list[Any] = [*words, *(word for one in conf for word in ("--kafka_conf", one)), *flags]
     assert sync.command("kafka-sync-table", given) == 0
     assert order == expected
+    StartMark.of(["kafka-sync-table", *given]).note(found=True)
+    assert sync.command("kafka-sync-table", given) == 0
+    assert order == [*expected, "jvm", "run"]

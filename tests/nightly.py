@@ -1,4 +1,4 @@
-"""The run of a night: stories, peers, statements of SQL, kills, fuzzing and mutants, in sizes that options set.
+"""The run of a night: stories, peers, statements of SQL, kills, locked commits, fuzzing and mutants, in chosen sizes.
 
     python -m tests.nightly                                    # `make nightly`: hours
     python -m tests.nightly --stories 2000 --kills 3 --fuzz-minutes 2 --parts stories,fuzz
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("stories", "pipelines", "peers", "statements", "kills", "fuzz", "mutants")
+PARTS = ("stories", "pipelines", "peers", "statements", "kills", "commits", "fuzz", "mutants")
 CHUNK = 500  # stories per process
 PIPELINES = 100  # stories of pipelines per process
 TURNS = 100  # stories of peers per process
@@ -41,6 +41,11 @@ _TIMED = ("test_a_changed", "test_a_damaged", "test_any_request", "test_changed"
 # Fixtures need the plugin of parallel runs, also in one process.
 PYTEST = ("-m", "pytest", "-q", "-n", "0", "--timeout", "36000", "-o", "faulthandler_timeout=0")
 PEERS_TEST = "tests/stories/test_peers.py::test_peers_agree_in_many_stories"
+# Commits of Penstock and of Java under the locks of one catalog.
+COMMITS_TESTS = (
+    "tests/interop/test_hive_catalog.py::test_commits_of_both_under_one_lock_are_kept",
+    "tests/interop/test_jdbc_catalog.py::test_commits_of_both_under_one_lock_are_kept",
+)
 KILLS_TEST = "tests/chaos/test_kills.py::test_kills_of_the_driver_at_any_point_lose_and_repeat_nothing"
 
 Result = dict[str, Any]
@@ -163,6 +168,16 @@ def killed(start: int, rounds: int) -> Result:
     return {"kills": rounds, **tests(KILLS_TEST, **environment)}
 
 
+def commits(number: int) -> Iterator[Piece]:
+    """Yield the tests in which this number of commits is made under the locks of a catalog."""
+    for test in COMMITS_TESTS:
+        yield Piece("commits", f"{test} {number}", lambda test=test: committed(test, number))  # type: ignore[misc]
+
+
+def committed(test: str, number: int) -> Result:
+    return {"commits": number, **tests(test, "--night", PENSTOCK_MIXED_COMMITS=str(number))}
+
+
 def fuzz(folder: Path, minutes: float) -> Iterator[Piece]:
     """Yield the fuzz tests of one file each; together they last this long."""
     listed = python("-m", "pytest", "--collect-only", "-q", "tests/fuzz").stdout.splitlines()
@@ -241,6 +256,7 @@ def main() -> int:
     parser.add_argument("--statements", type=int, default=10_000, help="statements of SQL without Spark")
     parser.add_argument("--spark-statements", type=int, default=10_000, help="statements of Spark SQL")
     parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--commits", type=int, default=400, help="commits under the locks of each kind of catalog")
     parser.add_argument("--fuzz-minutes", type=float, default=60)
     parser.add_argument("--mutant-seeds", type=int, default=5000)
     parser.add_argument("--mutant-minutes", type=float, default=30)
@@ -256,6 +272,7 @@ def main() -> int:
             given.first_seed, {"duckdb": given.statements, "spark": given.spark_statements}
         ),
         "kills": lambda: kills(given.kills),
+        "commits": lambda: commits(given.commits),
         "fuzz": lambda: fuzz(given.folder, given.fuzz_minutes),
         "mutants": lambda: planted(given.mutant_seeds, given.mutant_minutes, given.jobs),
     }

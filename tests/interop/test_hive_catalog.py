@@ -260,8 +260,10 @@ def test_commits_of_both_under_one_lock_are_kept(lake: Lake) -> None:
     writer.join()
     assert failures == []
     found = lake.ours.table("shop.events")
-    assert ids(found) == [*range(commits), *range(1000, 1000 + commits)]
-    check_invariants(found, oracle=lake.oracle)
+    expected = [*range(commits), *range(1000, 1000 + commits)]
+    assert ids(found) == [row[0] for row in lake.java_rows("shop.events")] == expected
+    # Java reads each of the snapshots, which takes longer than all commits of a night.
+    check_invariants(found, oracle=lake.oracle if commits <= 20 else None)
 
 
 def events(lake: Lake) -> Table:

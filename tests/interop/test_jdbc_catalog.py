@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from pathlib import Path
@@ -138,26 +139,29 @@ def test_java_waits_for_our_lock(lake: Lake) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_commits_of_both_under_one_lock_are_kept(lake: Lake) -> None:
+    commits = int(os.environ.get("PENSTOCK_MIXED_COMMITS", "40")) // 2
     table = _events(lake)
     failures: list[BaseException] = []
 
     def java() -> None:
         try:
-            for number in range(20):
+            for number in range(commits):
                 lake.java("write", table="shop.events", rows=[["+I", 1000 + number, "java"]])
         except BaseException as error:  # noqa: BLE001 -- asserted below
             failures.append(error)
 
     writer = threading.Thread(target=java)
     writer.start()
-    for number in range(20):
+    for number in range(commits):
         put(table, number)
     writer.join()
     assert failures == []
-    assert ids(table.refresh()) == [*range(20), *range(1000, 1020)]
+    assert ids(table.refresh()) == [*range(commits), *range(1000, 1000 + commits)]
     assert lake.database("paimon_distributed_locks") == []
-    check_invariants(table.refresh(), oracle=lake.oracle)
+    # Java reads each of the snapshots, which takes longer than all commits of a night.
+    check_invariants(table.refresh(), oracle=lake.oracle if commits <= 20 else None)
 
 
 def _events(lake: Lake) -> Table:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.nightly import (
     _ENDED,
+    COMMITS_TESTS,
     KILLS_TEST,
     PARTS,
     PEERS_TEST,
@@ -61,12 +62,12 @@ def test_parts_are_chosen_by_name() -> None:
 @pytest.mark.parametrize("text", ["fuz", "stories,", ""])
 def test_an_unknown_part_is_refused_with_the_known_names(text: str) -> None:
     with pytest.raises(
-        argparse.ArgumentTypeError, match="choose from stories, pipelines, peers, statements, kills, fuzz"
+        argparse.ArgumentTypeError, match="choose from stories, pipelines, peers, statements, kills, commits"
     ):
         chosen_parts(text)
 
 
 @pytest.mark.slow
 def test_the_tests_of_a_night_find_their_fixtures() -> None:
-    planned = python(*PYTEST, "--setup-plan", "--night", PEERS_TEST, KILLS_TEST)
+    planned = python(*PYTEST, "--setup-plan", "--night", PEERS_TEST, KILLS_TEST, *COMMITS_TESTS)
     assert planned.returncode == 0, planned.stdout[-2000:]

@@ -65,11 +65,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Python flushes standard output when it ends, and that would fail again on the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 -- the last place: each becomes a message and an exit code
         if debug:
-            raise
+            import traceback  # not for every command: help must be quick
+
+            traceback.print_exc()
         known = error if isinstance(error, PenstockError) else unexpected(error)
-        print(as_json(known) if "--json" in words else shown(known), file=sys.stderr)
+        if not debug or "--json" in words:
+            print(as_json(known) if "--json" in words else shown(known), file=sys.stderr)
         return NOT_OURS if isinstance(error, OSError) else known.exit_code
     finally:
         first_jvm.end()

@@ -89,8 +89,10 @@ def test_errors_show_a_traceback_only_on_request(
     stderr = capsys.readouterr().err
     assert stderr.startswith("error: PermissionError: Permission denied\n  file ")
     assert "Traceback" not in stderr
-    with pytest.raises(PermissionError):
-        main(["sql", "select 1", "--debug"])
+    assert main(["sql", "select 1", "--debug"]) == 12
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("Traceback")
+    assert stderr.endswith("PermissionError: [Errno 13] Permission denied: '/data/x'\n")
     assert main(["sql", "select 1", "--json"]) == 12
     assert json.loads(capsys.readouterr().err)["facts"] == {"file": "/data/x"}
 

@@ -15,12 +15,14 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 HEAVY = ("pyspark", "pyarrow", "numpy", "pydantic", "yaml")
+MOST_MODULES = 220  # there are 193
 
 
 def test_help_imports_no_heavy_modules() -> None:
     code = (
-        "import sys, time; from penstock.pipelines.commands.main import main; main(['--help']);"
-        f"print(time.process_time() < 0.2, [m for m in (*{HEAVY}, 'argparse') if m in sys.modules])"
+        "import sys; from penstock.pipelines.commands.main import main; main(['--help']);"
+        # The number of modules and not the time, which doubles on a busy machine.
+        f"print(len(sys.modules) < {MOST_MODULES}, [m for m in (*{HEAVY}, 'argparse') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.endswith("True []\n")

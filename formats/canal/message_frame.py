@@ -33,7 +33,7 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTable:
-    """What the messages of a frame say about their table: names, and `mysqlType` and `pkNames` as they are sent."""
+    """The table of the messages of a frame: its names, and `mysqlType` and `pkNames` as they are sent."""
 
     database: str | None
     table: str | None

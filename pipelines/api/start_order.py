@@ -1,4 +1,4 @@
-"""What a command that runs a pipeline starts first: Spark, or the check whether there is anything to do.
+"""The first step of a command that runs a pipeline: to start Spark, or to check whether there is anything to do.
 
 Imports little, since a run that finds something waits for the answer.
 """

@@ -1,4 +1,4 @@
-"""Whether a pipeline has nothing to read, found out without Spark.
+"""A check without Spark that a pipeline has nothing to read.
 
 A bounded query of Spark asks the stream of the source for its end, then for the end of the batch that follows the
 newest one of the checkpoint, and ends when that is where the newest batch ended. The same questions to the same stream
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class AskedStream(Protocol):
-    """What Spark's planner asks: the reader of batches, or its source alone."""
+    """The object that Spark's planner queries: the reader of batches, or its source alone."""
 
     def available(self) -> Offsets: ...
 

@@ -1,4 +1,4 @@
-"""Whether the last run of a command found anything, as a sign of what the next one will find.
+"""A mark that the last run of a command found something, which makes it likely for the next one.
 
 A run that ends when it has caught up asks its source before it starts a JVM. If it probably finds something, the JVM
 can start meanwhile. A wrong guess costs a JVM that is ended, or the time in which none was starting.

@@ -109,6 +109,7 @@ MESSAGE_BUDGET = {
     "pipelines/spark_catalog": 0,
     "pipelines/spark_cdc": 0,
     "pipelines/spark_source": 0,
+    "pipelines/spark_streams": 0,
     "pipelines/tasks": 0,
     "pipelines/__init__.py": 0,
 }

@@ -41,7 +41,7 @@ def streamed(spark: SparkSession, catalog: Catalog, script: str) -> list[list[di
     return [rows.to_pylist() for rows in running.run(script)]
 
 
-def test_an_insert_goes_on_where_its_target_says(spark: SparkSession, catalog: Catalog) -> None:
+def test_an_insert_continues_at_the_place_in_its_target(spark: SparkSession, catalog: Catalog) -> None:
     duck(
         catalog,
         f"""CREATE TABLE orders ({SOURCE}) {PRODUCES};

@@ -41,7 +41,7 @@ def test_an_error_is_left_to_the_run(shop: Shop) -> None:
     assert not seems_caught_up(spec)
 
 
-def test_nothing_is_asked_beside_another_driver(shop: Shop) -> None:
+def test_the_source_is_not_queried_beside_another_driver(shop: Shop) -> None:
     with subprocess.Popen(["sleep", "60"]) as other:
         heard = 4_000_000_000_000
         driver = {"state": "running", "pid": other.pid, "host": socket.gethostname(), "heard_millis": heard}

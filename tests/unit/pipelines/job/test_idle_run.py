@@ -139,7 +139,7 @@ def test_spark_starts_if_ranges_were_deferred(shop: Shop, monkeypatch: pytest.Mo
     assert idle(shop) is None
 
 
-def test_spark_starts_if_the_source_cannot_be_asked(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_spark_starts_if_the_source_does_not_answer(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     job = build.ready(shop.spec())
     shop.inbox.rename(shop.folder / "away")
     with caplog.at_level(logging.INFO):
@@ -175,7 +175,7 @@ def test_tables_are_maintained(tmp_path: Path) -> None:
     assert (before, shop.snapshots("orders")) == (4, 1)
 
 
-def test_a_store_that_fails_is_asked_again_as_often_as_the_file_says(
+def test_a_store_that_fails_is_tried_again_as_often_as_configured_in_the_file(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[Exception] = [StoreError("503"), StoreError("503"), TableCorrupt("damaged")]
@@ -189,7 +189,7 @@ def test_a_store_that_fails_is_asked_again_as_often_as_the_file_says(
     assert pauses == [1, 2]
 
 
-def test_the_source_is_asked_from_the_end_of_the_newest_batch(shop: Shop) -> None:
+def test_the_source_is_queried_from_the_end_of_the_newest_batch(shop: Shop) -> None:
     add_a_file(shop)
     carried(shop)
     assert (folder(shop).finished_offsets() or {})["batch"] == 2

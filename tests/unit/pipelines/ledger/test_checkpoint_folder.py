@@ -88,7 +88,7 @@ def test_the_end_of_the_newest_batch_counts_only_when_it_is_finished(tmp_path: P
     assert checkpoint.finished_offsets() is None
 
 
-def test_requests_of_users_are_seen(tmp_path: Path) -> None:
+def test_requests_of_users_are_detected(tmp_path: Path) -> None:
     checkpoint = CheckpointFolder(str(tmp_path))
     for name, is_request in ((STOP, False), (PAUSED, True), ("snapshot-1.json", True)):
         checkpoint.signal(name)

@@ -59,7 +59,7 @@ def test_headers_of_all_pages_of_a_file_are_read(version: str) -> None:
     assert pages > 10
 
 
-def test_fields_that_are_not_asked_for_are_passed_over() -> None:
+def test_fields_that_are_not_needed_are_passed_over() -> None:
     details = Struct({1: (I32, 300), 5: (STRUCT, Struct({1: (BINARY, b"\xff" * 200), 3: (I64, -(1 << 60))}))})
     others = {4: (DOUBLE, 0.5), 6: (TRUE, True), 7: (LIST, Items(BINARY, [b"a", b"bc"])), 40: (BYTE, 7), 41: (I16, 3)}
     data = b"before" + struct_bytes(Struct({1: (I32, 3), 3: (I32, 70_000), 8: (STRUCT, details), **others})) + b"page"

@@ -18,7 +18,14 @@ from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_images import TargetImages
-from penstock.pipelines.mapping.target_rows import as_append, as_upsert, can_store, check_history_of, check_marks_of
+from penstock.pipelines.mapping.target_rows import (
+    as_append,
+    as_upsert,
+    can_store,
+    check_history_of,
+    check_marks_of,
+    check_retracts_of_dropped,
+)
 from penstock.pipelines.mapping.target_schemas import TargetSchemas, nonsense_of
 from penstock.pipelines.mapping.target_tables import check_keys, set_options
 from penstock.row_kinds import is_retract
@@ -139,6 +146,7 @@ class PipelineMapping:
         # Fitted before rows are dropped: a value that does not fit is reported in a delete as well.
         fitted = self._fit(table, fetched, now_millis).rows(change)
         batch = as_upsert(fitted.batch, table) if table.primary_keys else as_append(fitted.batch)
+        check_retracts_of_dropped(batch, table, name, self.table_rules.expected(source.database, source.table))
         dropped = 0 if table.primary_keys else len(fitted.batch) - len(batch)
         return replace(fitted, batch=batch, dropped=dropped)
 

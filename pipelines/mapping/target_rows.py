@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import SchemaConflict
+from penstock.errors import ConfigError, SchemaConflict
 from penstock.formats.change import RowBatch, SourceSchema
 from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.drift import ColumnRules, drift_of
+from penstock.schema_evolution.expectations import Expectation
 from penstock.schema_evolution.row_versions import check_history
 from penstock.schema_evolution.soft_deletes import check_marks
-from penstock.table.merge.engines.registry import merge_spec
+from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.schema.table_schema import TableSchema
@@ -57,6 +59,26 @@ def check_marks_of(source: str, table: TableSchema) -> None:
 def check_history_of(source: str, table: TableSchema) -> None:
     """Raise ConfigError if a table lacks the columns of row versions. Cached per table schema."""
     check_history(f"of {source}", table)
+
+
+def check_retracts_of_dropped(
+    batch: RowBatch, table: TableSchema, source: str, expectations: Sequence[Expectation]
+) -> None:
+    """Raise ConfigError if old rows would undo values that a quality rule kept out of an aggregate.
+
+    A message does not say whether its old row was added: its rule may have left it out, or an update before it.
+    """
+    if not (table.primary_keys and merge_engine(table.typed).needs_before_images):
+        return
+    rule = next((one for one in expectations if one.action in {"drop", "dead-letter"}), None)
+    if rule is not None and is_retract(batch.kinds).any():
+        raise ConfigError(
+            "the target table undoes old rows in its aggregates, and a quality rule may have left these rows out",
+            source=source,
+            rule=rule.name,
+            hint="write the condition as the filter of a transform, which is applied to old rows too; or write the rows"
+            " to a table with  changelog-producer: lookup,  and aggregate that one",
+        )
 
 
 # A task compares the same few pairs of schemas for each chunk, and schemas are frozen, so that they can be keys.

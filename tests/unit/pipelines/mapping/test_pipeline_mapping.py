@@ -192,3 +192,26 @@ def test_sections_are_read_from_a_file() -> None:
     assert (spec.transform[0].mask, spec.route[0].sink_table) == ({"email": "sha256"}, "ods.{table}")
     assert (spec.observe.metrics, spec.observe.notify.webhook) == ("127.0.0.1:9404", "${NO_SUCH_HOOK:-}")
     assert (spec.sink.database, spec.sink.exclude_schema_changes) == (None, ("drop.table",))
+
+
+@pytest.mark.parametrize("action", ["drop", "dead-letter"])
+def test_an_aggregate_refuses_to_undo_rows_that_a_quality_rule_may_have_left_out(shop: Shop, action: str) -> None:
+    options = {"merge-engine": "aggregation", "fields.q1.aggregate-function": "sum", "bucket": "1"}
+    rule = {"source-table": "shop.orders", "projection": "name, q1", "primary-keys": ["name"]}
+    expect = {"source-table": "shop.orders", "condition": "q1 > 0", "action": action}
+    sections: dict[str, Any] = {
+        "transform": [rule],
+        "sink": {"table-options": options},
+        "errors": {"bad-record": "dead-letter"},
+    }
+    shop.put(
+        "1.json", insert("orders", {"id": 1, "name": "a", "q1": 1}), insert("orders", {"id": 2, "name": "a", "q1": -9})
+    )
+    run(shop.spec(expect=[expect], **sections))
+    assert [row["q1"] for row in shop.table("orders").scan().to_arrow().to_pylist()] == [1]
+    shop.put("2.json", change("DELETE", "orders", {"id": 2, "name": "a", "q1": -9}))
+    with pytest.raises(ConfigError, match="a quality rule may have left these rows out"):
+        run(shop.spec(expect=[expect], **sections))
+    # A filter is applied to old rows too, and a rule that only warns leaves nothing out.
+    run(shop.spec(expect=[{**expect, "action": "warn"}], **{**sections, "transform": [{**rule, "filter": "q1 > 0"}]}))
+    assert [row["q1"] for row in shop.table("orders").scan().to_arrow().to_pylist()] == [1]

@@ -215,3 +215,16 @@ def test_an_aggregate_refuses_to_undo_rows_that_a_quality_rule_may_have_left_out
     # A filter is applied to old rows too, and a rule that only warns leaves nothing out.
     run(shop.spec(expect=[{**expect, "action": "warn"}], **{**sections, "transform": [{**rule, "filter": "q1 > 0"}]}))
     assert [row["q1"] for row in shop.table("orders").scan().to_arrow().to_pylist()] == [1]
+
+
+def test_an_aggregate_that_ignores_old_rows_accepts_them_beside_a_quality_rule(shop: Shop) -> None:
+    options = {"merge-engine": "aggregation", "fields.q1.aggregate-function": "sum", "bucket": "1"}
+    sections: dict[str, Any] = {
+        "transform": [{"source-table": "shop.orders", "projection": "name, q1", "primary-keys": ["name"]}],
+        "sink": {"table-options": options | {"fields.q1.ignore-retract": "true"}},
+        "expect": [{"source-table": "shop.orders", "condition": "q1 > 0", "action": "drop"}],
+    }
+    rows = [{"id": 1, "name": "a", "q1": 1}, {"id": 2, "name": "a", "q1": -9}]
+    shop.put("1.json", *(insert("orders", row) for row in rows), change("DELETE", "orders", rows[1]))
+    run(shop.spec(**sections))
+    assert [row["q1"] for row in shop.table("orders").scan().to_arrow().to_pylist()] == [1]

@@ -117,7 +117,8 @@ ICEBERG_REST = (
     _of_rest("prefix", "The first part of the paths of the server's requests. By default, the server names it."),
     _of_rest("token", "The bearer token for the server. Write a reference: `${NAME}` or `${file:/path}`."),
     _of_rest(
-        "credential", "`client:secret`, for which the server issues a token by OAuth 2. Write a reference: `${NAME}`."
+        "credential",
+        "The `client:secret` for which the server issues a token by OAuth 2. Write a reference: `${NAME}`.",
     ),
     _of_rest("scope", "The scope of that token. By default `catalog`."),
     _of_rest("oauth2-server-uri", "The address that issues the token. By default, the catalog's own."),

@@ -80,16 +80,17 @@ def _used_options() -> frozenset[str]:
 
 
 def _used(tree: ast.Module) -> set[str]:
-    """Return the keys of the options whose declarations a module imports and uses."""
+    """Return the keys of the options whose declarations, alone or in a tuple, a module imports and uses."""
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    return {
-        getattr(importlib.import_module(node.module), name.name).key
+    found = [
+        getattr(importlib.import_module(node.module), name.name)
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("penstock.table.options.")
         for name in node.names
         if name.name in names and name.name.isupper() and node.module is not None
-        if isinstance(getattr(importlib.import_module(node.module), name.name), TableOption)
-    }
+    ]
+    options = [option for one in found for option in (one if isinstance(one, tuple) else (one,))]
+    return {option.key for option in options if isinstance(option, TableOption)}
 
 
 def test_every_option_that_acts_is_read_by_code() -> None:

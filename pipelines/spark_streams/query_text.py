@@ -26,8 +26,17 @@ def with_options(text: str) -> str:
 
 
 def _options_text(options: Mapping[str, str]) -> str:
-    pairs = ", ".join(f"`{key}` = '{value}'" for key, value in options.items())
+    pairs = ", ".join(f"{_name(key)} = {_literal(value)}" for key, value in options.items())
     return f"WITH ({pairs})" if pairs else ""
+
+
+def _name(text: str) -> str:
+    return "`" + text.replace("`", "``") + "`"
+
+
+def _literal(text: str) -> str:
+    """Return a text as a literal of Spark, whose parser takes a backslash as the begin of an escape."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 @dataclass(slots=True)
@@ -48,7 +57,7 @@ class StreamedText:
             if is_view or mention.is_call or _is_target(tokens, mention):
                 continue
             made.text += "".join(token.text for token in tokens[done : mention.start])
-            name = ".".join(f"`{one}`" for one in mention.names)
+            name = ".".join(map(_name, mention.names))
             made.text += f"{name} WITH (`{STREAM_TABLE.key}` = '{len(made.options)}')"
             made.options.append(mention.options)
             done = mention.end

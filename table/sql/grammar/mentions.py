@@ -11,7 +11,8 @@ from penstock.table.sql.grammar.incremental_functions import incremental_call
 from penstock.table.sql.grammar.tokens import SqlToken
 
 _OPTIONS_HINT = re.compile(r"/\*\+\s*options\s*\((.*)\)\s*\*/", re.IGNORECASE | re.DOTALL)
-_HINTED_OPTIONS = re.compile(r"\s*('[^']*'\s*=\s*'[^']*'\s*(,\s*(?=')|$))*")
+_HINTED_OPTION = r"'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'"
+_HINTED_OPTIONS = re.compile(rf"\s*({_HINTED_OPTION}\s*(,\s*(?=')|$))*")
 _PAIR = r"(?:'[^']+'|`[^`]+`)\s*=\s*'[^']*'"
 _WITH = re.compile(rf"with\s*\(\s*{_PAIR}(?:\s*,\s*{_PAIR})*\s*\)", re.IGNORECASE)
 _BEFORE_TABLE = {"from", "join", "using", "table", "describe", "summarize", ","}
@@ -199,7 +200,8 @@ def hinted_options(hint: str) -> dict[str, str]:
         return {}
     if _HINTED_OPTIONS.fullmatch(found[1]) is None:
         raise ConfigError(f"the hint {hint} is not understood", hint="/*+ OPTIONS('key' = 'value', ...) */")
-    return dict(re.findall(r"'([^']*)'\s*=\s*'([^']*)'", found[1]))
+    pairs = re.findall(_HINTED_OPTION, found[1])
+    return {key.replace("''", "'"): value.replace("''", "'") for key, value in pairs}
 
 
 def _point(what: str, told: str) -> dict[str, str]:

@@ -17,6 +17,11 @@ def test_the_hint_of_a_table_becomes_an_option() -> None:
         with_options("SELECT * FROM t /*+ OPTIONS(a = 1) */")
 
 
+def test_quotes_in_the_options_of_a_table_are_escaped() -> None:
+    text = r"SELECT * FROM t /*+ OPTIONS('a`b' = 'it''s C:\x') */"
+    assert with_options(text) == r"SELECT * FROM t WITH (`a``b` = 'it\'s C:\\x')"
+
+
 def test_each_table_has_a_number_and_its_options() -> None:
     text = (
         "INSERT INTO TABLE shop.t SELECT a, b FROM (SELECT * FROM s WITH ('scan.mode' = 'latest') WHERE a > 1) AS q "

@@ -57,7 +57,7 @@ def _masks(spec: MergeSpec, step: Step) -> Iterator[Flags]:
 def _newest(spec: MergeSpec, step: Step) -> Sequence[Flags]:
     """Return which rows of each part are the newest of their keys."""
     integers = [keys for keys in step.integers if keys is not None]
-    by_place = not spec.sequence_fields and SEQUENCE not in step.parts[0].column_names
+    by_place = not step.repeats and not spec.sequence_fields and SEQUENCE not in step.parts[0].column_names
     if by_place and len(integers) == len(step.parts) and (found := newest_of_integers(integers)) is not None:
         return found
     ends = np.cumsum([len(part) for part in step.parts])

@@ -138,10 +138,13 @@ class Transform:
 
     def _filters_beside(self, keys: Sequence[str]) -> bool:
         """Return whether the filter uses other columns than the key and the origin of a row."""
+        if self.filter is None:
+            return False
         made = {item.name: item.value for item in self.projection if item.value is not None}
-        used = set(columns_of(self.filter)) if self.filter is not None else set()
-        sources = {source for name in used & made.keys() for source in columns_of(made[name])}
-        return not (used - made.keys() | sources) <= {*keys, *ORIGINS}
+        used: set[str] = set()
+        for name in columns_of(self.filter):
+            used |= set(columns_of(made[name])) if name in made else {name}
+        return not used <= {*keys, *ORIGINS}
 
 
 def depends_on_change(node: Node) -> bool:

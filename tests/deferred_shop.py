@@ -97,7 +97,7 @@ class DeferredShop:
     def start(
         self, *routes: Mapping[str, str], checkpoint: str = "checkpoint", pattern: bool = False, **sections: Any
     ) -> DeferredShop:
-        """Begin a run. A checkpoint of another name begins anew."""
+        """Begin a run. With a checkpoint of another name, it reads from the start."""
         topic = {"topic-pattern": ".*"} if pattern else {"topic": "t"}
         source = {"type": "kafka", "properties": {"bootstrap.servers": "nowhere:1"}, "value.format": "canal-json"}
         sink = {"catalog": {"warehouse": f"{self.folder}/warehouse"}, "database": "ods", "no-primary-key": "append"}

@@ -174,7 +174,7 @@ class MessageBlock:
         return same, times
 
     def _parts(self, bounds: Int64s) -> pa.Array:
-        """Return the parts of messages that are in order, six each, the last of which is between it and the next."""
+        """Return the six parts of each message, in the order of the text. The sixth ends where the next one begins."""
         offsets = np.empty(bounds.size + 1, np.int32)
         offsets[:-1], offsets[-1] = bounds.reshape(-1), len(self.text)
         return pa.Array.from_buffers(pa.binary(), bounds.size, [None, pa.py_buffer(offsets), pa.py_buffer(self.text)])

@@ -114,6 +114,7 @@ def _add_block(found: FramedMessages, first: int, known: KnownFrames, tables: di
     data = found.documents(order, arrays.data_place[frames])
     is_update = operations == UPDATE_AFTER
     updates = np.flatnonzero(is_update)
+    # Python objects, because few are read: only those that may change a key or a watched column.
     olds = found.documents(order[updates], 4 - arrays.data_place[frames[updates]]).to_pylist()
     text, bounds = _content(data)
     updates_before = np.append(0, np.cumsum(is_update))

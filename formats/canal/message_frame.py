@@ -21,8 +21,8 @@ from penstock.row_kinds import UPDATE_AFTER
 
 # The bytes at the begin and at the end of messages by which their frames are looked up.
 EDGE = 64
-# Of a gap at an edge, fewer bytes tell no frames apart.
-_TELLING = 24
+# A gap at an edge with fewer bytes than this is not looked up: too many frames would share its bytes.
+_LEAST_EDGE = 24
 # The bytes by which the begin or end of the bytes between two documents is searched.
 _SEARCHED = 24
 # Up to 18 digits fit into 64 bits.
@@ -70,7 +70,7 @@ class FrameGap:
         mask = bytearray(self.size)
         for offset, text in self.texts:
             mask[offset : offset + len(text)] = b"\xff" * len(text)
-        if len(mask) < _TELLING:
+        if len(mask) < _LEAST_EDGE:
             return bytes(EDGE)
         return bytes(mask[:EDGE].ljust(EDGE, b"\0") if begin else mask[-EDGE:].rjust(EDGE, b"\0"))
 
@@ -79,7 +79,8 @@ class FrameGap:
 class MessageFrame:
     """The frame of messages with one operation on one table.
 
-    It has two gaps, around `data`, or three, around and between `data` and `old` (`data_first` tells their order).
+    It has two gaps, around `data`, or three, around and between `data` and `old`. `data_first`: `data` stands before
+    `old`.
     """
 
     table: DeclaredTable

@@ -80,10 +80,12 @@ def _on_spark(given: Given) -> bool:
     engine = (text(given, "engine") or "duckdb").lower()
     if engine not in _ENGINES:
         raise ConfigError(f"--engine {engine} is unknown", hint=f"it can be {' or '.join(_ENGINES)}")
-    for name in ("master", "spark-conf") if engine == "duckdb" else ():
+    if engine == "spark":
+        return True
+    for name in ("master", "spark-conf"):
         if name in given:
             raise ConfigError(f"--{name} has no meaning with --engine {engine}", hint="add --engine spark")
-    return engine == "spark"
+    return False
 
 
 def _run_on_spark(script: str, results: Results, given: Given) -> int:

@@ -1,4 +1,4 @@
-"""The statements of a script on Spark, of which some may be streams."""
+"""The statements of a script on Spark. Some of them may run as streams."""
 
 from __future__ import annotations
 

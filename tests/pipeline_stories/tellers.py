@@ -1,4 +1,4 @@
-"""One logical change as a message of each format: the same stream, told in other words."""
+"""One logical change as a message of each format: the formats must lead to the same table."""
 
 from __future__ import annotations
 

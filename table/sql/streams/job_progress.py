@@ -15,8 +15,8 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.sql.streams.stream_text import StreamSource
 
 PIPELINE_NAME = "pipeline.name"
-# Properties of the job's snapshots: of which table the identifier is a snapshot, when that was committed, and the
-# query, as a hash.
+# Properties of the job's snapshots: the source table whose snapshot id the identifier is, the time of that snapshot's
+# commit, and a hash of the query.
 _SOURCE, _MILLIS, _QUERY = "penstock.sql.source", "penstock.sql.source-millis", "penstock.sql.query"
 
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from penstock.table.handle import Table
 from penstock.table.lookup.dimension import Dimension
-from penstock.table.merge.engines.registry import merge_engine, merge_spec
+from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.sql.streams.lookup_joins import LookupJoin
@@ -66,9 +66,7 @@ def check_target(branch: StreamBranch, table: Table, columns: Mapping[str, int])
     if not branch.source.has_keys:
         return
     if not table.primary_keys:
-        if merge_engine(
-            branch.source.table.definition.typed
-        ).oldest_wins:  # the changelog of first-row is new rows only
+        if not branch.source.changes_rows:
             return
         hint = (
             f"INSERT INTO a table with a primary key; or read the changes as rows: FROM {branch.source.name}$audit_log"

@@ -1,10 +1,12 @@
 """A table of MariaDB, and changes of it through the log: ours under Spark, then Flink CDC with Java Paimon.
 
-    python -m benchmarks.mysql_job ROWS CHANGES [--tasks 2] [--only ours|flink] [--server mariadb|mysql]
+    python -m benchmarks.mysql_job ROWS CHANGES [--less SIZE] [--tasks 2] [--only ours|flink]
+        [--server mariadb|mysql]
 
 Both get the same flags of `mysql-sync-table`: once to read the table, once to follow the log from where the changes
 begin. What they leave is counted and summed against the server. CPU seconds are those of all processes of the job from
-its start to its end, start-up included. MySQL 9 refuses the statements of Flink CDC 3.1: there only ours runs.
+its start to its end, start-up included. With `--less` each job also runs for so many rows and so many changes: what the
+further ones cost is the cost without the start. MySQL 9 refuses the statements of Flink CDC 3.1: there only ours runs.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pymysql
+from pymysql.cursors import Cursor
 
 import penstock
+from benchmarks.figures import Figure, record
 from benchmarks.mysql import COLUMNS, fill, update
 from benchmarks.peers import flink
 from benchmarks.processes import Cost, cost_of, record_costs
@@ -27,7 +31,9 @@ from penstock.table.meta.store import TableMissing
 from tests.servers import launch
 
 NAMES = {"snapshot": "snapshot of {:,} rows of MariaDB", "log": "{:,} changes of the binlog"}
-LAST = -1  # the key of a row that is inserted behind all changes
+PEER = "Flink CDC 3.1.1, Paimon 1.3.1"
+# Times less CPU than the peer without starts.
+STEADY_GOAL = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,7 @@ class Work:
     name: str
     port: int
     size: int
+    table: str
     begins: Sequence[str]
     done: Callable[[penstock.Table], bool]
 
@@ -48,7 +55,7 @@ class Work:
             "password=cdc",
             "jdbc.properties.useSSL=false",
         ]
-        conf += ["database-name=shop", "table-name=orders", "server-time-zone=UTC", *self.begins]
+        conf += ["database-name=shop", f"table-name={self.table}", "server-time-zone=UTC", *self.begins]
         flags = ["--warehouse", str(warehouse), "--database", "ods", "--table", "orders"]
         flags += [word for item in conf for word in ("--mysql_conf", item)]
         options = ("bucket=4", "write-only=true", "file.compression=zstd")
@@ -95,40 +102,86 @@ def report(name: str, work: Work, home: Path, cost: Cost) -> str:
     return f"{work.name:9} {name:6} {cost}, largest worker {cost.worker >> 20} MB, {figures}"
 
 
-def works(port: int, rows: int, changes: int) -> Sequence[Callable[[], Work]]:
-    """The table to be read; then, made when it is asked for, the changes to be followed."""
-    cursor = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True).cursor()
-    cursor.execute("CREATE DATABASE shop")
-    cursor.execute(f"CREATE TABLE shop.orders ({COLUMNS})")
-    fill(cursor, rows)
+@dataclass(slots=True)
+class Server:
+    """The source: a table for each size of a snapshot, and its changes, which are made when they are asked for."""
 
-    def whole() -> Work:
+    port: int
+    cursor: Cursor
+    parts: int = 0
+
+    @classmethod
+    def at(cls, port: int) -> Server:
+        cursor = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True).cursor()
+        cursor.execute("CREATE DATABASE shop")
+        return cls(port, cursor)
+
+    def snapshot(self, table: str, rows: int) -> Work:
+        self.cursor.execute(f"CREATE TABLE shop.{table} ({COLUMNS})")
+        fill(self.cursor, rows, table)
         # Flink has no option to end with the snapshot, so its table is read until it is complete.
-        return Work("snapshot", port, rows, [], lambda table: len(table.scan(columns=["id"]).to_arrow()) == rows)
+        return Work(
+            "snapshot", self.port, rows, table, [], lambda found: len(found.scan(columns=["id"]).to_arrow()) == rows
+        )
 
-    def log() -> Work:
-        cursor.execute("SHOW MASTER STATUS")
-        file, pos = cursor.fetchall()[0][:2]
-        update(cursor, rows, changes)
-        cursor.execute(f"INSERT INTO shop.orders (id) VALUES ({LAST})")
+    def log(self, rows: int, changes: int) -> Work:
+        """Change rows of the table of orders, and insert one behind all changes, whose key is a negative number."""
+        self.cursor.execute("SHOW MASTER STATUS")
+        file, pos = self.cursor.fetchall()[0][:2]
+        update(self.cursor, rows, changes)
+        self.parts += 1
+        last = -self.parts
+        self.cursor.execute(f"INSERT INTO shop.orders (id) VALUES ({last})")
+        self.cursor.execute(f"SELECT sum(version) FROM shop.orders WHERE id BETWEEN 0 AND {min(rows, changes) - 1}")
+        versions = int(self.cursor.fetchall()[0][0])
         begins = ["scan.startup.mode=specific-offset", f"scan.startup.specific-offset.file={file}"]
         begins.append(f"scan.startup.specific-offset.pos={pos}")
-        return Work("log", port, changes, begins, lambda table: has_all(table, rows, changes))
+        changed = min(rows, changes) + 1
+        return Work("log", self.port, changes, "orders", begins, lambda found: has_all(found, last, changed, versions))
 
-    return (whole, log) if changes else (whole,)
 
-
-def has_all(table: penstock.Table, rows: int, changes: int) -> bool:
+def has_all(table: penstock.Table, last: int, rows: int, versions: int) -> bool:
     found = table.scan(columns=["id", "version"]).to_arrow()
-    if not pc.any(pc.equal(found["id"], LAST)).as_py():
+    if not pc.any(pc.equal(found["id"], last)).as_py():
         return False
-    return len(found) == min(rows, changes) + 1 and pc.sum(found["version"]).as_py() == min(rows, changes) + changes
+    return len(found) == rows and pc.sum(found["version"]).as_py() == versions
+
+
+def works(server: Server, rows: int, changes: int, less: int) -> Sequence[Sequence[Callable[[], Work]]]:
+    """Return how the work is made: of a table and of the log, each in its whole size and maybe in a small one."""
+    sizes = [lambda: server.snapshot("orders", rows), lambda: server.log(rows, changes)]
+    smaller = [lambda: server.snapshot("fewer", less), lambda: server.log(rows, less)]
+    return [[one, small] if less else [one] for one, small in zip(sizes, smaller, strict=True)][: 2 if changes else 1]
+
+
+def measured(made: Work, runs: Sequence[str], folder: Path, tasks: int) -> dict[str, Cost]:
+    costs = {}
+    for name in runs:
+        home = Path(tempfile.mkdtemp(prefix=name, dir=folder))
+        costs[name] = RUNS[name](made, home, tasks)
+        print(report(name, made, home, costs[name]), flush=True)
+    return costs
+
+
+def record_further(whole: tuple[Work, dict[str, Cost]], small: tuple[Work, dict[str, Cost]]) -> None:
+    """Record what each row costs that the larger work has more than the smaller one: the cost without starts."""
+    (work, costs), (less, fewer) = whole, small
+    further = {
+        name: (costs[name].cpu - fewer[name].cpu) / (work.size - less.size) * 1e6
+        for name in costs.keys() & fewer.keys()
+    }
+    print(f"{work.name:9} without starts: {further} CPU-us a row", flush=True)
+    if "ours" in further:
+        name = f"{NAMES[work.name].format(work.size)}, without starts (less {less.size:,}): CPU of one"
+        peer = further.get("flink")
+        record(Figure(name, further["ours"], "us", peer, PEER, STEADY_GOAL, goal_of_ratio=True, less=True))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mysql_job")
     parser.add_argument("rows", type=int)
     parser.add_argument("changes", type=int)
+    parser.add_argument("--less", type=int, default=0, metavar="SIZE")
     parser.add_argument("--tasks", type=int, default=2)
     parser.add_argument("--server", choices=["mariadb", "mysql"], default="mariadb")
     parser.add_argument("--only", choices=list(RUNS))
@@ -136,20 +189,16 @@ def main() -> None:
     arguments = parser.parse_args()
     runs = [arguments.only] if arguments.only else ["ours"] if arguments.server == "mysql" else list(RUNS)
     with tempfile.TemporaryDirectory() as scratch, launch.running(arguments.server, Path(scratch) / "server") as port:
-        for work in works(port, arguments.rows, arguments.changes):
-            made = work()
-            costs = {}
-            for name in runs:
-                home = Path(tempfile.mkdtemp(prefix=name, dir=arguments.keep or scratch))
-                costs[name] = RUNS[name](made, home, arguments.tasks)
-                print(report(name, made, home, costs[name]), flush=True)
-            if "ours" in costs:
-                record_costs(
-                    NAMES[made.name].format(made.size),
-                    costs["ours"],
-                    costs.get("flink"),
-                    "Flink CDC 3.1.1, Paimon 1.3.1",
-                )
+        for sizes in works(Server.at(port), arguments.rows, arguments.changes, arguments.less):
+            done = []
+            for work in sizes:
+                made = work()
+                costs = measured(made, runs, arguments.keep or Path(scratch), arguments.tasks)
+                if "ours" in costs and not done:
+                    record_costs(NAMES[made.name].format(made.size), costs["ours"], costs.get("flink"), PEER)
+                done.append((made, costs))
+            if len(done) > 1:
+                record_further(*done)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,27 @@
 """PostgreSQL into tables, CPU microseconds a row: `python -m benchmarks.postgres [rows] [changes]`.
 
 An orders table of 20 columns is read whole, then updated through the log, both to committed files of 4 buckets.
-Planning, reading, routing, writing and committing are measured, all in this one process, as in benchmarks/mysql.py.
+Planning, reading, routing, writing and committing are measured, all in this one process, as in benchmarks/mysql.py;
+before each, the source alone, which reads the same rows into columns.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pyarrow as pa
 
+from benchmarks.figures import Figure, record
 from benchmarks.mysql import measured
+from penstock.formats.change import DecodeOptions
+from penstock.ingest.decoded_source import ChangeSource
+from penstock.ingest.source import NO_LIMIT, Offsets
 from penstock.pipelines.commands.sync import spec_of_action
-from tests.here import run
+from penstock.pipelines.job import build
+from tests.here import Log, run
 from tests.integration.postgres.sync import DATABASE, PgPlayground
 from tests.servers.launch import running
 
@@ -32,6 +39,8 @@ ROW = (
     " timestamp '2024-05-01 10:00:00' + n * interval '1 s', '2024-05-01 10:00:00.123', '2024-05-01 10:00:00.123+00', 1"
 )
 SNAPSHOT_GOAL, LOG_GOAL = 6.0, 8.0
+# Rows and changes per CPU second of the source alone.
+ROWS_GOAL, CHANGES_GOAL = 1_500_000.0, 1_200_000.0
 
 
 def main(rows: int, changes: int) -> None:
@@ -53,9 +62,28 @@ def measure(server: PgPlayground, folder: Path, rows: int, changes: int) -> None
         words += ["--postgres-conf", item]
     words += ["--table-conf", "bucket=4", "--table-conf", "write-only=true"]
     spec = spec_of_action("postgres-sync-table", words)
+    job = build.ready(spec)
+    source = job.source
+    read_alone("source alone: rows of the snapshot", source, source.initial_offsets(), rows, ROWS_GOAL)
     measured("snapshot", rows, SNAPSHOT_GOAL, lambda: run(spec, tasks=2))
+    reached = Log.at(Path(job.checkpoint) / "log.json").ends[-1]
     update(server, rows, changes)
+    read_alone("source alone: changes of the log", source, reached, changes, CHANGES_GOAL)
     measured("updates through the log", changes, LOG_GOAL, lambda: run(spec, tasks=2))
+
+
+def read_alone(what: str, source: ChangeSource, start: Offsets, rows: int, goal: float) -> None:
+    """Read what follows an offset into columns, and no further."""
+    until, found, cpu = source.available(), 0, time.process_time()
+    while (end := source.latest_offsets(start, NO_LIMIT, until)) != start:
+        for one in source.plan(start, end, 1):
+            found += sum(chunk.messages for chunk in source.chunks(one, DecodeOptions(before_images="key-changes")))
+        start = end
+    speed = found / (time.process_time() - cpu)
+    if found < rows:
+        raise SystemExit(f"{what}: {found:,} were read, and there are {rows:,}")
+    print(f"{what:<34} {found:>9,} rows  {speed:,.0f} rows per CPU-s")
+    record(Figure(what, speed, "rows/CPU-s", goal=goal))
 
 
 def update(server: PgPlayground, rows: int, changes: int) -> None:

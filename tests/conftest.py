@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -20,6 +21,7 @@ from hypothesis import settings
 from penstock.storage.private_folder import private_folder
 from tests.interop.oracle.client import Oracle
 from tests.interop.pypaimon.client import Pypaimon
+from tests.order import FileScheduling, further_place, rank
 
 JVMS = 3  # as many as `make test` has workers
 # The same examples for each change, so that a red run is the change's own doing; new ones every night.
@@ -38,44 +40,25 @@ TOOLS = {
     "browser": ("chromium",),
     "docker": ("docker",),
 }
-# The files that take longest on two cores, from a minute on, longest first, and then the folders by the cost of their
-# files. A run that starts them last ends with one worker that has nothing left to do.
-LONGEST = (
-    "tests/chaos/test_kills.py",
-    "tests/integration/install/test_yarn.py",
-    "tests/integration/spark_catalog/test_other_sessions.py",
-    "tests/simulation/test_interleavings.py",
-    "tests/stories/test_stories.py",
-    "tests/interop/test_java_reads_ours.py",
-    "tests/simulation/test_faults.py",
-    "tests/unit/table/write/test_memory_limits.py",
-    "tests/chaos/test_mysql_kills.py",
-    "tests/integration/hive/test_hive_versions.py",
-    "tests/integration/kafka/test_docs.py",
-    "tests/chaos",
-    "tests/integration/install",
-    "tests/integration/spark",
-    "tests/integration/mongodb",
-    "tests/integration/kafka",
-    "tests/integration/postgres",
-    "tests/integration",
-    "tests/statements",
-    "tests/interop",
-    "tests/acceptance",
-    "tests/simulation",
-)
 # Most JVMs of tests live for seconds: the second compiler costs more than it saves, as in `JVM_FLAGS` of the product.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # JVMs that spark-submit, spark-sql and plain sessions start, and the masters and workers of standalone clusters.
 JVM_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
 # Tests that began and did not end yet, and when.
 _running: dict[str, float] = {}
+_began = time.monotonic()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--check", action="store_true", help="20 examples, for an answer while one waits")
     parser.addoption(
         "--night", action="store_true", help="all failures and 10,000 examples, where each change has some"
+    )
+    parser.addoption(
+        "--further-until",
+        type=float,
+        metavar="SECONDS",
+        help="leave out further tests (tests/order.py) once the run has taken so long",
     )
 
 
@@ -134,6 +117,10 @@ def local_caches(request: pytest.FixtureRequest) -> Iterator[None]:
             shutil.rmtree(private_folder(name), ignore_errors=True)
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling | None:
+    return FileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 @pytest.fixture(scope="session")
 def night(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--night"))
@@ -179,14 +166,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank(item.nodeid))
 
 
-def rank(test: str) -> int:
-    """Return the place of a test's file or folder among the longest."""
-    return next(
-        (place for place, name in enumerate(LONGEST) if test.startswith((f"{name}::", f"{name}/"))), len(LONGEST)
-    )
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    until = item.config.getoption("--further-until")
+    if until is not None and time.monotonic() - _began > until and further_place(item.nodeid) is not None:
+        pytest.skip(f"TOO LATE: the run took longer than {until:.0f} s, so it leaves out the last of the further tests")
     for mark in item.iter_markers():
         absent = [tool for tool in TOOLS.get(mark.name, ()) if shutil.which(tool) is None]
         if absent:

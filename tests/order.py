@@ -11,15 +11,12 @@ from xdist.scheduler import LoadFileScheduling
 # files. A run that starts them last ends with one worker that has nothing left to do.
 LONGEST = (
     "tests/chaos/test_kills.py",
-    "tests/integration/install/test_yarn.py",
-    "tests/integration/spark_catalog/test_other_sessions.py",
     "tests/simulation/test_interleavings.py",
     "tests/stories/test_stories.py",
     "tests/interop/test_java_reads_ours.py",
     "tests/simulation/test_faults.py",
     "tests/unit/table/write/test_memory_limits.py",
     "tests/chaos/test_mysql_kills.py",
-    "tests/integration/hive/test_hive_versions.py",
     "tests/integration/kafka/test_docs.py",
     "tests/chaos",
     "tests/integration/install",

@@ -160,10 +160,12 @@ class RangeReader:
             fitted = self._context.mapping.fit(change, layout.schema, fetched, self._task.now_millis)
         # Drift, unless no valid message can declare such a schema, or none of its rows would fit after the change.
         if fitted is None:
-            if self._bad.add_nonsense(table, change, layout, fetched):
-                return
+            refused = self._bad.add_nonsense(table, change, layout, fetched)
+            if refused or self._bad_anyway(table, change, fetched, read):
+                # Messages that a transform or a quality rule refused: no other reading records them.
+                self._bad.add(unread, fetched, table, read)
             # A replay that only writes dead letters again must not report drift of other tables.
-            if is_read and not self._bad_anyway(table, change, fetched, read):
+            elif is_read:
                 self._drift(table, change, by_message=fetched is not None)
             return
         if fitted.bad or unread:

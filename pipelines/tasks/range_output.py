@@ -198,6 +198,16 @@ def with_message(record: BadRecord, change: ChangeBatch, fetched: FetchedMessage
     return replace(record, raw=row_message(change, images) if images else b"")
 
 
+def left_out_rows(read: ChangeBatch, change: ChangeBatch, unread: Sequence[BadRecord]) -> int:
+    """Return how many of the rows that were read a transform left out. Rows of refused messages are bad records."""
+    if change is read:
+        return 0
+    refused = np.isin(read.positions, [record.pos for record in unread]) if unread else np.zeros(0, np.bool_)
+    # A lookup with several matches repeats a row, with the same numbers.
+    repeated = (change.positions[1:] == change.positions[:-1]) & (change.subs[1:] == change.subs[:-1])
+    return len(read) - int(refused.sum()) - len(change) + int(repeated.sum())
+
+
 def _all_records(change: ChangeBatch, reason: str, message: str, fetched: FetchedMessages | None) -> list[BadRecord]:
     """Return each message of the change as a bad record."""
     values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True)) if fetched else {}

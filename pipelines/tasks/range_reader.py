@@ -16,7 +16,7 @@ from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.pipelines.mapping.lookups import LookupRun
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_images import updates
-from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
+from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker, left_out_rows
 from penstock.pipelines.tasks.reports import RangeReport, TableReport
 from penstock.pipelines.tasks.task_input import TaskContext
 from penstock.pipelines.tasks.task_stats import timed
@@ -87,9 +87,9 @@ class RangeReader:
         change, unread = self._context.mapping.transformed(
             change, fetched, self._task.now_millis, self._lookups, stream
         )
+        self._report.filtered += left_out_rows(read, change, unread)
         # A change that was empty before the transforms is a definition of a table, and is used below.
         if given and not len(change) and not unread:
-            self._report.filtered += given
             return
         try:
             table = self._context.mapping.target(change.schema.database, change.schema.table)

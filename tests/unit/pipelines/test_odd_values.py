@@ -285,6 +285,19 @@ def test_skipped_messages_are_counted_by_kind(shop: Shop, caplog: pytest.LogCapt
     assert "table=ods.log" in warnings[0]
 
 
+def test_rows_that_a_transform_leaves_out_are_counted_one_by_one(shop: Shop) -> None:
+    """Also where other rows of the same messages stay, and without those of refused messages."""
+    rule = {"source-table": "shop.o", "filter": "cast(v as INT) > 0"}
+    shop.put("1.json", insert("o", *({"id": number, "v": value} for number, value in enumerate(("1", "-1", "0", "2")))))
+    shop.put("2.json", insert("o", {"id": 5, "v": "x"}, {"id": 6, "v": "-1"}))
+    shop.put("3.json", change("UPDATE", "o", {"id": 0, "v": "-5"}, old=[{"v": "1"}]))
+    errors = {"bad-record": "dead-letter", "dead-letter": {"max-per-batch": 9, "max-share": "100%"}}
+    (report,) = reports_of(shop, "canal-json", transform=[rule], errors=errors)
+    assert shop.ids("o") == [3]
+    assert report.passed_over["rows.left.out"] == 3
+    assert report.bad_count == 1
+
+
 def test_options_without_effect_are_reported(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     shop.put("1.json", insert("o", {"id": 1}))
     alignment = {f"scan.watermark.alignment.{name}": "2 s" for name in ("group", "max-drift", "update-interval")}

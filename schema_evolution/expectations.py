@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from penstock.errors import DecodeError
 from penstock.formats.change import BadRecord, ChangeBatch
-from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.schema_evolution.expression_columns import matching_rows
 from penstock.schema_evolution.expressions.nodes import Node
 from penstock.schema_evolution.expressions.parse import parse_expression
@@ -20,7 +20,7 @@ from penstock.schema_evolution.fit import whole_messages
 from penstock.schema_evolution.soft_deletes import deleted_rows
 from penstock.schema_evolution.text_casts import Misfits
 from penstock.schema_evolution.types.mapping import TypeMapping
-from penstock.schema_evolution.update_images import Flags, updates_in_place
+from penstock.schema_evolution.update_images import Flags, key_only_deletes, updates_in_place
 from penstock.table_pattern import TablePattern
 
 ExpectAction = Literal["warn", "drop", "dead-letter", "fail"]
@@ -50,11 +50,15 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRows:
-    """The rows that remain, the messages refused, and how many rows did not meet each expectation."""
+    """The rows that remain, the messages refused, and how many rows did not meet each expectation.
+
+    `never_added` counts the old rows among those that remain that a rule left out when they were new.
+    """
 
     change: ChangeBatch
     bad: tuple[BadRecord, ...] = ()
     counts: Counter[str] | None = None
+    never_added: int = 0
 
 
 def checked(
@@ -75,10 +79,16 @@ def checked(
     is_update = change.kinds == UPDATE_AFTER
     is_update[before + 1] = True
     new = ((change.kinds == INSERT) | (change.kinds == UPDATE_AFTER)) & ~marked
+    # Of a delete with only its key nobody knows whether the row met the conditions.
+    old = ((change.kinds == UPDATE_BEFORE) | (change.kinds == DELETE)) & ~key_only_deletes(change)
+    never_added = np.zeros(len(change), np.bool_)
     kept, misfits, counts = np.ones(len(change), np.bool_), Misfits(), Counter[str]()
     for one in expectations:
         unread = Misfits()
-        failed = new & kept & ~matching_rows(change, one.node, mapping, now_millis, zone, unread)
+        matching = matching_rows(change, one.node, mapping, now_millis, zone, unread)
+        if one.action in {"drop", "dead-letter"}:
+            never_added |= old & ~matching
+        failed = new & kept & ~matching
         # A value that cannot be read is reported as such, and not as one that does not meet the condition.
         for row, reason in unread.reasons.items():
             failed[row] = False
@@ -96,8 +106,9 @@ def checked(
     whole, bad = whole_messages(change, misfits)
     if whole is not None:
         kept &= whole
+    taken = _without(change, kept, before)
     # The plus drops counts of zero.
-    return CheckedRows(_without(change, kept, before), bad, +counts)
+    return CheckedRows(taken, bad, +counts, int(np.count_nonzero(never_added & kept)))
 
 
 def _without(change: ChangeBatch, kept: Flags, before: npt.NDArray[np.int64]) -> ChangeBatch:

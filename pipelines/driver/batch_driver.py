@@ -93,6 +93,7 @@ class BatchDriver:
     _dropping: set[str] = field(default_factory=set)  # append tables for which ignored deletes were logged
     _incomplete: set[str] = field(default_factory=set)  # tables for which incomplete row images were logged
     _unordered: set[str] = field(default_factory=set)  # tables for which deletes without effect were logged
+    _unadded: set[str] = field(default_factory=set)  # tables for which a changelog without inserts was logged
 
     def __post_init__(self) -> None:
         self.limit = BadRecordLimit(self.reader.errors.on_bad)
@@ -158,6 +159,7 @@ class BatchDriver:
             self._warn_of_deletes(report)
             self._warn_of_partial_images(report)
             self._warn_of_unordered_deletes(report)
+            self._warn_of_changelogs(report)
         return done
 
     def reread(self, number: int, inputs: Sequence[TaskInput]) -> BatchResult:
@@ -236,4 +238,14 @@ class BatchDriver:
                     " stay",
                     "let the producer write full rows of deletes (PostgreSQL: REPLICA IDENTITY FULL; MySQL:"
                     " binlog_row_image=FULL; MongoDB: pre-images), or set no sequence.field; then read the table again",
+                )
+
+    def _warn_of_changelogs(self, report: BatchReport) -> None:
+        for table, of_range in report.tables:
+            if of_range.never_added and table not in self._unadded:
+                self._unadded.add(table)
+                log.warning(
+                    "event=changelog_without_inserts table=%s hint=a quality rule left rows out, and the changelog has"
+                    " their later updates and deletes: changelog-producer=lookup compares with the table instead",
+                    table,
                 )

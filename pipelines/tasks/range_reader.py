@@ -22,6 +22,7 @@ from penstock.pipelines.tasks.task_input import TaskContext
 from penstock.pipelines.tasks.task_stats import timed
 from penstock.schema_evolution.row_versions import stream_of
 from penstock.table.buckets.layout import Layout
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 
 _END_OF_BATCH = 1 << 62  # sorts after all ranges
 
@@ -117,6 +118,8 @@ class RangeReader:
         if report.error is not None:
             return
         report.sources.add(source)
+        if checked.never_added and self._repeats_input(table):
+            report.never_added += checked.never_added
         try:
             self._fit(table, change, unread, fetched, read)
         except PenstockError as error:
@@ -131,6 +134,11 @@ class RangeReader:
         if source.states_no_key and known is not None and known.primary_keys and self._is_empty(table):
             known = None
         return self._context.mapping.leaves_out(source, known)
+
+    def _repeats_input(self, table: str) -> bool:
+        """Return whether the changelog of the table has the rows of messages as they are."""
+        layout = self._context.layout(table)
+        return layout is not None and layout.schema.typed[CHANGELOG_PRODUCER].copies_input
 
     def _is_empty(self, table: str) -> bool:
         if table not in self._empty:

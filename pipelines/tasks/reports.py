@@ -56,6 +56,7 @@ class TableReport:
     omitted: tuple[str, ...] = ()  # the columns that the first such update lacks
     unordered: int = 0  # deletes without effect, as messages with only a key have no sequence.field
     unordered_at: str = ""  # the place of the first such delete
+    never_added: int = 0  # old rows in a changelog that repeats its input, which a quality rule left out as new rows
     newest: int | None = None  # newest event time in milliseconds
     bad: BadRecords = field(default_factory=BadRecords)  # messages with values that do not fit
     drifts: list[SeenSchema] = field(default_factory=list)
@@ -230,6 +231,7 @@ class BatchReport:
             found["append.deletes.dropped"] += of_table.dropped
             found["values.nulled"] += of_table.nulled
             found["updates.without.columns"] += of_table.partial
+            found["changelog.never.added"] += of_table.never_added
             # under the name by which readers of databases count them
             found[f"messages.{UNORDERED_DELETE}"] += of_table.unordered
         # The plus drops counts of zero.

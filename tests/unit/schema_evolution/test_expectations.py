@@ -51,6 +51,16 @@ def test_a_warning_only_counts() -> None:
     assert found.counts == {"expect.warn.rule 0": 2}, "null does not meet a condition"
 
 
+def test_old_rows_that_were_left_out_as_new_ones_are_counted() -> None:
+    update = ((UPDATE_BEFORE, "-1"), (UPDATE_AFTER, "2"))
+    dropped = ((UPDATE_BEFORE, "-1"), (UPDATE_AFTER, "-2"))
+    change = changes(*update, *dropped, (DELETE, "-1"), (DELETE, "1"), (INSERT, "-1"))
+    assert look(change, ("amount > 0", "drop")).never_added == 2, "an update and a delete remain"
+    assert look(change, ("amount > 0", "dead-letter")).never_added == 2
+    assert look(change, ("amount > 0", "warn")).never_added == 0, "the rows were added"
+    assert look(changes((DELETE, None)), ("amount > 0", "drop")).never_added == 0, "a delete with only its key"
+
+
 def test_old_images_are_dropped_with_their_rows_and_deletes_remain() -> None:
     change = changes((INSERT, "-1"), (UPDATE_BEFORE, "1"), (UPDATE_AFTER, "-1"), (UPDATE_AFTER, "2"), (DELETE, "-1"))
     found = look(change, ("amount > 0", "drop"))

@@ -95,6 +95,22 @@ def test_changes_without_a_key_stop_the_job_and_name_the_option(shop: Shop) -> N
     assert [row["q1"] for row in shop.rows("orders")] == [1, 1, 1]
 
 
+@pytest.mark.parametrize(("producer", "count"), [("input", 1), ("lookup", 0)])
+def test_old_rows_that_a_rule_left_out_are_reported_where_the_changelog_repeats_them(
+    shop: Shop, caplog: pytest.LogCaptureFixture, producer: str, count: int
+) -> None:
+    rule = {"source-table": "shop.orders", "condition": "q1 > 0", "action": "drop"}
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}, {"id": 2, "q1": -1}))
+    shop.put("2.json", change("UPDATE", "orders", {"id": 2, "q1": 2}, old=[{"q1": -1}]))
+    reports: list[BatchReport] = []
+    sink = {"table-options": {"bucket": "1", "changelog-producer": producer}}
+    with caplog.at_level(logging.WARNING):
+        run(shop.spec(sink=sink, expect=[rule]), on_batch=lambda _, report: reports.append(report))
+    assert [row["q1"] for row in shop.rows("orders")] == [1, 2]
+    assert sum(report.passed_over["changelog.never.added"] for report in reports) == count
+    assert caplog.text.count("event=changelog_without_inserts table=ods.orders") == count
+
+
 ORDERED = {"bucket": "1", "sequence.field": "q1"}
 
 

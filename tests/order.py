@@ -55,7 +55,7 @@ FURTHER = (
     "integration/spark_catalog/test_session_settings",
     # Each catalog is tried without Spark, and on Spark one that is named and one that is served.
     r"integration/spark_catalog/test_metastores.*\[(hive|in_mysql|in_postgres)\]$",
-    # Java Paimon is tried in each run with each merge engine, with verbs, tags and files, and as the reader of all of it.
+    # Java Paimon is tried in each run with each merge engine, with verbs, tags and files, and as the reader of it all.
     r"interop/test_(random_options|hive_catalog|jdbc_catalog|rest_catalog|lookup_wait)",
     # Other versions of servers. MariaDB is tried in each run where its log differs from that of MySQL.
     rf"integration/mysql/{_MYSQL_ALONE}.*\[(.*-)?mariadb_11_8(-.*)?\]$",

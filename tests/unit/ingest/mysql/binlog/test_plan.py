@@ -25,6 +25,8 @@ from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.read_range import range_batches
 from tests.unit.ingest.mysql.logs import LOGS, NAMED, UNNAMED, batches, changes
 
+few = settings(max_examples=settings().max_examples // 20)
+
 
 def plan(log: str, start: LogPosition, limits: PlanLimits, history: SchemaHistory, block: int, **more) -> LogPlan:
     segments = file_segments(LOGS / f"{log}.000001", start.pos, block_bytes=block)
@@ -49,7 +51,7 @@ def all_plans(log: str, limits: PlanLimits, history: SchemaHistory, block: int, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("log", NAMED)
-@settings(max_examples=5)
+@few
 @given(
     range_bytes=st.sampled_from([30, 200, 1500, 10_000]),
     plan_bytes=st.sampled_from([1, 300, 4000, 1 << 30]),
@@ -66,7 +68,7 @@ def test_the_ranges_of_all_plans_cover_the_log(log: str, range_bytes: int, plan_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("log", NAMED)
-@settings(max_examples=5)
+@few
 @given(
     chosen=st.integers(0, 1 << 30),
     range_bytes=st.sampled_from([30, 200, 1500]),

@@ -123,7 +123,7 @@ def integers(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
 
 def _integer(value: Any) -> int:
     number = int(value)
-    if isinstance(value, bool) or number.bit_length() > 63:
+    if isinstance(value, bool) or not -(1 << 63) <= number < 1 << 63:
         raise ValueError("not a 64-bit integer")
     return number
 
@@ -140,7 +140,7 @@ def _units(values: Sequence[Any], faults: Faults, kind: pa.DataType, what: str) 
 
 
 def _day(number: int) -> int:
-    if number.bit_length() > 31:
+    if not -(1 << 31) <= number < 1 << 31:
         raise ValueError("not a 32-bit number of days")
     return number
 

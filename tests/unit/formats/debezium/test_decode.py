@@ -300,6 +300,19 @@ def recording(path: Any) -> tuple[list[bytes | None], list[bytes | None]]:
     return sides[0], sides[1]
 
 
+def test_the_least_number_of_a_type_is_read_beside_a_value_that_does_not_fit() -> None:
+    fields = [{"field": "n", "type": "int64"}, {"field": "d", "type": "int32", "name": "io.debezium.time.Date"}]
+    least, most = {"n": -(1 << 63), "d": -(1 << 31)}, {"n": (1 << 63) - 1, "d": (1 << 31) - 1}
+    images = [least, {"n": 1 << 63, "d": 0}, most, {"n": 0, "d": 1 << 31}, {"n": -(1 << 63) - 1, "d": 0}]
+    decoded = read("debezium-json", *(wrapped(fields, payload("c", None, image)) for image in images))
+    assert [record.pos for record in decoded.bad] == [1, 3, 4]
+    columns = [
+        column.view(pa.int64() if column.type == pa.int64() else pa.int32()).to_pylist()
+        for column in decoded.batches[0].rows.columns
+    ]
+    assert columns == [[least["n"], most["n"]], [least["d"], most["d"]]]
+
+
 @pytest.mark.parametrize(
     "path", [path for path in RECORDINGS if "unwrapped" not in path.name], ids=lambda path: path.stem
 )

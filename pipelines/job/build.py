@@ -57,7 +57,7 @@ def job(spec: PipelineSpec) -> Job:
         tables=TablesAtStart(known_tables(spec, warehouse)),
         table_options=sink.options,
         trigger=Trigger(pipeline.trigger, Limit(batch.rows, batch.bytes), pipeline.until == "caught-up"),
-        delivery=Delivery(pipeline.accept_replay, pipeline.resume_from_tables, sink.eager_init),
+        delivery=Delivery(pipeline.accept_replay, pipeline.resume_from_tables, sink.eager_init, pipeline.accept_gap),
         errors=_error_policy(spec),
         retry=RetryPolicy(on_error.retries, on_error.backoff, on_error.longest_backoff),
         recovery=Recovery(pipeline.retry_parked, pipeline.resnapshot, pipeline.reset),

@@ -14,6 +14,7 @@ from penstock.pipelines.driver.first_sample import FirstLook
 from penstock.pipelines.ledger.batch_identity import LastBatch, Lineage
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
+from penstock.pipelines.ledger.holes import check_parked
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Targets
@@ -42,6 +43,7 @@ class Delivery:
     accept_replay: bool = False
     resume_from_tables: bool = False
     eager: bool = False
+    accept_gap: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,8 @@ class Job:
             return checkpoint.follows(), None
         lineage = Lineage.of(self.warehouse, targets.schemas, self.name)
         resumes = lineage.last() if self.delivery.resume_from_tables and new else None
+        if resumes is not None:
+            check_parked(resumes, accept=self.delivery.accept_gap)
         if resumes is None and not self.delivery.accept_replay:
             lineage.refuse()
         return checkpoint.follow(lineage.users), resumes

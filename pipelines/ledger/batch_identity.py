@@ -30,6 +30,7 @@ NOW = "now"  # among the source's offsets: when the batch was planned, in epoch 
 END = "penstock.end"
 LOOKUPS = "lookups"  # among the source's offsets: the snapshot of each dimension, by its name
 LOOKED_AT = 50  # snapshots per table searched for the pipeline's own: with other writers a table may have thousands
+PARKED = "penstock.parked"  # the tables that were parked, as a JSON list, if there were any
 NEWEST = "penstock.newest"  # the newest event time of the table's rows so far, in milliseconds
 
 
@@ -45,6 +46,7 @@ class BatchIdentity:
     newest: Mapping[str, int] = field(default_factory=dict)  # by table, milliseconds
     tables: int = 0  # how many tables the batch changes; 0 if it is not known
     lookups: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # first and last snapshot by dimension
+    parked: tuple[str, ...] = ()  # the tables that lack the batch
 
     @property
     def user(self) -> str:
@@ -63,7 +65,8 @@ class BatchIdentity:
             f"{LOOKUP}{name}": f"{first}" if first == last else f"{first}-{last}"
             for name, (first, last) in self.lookups.items()
         }
-        return self.properties | {name: str(value) for name, value in known.items() if value >= 0} | looked_up
+        parked = {PARKED: json.dumps(self.parked)} if self.parked else {}
+        return self.properties | {name: str(value) for name, value in known.items() if value >= 0} | looked_up | parked
 
     @property
     def planned_at(self) -> int:
@@ -189,11 +192,12 @@ class LastBatch:
     """The last batch that any table has.
 
     Other tables may lack it if the driver crashed between two commits, so it is read again, and the tables that have it
-    skip it.
+    skip it. Those in `parked` may lack batches before it too.
     """
 
     start: Offsets
     end: Offsets
+    parked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +236,11 @@ class Lineage:
                 hint="start without --resume-from-tables, or set --name to the name with which the tables were written",
             )
         user = self._last_user()
-        of_user = (snapshot for snapshot in self.newest.values() if snapshot.commit_user == user)
-        return LastBatch(*range_of(max(of_user, key=lambda snapshot: snapshot.commit_identifier)))
+        of_user = {table: snapshot for table, snapshot in self.newest.items() if snapshot.commit_user == user}
+        last = max(of_user.values(), key=lambda snapshot: snapshot.commit_identifier)
+        have = {table for table, one in of_user.items() if one.commit_identifier == last.commit_identifier}
+        parked = [table for table in json.loads(last.properties.get(PARKED, "[]")) if table not in have]
+        return LastBatch(*range_of(last), tuple(parked))
 
     def _last_user(self) -> str:
         """Return the commit user of the newest checkpoint: the one that no other checkpoint followed in any table."""

@@ -13,6 +13,7 @@ from penstock.errors import DecodeError
 from penstock.ingest.connector import TableCapture, TableName
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
+from penstock.pipelines.ledger.batch_identity import LastBatch
 from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName, written
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
@@ -131,6 +132,26 @@ def lacking_rows(
         elif not (spec.sink.ignore_incompatible and difference.was_left_out):  # it may still be incompatible
             refused.append(difference)
     return IncompleteTables(tuple(again), tuple(refused), tuple(passed))
+
+
+def check_parked(last: LastBatch, *, accept: bool) -> None:
+    """Raise CheckpointMismatch if tables were parked when the last batch was committed, unless gaps are accepted.
+
+    The old checkpoint has the record of the batches that they missed.
+    """
+    if not last.parked:
+        return
+    tables = ", ".join(last.parked)
+    if accept:
+        log.warning("event=gap_accepted table=%s reason=parked under the old checkpoint", tables)
+        return
+    raise CheckpointMismatch(
+        "tables were parked when the last batch was committed, and only the old checkpoint knows the batches that they"
+        " missed",
+        tables=tables,
+        hint="run with the old checkpoint and  --retry  first;  --checkpoint NEW --from earliest --accept-replay  reads"
+        " again all that the source still has;  --accept-gap  continues without the missing rows",
+    )
 
 
 def warn_of_adoption(filled: FilledTables) -> None:

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.pipeline_stories.performance import StoryFailed
+from tests.pipeline_stories.failure import StoryFailed
 from tests.pipeline_stories.plot import story_of
 from tests.pipeline_stories.shrink import failure_of, shrunk
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 BIGINT, INT, DECIMAL, DATETIME, TEXT = "bigint", "int", "decimal(12,2)", "datetime(3)", "varchar(100)"
+UNREADABLE = "oops"  # no number
 _BY_LETTER = {"i": BIGINT, "b": BIGINT, "n": INT, "x": INT, "d": DECIMAL, "t": DATETIME}
 _VALUE: Mapping[str, Callable[[str], Any]] = {
     BIGINT: int,

@@ -5,7 +5,7 @@ The messages are in `LOGS`, which outlives the simulated processes as a broker d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -60,6 +60,25 @@ class LogSource:
     def small_weight(self) -> int:
         return self.small
 
+    # as a `DeferringSource`
+
+    def standing(self, start: Offsets) -> Offsets:
+        return _at(start)
+
+    def deferred(self, position: Offsets, end: Offsets) -> Offsets:
+        return _at(position)
+
+    def deferred_end(self, position: Offsets, newest: Offsets, limit: Limit) -> Offsets:
+        return _at(self.latest_offsets(position, limit, newest))
+
+    def behind(self, position: Offsets, newest: Offsets) -> int:
+        begin, end = position["offsets"], newest["offsets"]
+        return sum(max(0, end[place] - begin[place]) for place in end)
+
+    def oldest(self, positions: Sequence[Offsets]) -> Offsets:
+        places = positions[0]["offsets"]
+        return {"offsets": {place: min(one["offsets"][place] for one in positions) for place in places}}
+
     def sample(self, records: int) -> list[Range]:
         start = self.initial_offsets()
         return self.plan(start, self.latest_offsets(start, Limit(rows=records)), 1)
@@ -81,6 +100,10 @@ class LogSource:
     def close(self) -> None: ...
 
 
+def _at(position: Offsets) -> Offsets:
+    return {"offsets": position["offsets"]}
+
+
 class LogConfig(SourceConfig):
     type: Literal["story-log"]
     log: str
@@ -95,7 +118,7 @@ class LogConnector(Connector[LogConfig]):
 
     name = "story-log"
     config = LogConfig
-    capabilities: ClassVar[Capabilities] = Capabilities()
+    capabilities: ClassVar[Capabilities] = Capabilities(defers_ranges=True)
 
     def open(self, config: LogConfig, request: SourceRequest) -> DecodedSource:
         return DecodedSource(self._source(config), config.value_format)

@@ -8,32 +8,36 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
 import pyarrow as pa
 
+from penstock.errors import TableCorrupt
 from penstock.ingest import connectors
 from penstock.ingest.source import Offsets
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver import commit as commits
-from penstock.pipelines.driver.batch_driver import BatchDriver
+from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.driver.local_runner import ORDER, run_tasks
 from penstock.pipelines.job import build
 from penstock.pipelines.job.foreach_batch import has_few_buckets
 from penstock.pipelines.ledger import batch_identity, filled_tables
 from penstock.pipelines.mapping import target_tables
+from penstock.pipelines.tasks import write
 from penstock.pipelines.tasks.batch_result import SCHEMA as RESULTS
 from penstock.pipelines.tasks.batch_result import BatchResult, as_row
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA
-from penstock.pipelines.tasks.table_task_writer import CompactionTiming
+from penstock.pipelines.tasks.table_task_writer import CompactionTiming, TableTaskWriter
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.pipelines.tasks.write import TaskWriter
 from penstock.storage import open as opening
 from penstock.storage import state_folder
 from penstock.table.catalog import settings
+from penstock.table.catalog.settings import CatalogSettings
 from tests.pipeline_stories import log_source
 from tests.simulation.scenes import ambient
 from tests.simulation.store import Disk, Fault, Faults, Operation, SimStore
@@ -93,23 +97,28 @@ class Driver:
     tasks: int
     writers: int
     between: Callable[[], None] = lambda: None
+    is_open: bool = False  # as a run without an end, which may defer records of some tables
+    on_batch: OnBatch | None = None
     driver: BatchDriver = field(init=False)
 
     @contextmanager
     def started(self) -> Iterator[Driver]:
         with tempfile.TemporaryDirectory(prefix="penstock-story-") as folder:
             job = build.ready(self.spec)
-            self.limit, self.until = job.trigger.limit, job.source.available()
-            self.driver = job.driver(Path(folder), self.tasks, self.writers, run_tasks)
+            self.limit, self.until = job.trigger.limit, None if self.is_open else job.source.available()
+            self.driver = job.driver(Path(folder), self.tasks, self.writers, run_tasks, self.on_batch)
             self.driver.checkpoint = self.log.id
             if job.recovery.retry_parked:
                 self.driver.catch_up()
             yield self
 
-    def run(self) -> None:
-        """Run until caught up."""
+    def run(self, torn: str | None = None) -> None:
+        """Run until caught up. The files of the table `torn` are damaged at first."""
         while self.planned():
-            self.take(self.tasks_done())
+            with patch.object(write, "TableTaskWriter", partial(_opened, torn)):
+                result = self.tasks_done()
+            self.take(result)
+            torn = None
 
     def planned(self) -> bool:
         """Plan the next batch, unless the last one is not done. Return False if there is nothing to read."""
@@ -137,6 +146,12 @@ class Driver:
         self.between()
         self.driver.take(self.log.done, result)
         self.log.finish()
+
+
+def _opened(torn: str | None, warehouse: CatalogSettings, table: str, *rest: Any, **more: Any) -> TableTaskWriter:
+    if table == torn:
+        raise TableCorrupt("a manifest is torn", table=table)
+    return TableTaskWriter(warehouse, table, *rest, **more)
 
 
 def _written_by_one(reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> BatchResult:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tests.pipeline_stories.performance import Performance, StoryFailed
+from tests.pipeline_stories.failure import StoryFailed
+from tests.pipeline_stories.performance import Performance
 from tests.pipeline_stories.story import Story
 
 

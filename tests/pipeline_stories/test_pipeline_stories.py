@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline_stories.performance import Performance, StoryFailed
+from tests.pipeline_stories.failure import StoryFailed
+from tests.pipeline_stories.performance import Performance
 from tests.pipeline_stories.plot import story_of
 from tests.pipeline_stories.story import Story
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
-QUICK, NIGHT = 8, 2000
+QUICK, NIGHT = 7, 2000
 TRACE = "from tests.pipeline_stories.test_pipeline_stories import trace; print(trace({seed}))"
 
 

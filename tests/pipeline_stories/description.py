@@ -1,0 +1,183 @@
+"""Draws the description of a pipeline: its format, tables, options, transforms, quality rules and routes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.pipeline_stories.conditions import CONDITIONS, EXPECTED, PROJECTIONS
+from tests.pipeline_stories.model import DATABASE
+from tests.pipeline_stories.tellers import TELLERS
+
+TABLES = ("orders", "items", "notes")
+SEQUENCE = "sequence.field"
+SUMMED = "p, cast(n as BIGINT) as n"
+PRODUCERS = ("none", "none", "input", "lookup", "full-compaction")
+SHAPES = {
+    "file.format": ("orc", "avro"),
+    "num-sorted-run.compaction-trigger": ("2", "3"),
+    "full-compaction.delta-commits": ("1", "3"),
+    "write-buffer-size": ("2 kb", "64 kb"),
+    "target-file-size": ("1 kb",),
+    "lookup-wait": ("false",),
+    "commit.force-create-snapshot": ("true",),
+    "changelog-producer.row-deduplicate": ("true",),
+    "dynamic-bucket.target-row-num": ("2", "5"),
+}
+
+
+@dataclass
+class Description:
+    """A pipeline, but for its source and its catalog. `keys` are the primary keys of the source tables."""
+
+    draw: random.Random
+    kind: str = ""
+    keys: dict[str, list[str]] = field(default_factory=dict)
+    rules: dict[str, dict[str, Any]] = field(default_factory=dict)  # the transforms of source tables
+    expect: list[dict[str, Any]] = field(default_factory=list)
+    routes: list[dict[str, Any]] = field(default_factory=list)
+    sink: dict[str, Any] = field(default_factory=dict)
+    isolates: bool = False
+    merges: bool = False  # all source tables are written to one target table
+
+    def __post_init__(self) -> None:
+        draw = self.draw
+        self.kind = draw.choice(tuple(TELLERS))
+        self.isolates = draw.random() < 0.25
+        self.sink = {
+            "deletes": draw.choice(("hard", "hard", "hard", "soft", "history")),
+            "table-options": self._options(),
+        }
+        if draw.random() < 0.15:
+            self.sink["compaction"] = {"mode": "none"}
+        tables = TABLES[: draw.choice((1, 2, 2, 3))]
+        self.merges = len(tables) > 1 and draw.random() < 0.12
+        for table in tables:
+            self._draw_table(table)
+        if self.merges:
+            self._merge_tables()
+        elif draw.random() < 0.25:
+            self._draw_freshness()
+
+    @property
+    def defers(self) -> bool:
+        return any("freshness" in route for route in self.routes)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether changes that come late do not count as the newest."""
+        ordered = any(SEQUENCE in rule.get("table-options", {}) for rule in self.rules.values())
+        return ordered or self.sink["deletes"] == "history"
+
+    def sections(self) -> dict[str, Any]:
+        sections: dict[str, Any] = {
+            "sink": self.sink,
+            "transform": [{"source-table": f"shop_[01].{table}", **rule} for table, rule in self.rules.items() if rule],
+            "expect": self.expect,
+            "errors": {"bad-record": "dead-letter", "dead-letter": {"max-per-batch": 100000, "max-share": "100%"}},
+        }
+        if self.isolates:
+            sections["errors"]["isolate"] = True
+        if self.defers:
+            sections["pipeline"] = {"trigger": "1s"}
+        return sections | ({"route": self.routes} if self.routes else {})
+
+    def _options(self) -> dict[str, str]:
+        draw = self.draw
+        options = {"bucket": draw.choice(("-1", "-1", "1", "2", "3"))}
+        producer = draw.choice(PRODUCERS)
+        if producer != "none":
+            options["changelog-producer"] = producer
+        if draw.random() < 0.15:
+            options |= {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": draw.choice(("1", "2", "4"))}
+        return options | {key: draw.choice(values) for key, values in SHAPES.items() if draw.random() < 0.12}
+
+    def _draw_table(self, table: str) -> None:
+        draw, rule = self.draw, dict[str, Any]()
+        history = self.sink["deletes"] == "history"
+        self.keys[table] = draw.choice((["id"], ["id"], ["id"], ["id", "k"]))
+        if self.sink["deletes"] == "hard" and draw.random() < 0.15:
+            self.keys[table] = []
+        keyed = bool(self.keys[table])
+        if draw.random() < 0.35:
+            rule["filter"] = draw.choice(tuple(CONDITIONS))
+        if draw.random() < 0.2:
+            rule["projection"] = draw.choice(tuple(PROJECTIONS))
+        if draw.random() < 0.2:
+            rule["mask"] = {"v": draw.choice(("sha256", "keep-first(1)", "null"))}
+        if keyed and draw.random() < 0.35:
+            # With the partition in the key, a row has a place in each; without, keys move between partitions.
+            inside = history or draw.random() < 0.5 or self.sink["table-options"]["bucket"] != "-1"
+            rule["partition-keys"] = ["p"]
+            rule["primary-keys"] = [*self.keys[table], *(["p"] if inside else [])]
+        elif not keyed and draw.random() < 0.3:
+            rule["partition-keys"] = ["p"]
+        if not keyed:
+            rule["table-options"] = {"bucket": "-1", "changelog-producer": "none"}
+        if keyed and "partition-keys" not in rule and self.sink["deletes"] == "hard" and draw.random() < 0.3:
+            self._draw_engine(rule)
+        elif keyed and not history:
+            self._draw_order(rule)
+        self.rules[table] = rule
+        self._draw_expectations(table)
+
+    def _draw_engine(self, rule: dict[str, Any]) -> None:
+        producer = self.sink["table-options"].get("changelog-producer")
+        engines = ["aggregation", "aggregation", "first-row", "partial-update"]
+        if "compaction" in self.sink:  # its rows are visible once they are compacted
+            engines.remove("first-row")
+        engine = self.draw.choice(engines)
+        options = {"merge-engine": engine}
+        if engine == "aggregation":
+            rule |= {"projection": SUMMED, "primary-keys": ["p"]}
+            rule.pop("mask", None)
+            options["fields.n.aggregate-function"] = "sum"
+        else:
+            options["ignore-delete"] = "true"
+        if engine == "first-row" and producer in {"input", "full-compaction"}:
+            options["changelog-producer"] = "lookup"
+        rule["table-options"] = options
+
+    def _draw_order(self, rule: dict[str, Any]) -> None:
+        """Let a column order the rows, or deletion vectors mark those that are replaced."""
+        draw, options = self.draw, dict[str, str]()
+        crosses = "partition-keys" in rule and "p" not in rule["primary-keys"]
+        producer = self.sink["table-options"].get("changelog-producer", "none")
+        if draw.random() < 0.15 and not crosses:
+            options[SEQUENCE] = "s"
+        # With deletion vectors, rows are visible once they are compacted.
+        marks = producer in {"none", "lookup"} and not crosses and "compaction" not in self.sink
+        if marks and draw.random() < 0.15:
+            options["deletion-vectors.enabled"] = "true"
+        if options:
+            rule["table-options"] = options
+
+    def _draw_expectations(self, table: str) -> None:
+        draw = self.draw
+        for _ in range(draw.choice((0, 0, 0, 1, 2))):
+            summed = self.rules[table].get("projection") == SUMMED
+            conditions = [text for text in EXPECTED if "n" in text.split()[0]] if summed else list(EXPECTED)
+            # An aggregate refuses to undo rows that a rule may have left out.
+            action = "warn" if summed else draw.choice(("warn", "drop", "dead-letter"))
+            condition = draw.choice(conditions)
+            self.expect.append({"source-table": f"shop_[01].{table}", "condition": condition, "action": action})
+
+    def _merge_tables(self) -> None:
+        """Write all source tables to one target table, by the rules of the first."""
+        first = next(iter(self.keys))
+        for table in self.keys:
+            self.keys[table], self.rules[table] = self.keys[first], self.rules[first]
+            name = f"shop_[01].{table}"
+            self.routes.append({"source-table": name, "sink-table": f"{DATABASE}.merged"})
+        # A rule for an aggregate only warns, and a rule for other rows may need columns that it lacks.
+        self.expect = [one for one in self.expect if one["source-table"].endswith(f".{first}")]
+
+    def _draw_freshness(self) -> None:
+        """Let tables be committed more seldom than others."""
+        draw = self.draw
+        self.sink["table-options"].pop("commit.force-create-snapshot", None)
+        for table in self.keys:
+            if draw.random() < 0.6:
+                route = {"source-table": f"shop_[01].{table}", "sink-table": f"{DATABASE}.{table}"}
+                self.routes.append({**route, "freshness": draw.choice(("2s", "30s", "10m"))})

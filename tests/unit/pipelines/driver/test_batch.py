@@ -326,3 +326,11 @@ def test_a_commit_of_another_writer_makes_the_batch_write_again(shop: Shop, monk
     run(shop.spec(sink={"table-options": {"bucket": "1"}}))
     assert shop.rows("orders") == [{"id": 1, "name": "b"}]
     assert shop.files("orders") == {file.name for file in shop.live("orders")}
+
+
+def test_a_group_of_an_aggregate_that_only_lost_a_row_is_not_shown(shop: Shop) -> None:
+    """As in Java Paimon: a single row of a key is not merged, and reads leave out a delete."""
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.q1.aggregate-function": "sum"}
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 5}), change("DELETE", "orders", {"id": 2, "q1": 3}))
+    run(shop.spec(sink={"table-options": options}))
+    assert shop.rows("orders") == [{"id": 1, "q1": 5}]

@@ -22,7 +22,10 @@ _READ_AT = "at"  # in the position of an interval: when its tables had all that 
 
 @runtime_checkable
 class DeferringSource(Source, Protocol):
-    """A source that can plan ranges from the end of an earlier batch. All but `deferred_end` only compute."""
+    """A source that can plan ranges from the end of an earlier batch. All but `deferred_end` only compute.
+
+    Starts of its ranges are positions of records.
+    """
 
     def standing(self, start: Offsets) -> Offsets:
         """Return the end of a batch that begins here and reads nothing."""
@@ -182,7 +185,14 @@ def deferred_readings(source: DeferringSource, start: Offsets, end: Offsets, tas
             same.add(interval)
         else:
             plans.append((ranges, {interval}))
-    found = [(one, Reading(deferred.rules, frozenset(intervals))) for ranges, intervals in plans for one in ranges]
+    new_from: dict[str, int] = {}
+    for one in plans[0][0]:
+        new_from[one.place] = min(one.start, new_from.get(one.place, one.start))
+    found = [
+        (one, Reading(deferred.rules, frozenset(intervals), new_from.get(one.place)))
+        for ranges, intervals in plans
+        for one in ranges
+    ]
     return [(replace(one, number=number), reading) for number, (one, reading) in enumerate(found)]
 
 

@@ -78,19 +78,24 @@ def _patterns(rules: FreshnessRules) -> tuple[tuple[TablePattern, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The tables that a range is read for: those of some intervals."""
+    """The tables that a range is read for: those of some intervals.
+
+    `new_from` is where the records begin, in the range's place, that the same batch reads for the first time for other
+    tables; None if there are none.
+    """
 
     rules: FreshnessRules
     intervals: frozenset[int]
+    new_from: int | None = None
 
     def takes(self, database: str | None, table: str | None) -> bool:
         return self.rules.interval(database, table) in self.intervals
 
     @property
     def is_again(self) -> bool:
-        """True if an earlier batch has read these records for other tables.
+        """True if the records are read for other tables too, by another range or an earlier batch.
 
-        That reading counts the messages, and those that cannot be read.
+        That reading counts the messages, and those that it cannot read.
         """
         return 0 not in self.intervals
 

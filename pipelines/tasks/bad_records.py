@@ -173,12 +173,30 @@ def rows(
     return pa.RecordBatch.from_arrays(columns, schema=arrow)
 
 
+def source_position(place: str, record: BadRecord) -> str:
+    return f"{place}@{record.position}"
+
+
+def kept(warehouse: CatalogSettings, on_bad: OnBad, place: str, records: Sequence[BadRecord]) -> set[str]:
+    """Return the source positions of those of the records that the dead-letter table has."""
+    import pyarrow.compute as pc
+
+    from penstock.table.handle import Table  # seldom needed, and expensive to import
+
+    if on_bad.table is None:
+        return set()
+    positions = [source_position(place, record) for record in records]
+    ours = pc.field("source_position").isin(positions) & (pc.field("pipeline") == on_bad.pipeline)
+    found = Table(warehouse.opened(on_bad.table)).scan(columns=["source_position"], where=ours).to_arrow()
+    return set(found.column(0).to_pylist())
+
+
 def _row(
     record: BadRecord, pipeline: str, place: str, fetched: FetchedMessages | None, table: str | None, now_millis: int
 ) -> dict[str, object]:
     return {
         "pipeline": pipeline,
-        "source_position": f"{place}@{record.position}",
+        "source_position": source_position(place, record),
         "offset": record.pos if record.id is None else None,
         "error_class": record.reason_class,
         "error": record.message,

@@ -123,15 +123,16 @@ class BadRecordCollector:
         """
         if not records:
             return
-        if table is None and self.report.is_again:
-            # The earlier reading recorded them. Counted, as a schema registry may have lost a schema since.
-            self.report.skipped[UNREADABLE_AGAIN] += len(records)
-            return
         if read is not None:
             records = [record if record.raw else with_message(record, read, fetched) for record in records]
         if fetched is not None and fetched.ids is not None:
             numbers = np.searchsorted(fetched.messages.offsets, [record.pos for record in records]).tolist()
             records = [replace(record, id=fetched.ids[n]) for record, n in zip(records, numbers, strict=True)]
+        if table is None and self.report.is_again:
+            given, records = len(records), self._unreadable_since(records)
+            self.report.skipped[UNREADABLE_AGAIN] += given - len(records)
+            if not records:
+                return
         on_bad = self.context.errors.on_bad
         if on_bad.action == "fail":
             raise on_bad.error(records[0], self.range.place, table)
@@ -139,6 +140,20 @@ class BadRecordCollector:
         # A late batch's unreadable messages were kept when it was first read.
         if on_bad.table is not None and self.context.keeps_letters and not (self.context.task.late and table is None):
             self._keep(on_bad.table, records, fetched, table)
+
+    def _unreadable_since(self, records: Sequence[BadRecord]) -> Sequence[BadRecord]:
+        """Return the messages that an earlier batch could read, of messages that cannot be read now.
+
+        A schema registry may have lost a schema in between. A message that the earlier batch could not read has a dead
+        letter. What this batch also reads for the first time has none yet, and is left to that reading.
+        """
+        on_bad, reading = self.context.errors.on_bad, self.report.reading
+        new_from = None if reading is None else reading.new_from
+        before = [record for record in records if new_from is None or record.pos < new_from]
+        if on_bad.table is None or not before or not self.context.keeps_letters:
+            return ()
+        kept = bad_records.kept(self.context.warehouse, on_bad, self.range.place, before)
+        return [record for record in before if bad_records.source_position(self.range.place, record) not in kept]
 
     def _keep(
         self, letters: str, records: Sequence[BadRecord], fetched: FetchedMessages | None, table: str | None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigError, PositionLost, StoreError
+from penstock.errors import ConfigError, DecodeError, PositionLost, StoreError
 from penstock.ingest.deferred_ranges import DeferredRanges
 from penstock.ingest.source import NO_LIMIT
 from penstock.pipelines.driver.commit import Commits
@@ -557,3 +557,45 @@ def play(shop: DeferredShop, seed: int) -> None:
     assert {table: shop.ids(table) for table in tables if wanted[table]} == {
         table: numbers for table, numbers in wanted.items() if numbers
     }
+
+
+def spoil(shop: DeferredShop, *offsets: int) -> None:
+    """Make records unreadable after they were read, as a schema registry does that loses a schema."""
+    for offset in offsets:
+        shop.topics.records["t", 0][offset] = b"not JSON"
+
+
+def test_a_record_that_only_the_second_reading_cannot_read_becomes_a_dead_letter(shop: DeferredShop) -> None:
+    counts: list[tuple[int, int]] = []
+    other = {**SLOW, "source-table": "shop.slower", "freshness": "1h"}
+    shop.start(other, SLOW, **LETTERS)
+    shop.driver.on_batch = lambda identity, report: counts.append(
+        (report.bad_count, report.passed_over["messages.unreadable.again"])
+    )
+    shop.topics.put(row("fast", 0), row("slow", 0), row("slower", 0))
+    shop.batch()
+    shop.topics.put("not JSON", row("slow", 1), row("slow", 2))
+    shop.batch()
+    spoil(shop, 4)
+    shop.pass_time(10 * MINUTE)
+    shop.topics.put("nor this")
+    shop.batch()
+    assert letters(shop) == [("t/0@3", None), ("t/0@4", None), ("t/0@6", None)]
+    assert shop.ids("slow") == [0, 2]
+    shop.pass_time(60 * MINUTE)  # the third reading finds all of them in the table
+    shop.batch()
+    assert letters(shop) == [("t/0@3", None), ("t/0@4", None), ("t/0@6", None)]
+    assert counts == [(0, 0), (1, 0), (2, 2), (0, 3)]
+
+
+def test_many_records_that_only_the_second_reading_cannot_read_stop_the_run(shop: DeferredShop) -> None:
+    shop.start(SLOW, **LETTERS)
+    put_both(shop, 0)
+    shop.batch()
+    put_both(shop, *range(1, 12))
+    shop.batch()
+    spoil(shop, *range(2, 24))
+    shop.pass_time(10 * MINUTE)
+    with pytest.raises(DecodeError, match="22 of 22 records are bad"):
+        shop.batch()
+    assert shop.ids("slow") == [0]

@@ -142,16 +142,23 @@ def _publication(
 ) -> Iterator[ServerFinding]:
     found = publication.published(connection)
     names = [one.name for one in tables]
-    level: Literal["error", "warning"] = "warning" if publication.creates else "error"
+    missing = sorted(set(names) - (found or set()))
+    changes = not missing or (
+        publication.creates and publication.may_change(connection, [one.oid for one in tables if one.name in missing])
+    )
+    level: Literal["error", "warning"] = "warning" if changes else "error"
+    # With the right to do it, the statement is for those who prefer to do it themselves.
+    owner = "as the owner of the tables:  " if publication.creates and not changes else ""
+    refused = ", and the user may not change that" if owner else ""
     if found is None:
         if names:
-            message = f"the publication {publication.name} does not exist{' yet' if publication.creates else ''}"
-            fix = f"{publication.create_statement(names)};"
+            message = f"the publication {publication.name} does not exist{' yet' if changes else refused}"
+            fix = f"{owner}{publication.create_statement(names)};"
             yield ServerFinding(PublicationMissing, level, message, "none", publication.name, fix)
         return
-    missing = sorted(set(names) - found)
     if missing:
-        message, fix = "tables are not in the publication", f"{publication.add_statement(missing)};"
+        message = f"tables are not in the publication{refused}"
+        fix = f"{owner}{publication.add_statement(missing)};"
         yield ServerFinding(TableNotPublished, level, message, ", ".join(map(".".join, missing)), "in it", fix)
     kinds = connection.rows(
         "SELECT pubinsert AND pubupdate AND pubdelete, pubviaroot FROM pg_publication "

@@ -40,6 +40,18 @@ class Publication:
     def add_statement(self, tables: Sequence[TableName]) -> str:
         return f"ALTER PUBLICATION {quoted(self.name)} ADD TABLE {', '.join(map(qualified, tables))}"
 
+    def may_change(self, connection: PgConnection, oids: Sequence[int]) -> bool:
+        """Return whether the user may create the publication, or if it exists extend it, with these tables."""
+        owner = (
+            f"SELECT pg_has_role(pubowner, 'USAGE') FROM pg_publication WHERE pubname = {connection.literal(self.name)}"
+        )
+        numbers = ", ".join(map(str, oids))
+        found = connection.value(
+            f"SELECT coalesce(({owner}), has_database_privilege(current_database(), 'CREATE')) AND NOT EXISTS "
+            f"(SELECT 1 FROM pg_class WHERE oid IN ({numbers}) AND NOT pg_has_role(relowner, 'USAGE'))"
+        )
+        return found == "t"
+
     def require(self, connection: PgConnection, tables: Collection[TableName]) -> bool:
         """Create or extend the publication as needed; return whether anything changed.
 

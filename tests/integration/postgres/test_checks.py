@@ -35,6 +35,20 @@ def test_missing_rights_and_publications_are_named(server: PgPlayground) -> None
         'CREATE PUBLICATION "p" FOR TABLE "public"."t" WITH (publish_via_partition_root = true);',
     )
     assert found(server)["PublicationMissing"].level == "warning"
+    # What the user may not do is an error before anything is created, and what it may do is only a warning.
+    refused = found(server, "plain")["PublicationMissing"]
+    assert (refused.level, refused.message) == (
+        "error",
+        "the publication p does not exist, and the user may not change that",
+    )
+    assert refused.fix.startswith('as the owner of the tables:  CREATE PUBLICATION "p" FOR TABLE "public"."t"')
+    server.run(f"GRANT CREATE ON DATABASE {DATABASE} TO plain", "ALTER TABLE t OWNER TO plain")
+    assert found(server, "plain")["PublicationMissing"].level == "warning"
+    server.run("CREATE PUBLICATION p", "GRANT SELECT ON t TO plain")
+    assert found(server, "plain")["TableNotPublished"].level == "error", "the publication has another owner"
+    server.run(
+        "DROP PUBLICATION p", "ALTER TABLE t OWNER TO CURRENT_USER", f"REVOKE CREATE ON DATABASE {DATABASE} FROM plain"
+    )
     server.run("DROP ROLE plain")
 
 

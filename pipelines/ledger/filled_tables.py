@@ -56,7 +56,8 @@ class FilledTables:
     """The record of filled tables.
 
     `sources` maps the source tables that were read to their target tables; `left` those whose rows were skipped since,
-    because they were excluded. `is_adopted`: the checkpoint had no such record until now.
+    because they were excluded. `is_adopted`: the checkpoint had no such record until now, and with
+    `is_first_unfinished` because none of its batches was finished.
 
     A source counts as read once a batch is committed that was planned with it. Therefore `expected` sources are added
     with the first batch after `planned`, which is the newest batch planned when the run began.
@@ -70,6 +71,7 @@ class FilledTables:
     marks: dict[str, Mark] = field(default_factory=dict)
     expected: dict[SourceName, str] = field(default_factory=dict)
     is_adopted: bool = False
+    is_first_unfinished: bool = False
 
     @classmethod
     def of(cls, checkpoint: CheckpointFolder, warehouse: CatalogSettings) -> FilledTables:
@@ -77,6 +79,7 @@ class FilledTables:
         filled = cls(checkpoint, warehouse, -1 if planned is None else planned)
         if content is None:
             filled.is_adopted = not filled.is_new
+            filled.is_first_unfinished = filled.is_adopted and checkpoint.progress().done is None
         else:
             filled._load(content)
         return filled

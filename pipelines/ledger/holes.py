@@ -155,8 +155,11 @@ def check_parked(last: LastBatch, *, accept: bool) -> None:
 
 
 def warn_of_adoption(filled: FilledTables) -> None:
-    if filled.is_adopted:
+    if filled.is_first_unfinished:
+        log.info("event=first_batch_repeated reason=the run before ended before it had recorded its first batch")
+    elif filled.is_adopted:
         log.warning(
-            "event=tables_adopted reason=the checkpoint does not say which tables it filled, because an older"
-            " version wrote it: they are accepted as they are. penstock verify compares them with their source"
+            "event=tables_adopted reason=the checkpoint does not say which tables it filled, because an older version"
+            " wrote it or its first batches were interrupted: they are accepted as they are. penstock verify compares"
+            " them with their source"
         )

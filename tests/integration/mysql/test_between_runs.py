@@ -15,6 +15,7 @@ from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.api.findings import Finding
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES
+from tests.here import note_as_spark_does
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 
@@ -128,6 +129,7 @@ def test_a_foreign_table_is_emptied_only_if_allowed(sync: Sync, tmp_path: Path) 
 
 def test_a_checkpoint_of_an_older_version_resumes(sync: Sync, caplog: pytest.LogCaptureFixture) -> None:
     (Path(sync.spec.checkpoint) / FILLED_TABLES).unlink()
+    note_as_spark_does(Path(sync.spec.checkpoint))
     with caplog.at_level(logging.WARNING):
         sync.run()
     assert "event=tables_adopted" in caplog.text

@@ -18,7 +18,7 @@ from penstock.pipelines.config.yaml_file import load
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES, CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, Mark
-from tests.here import run
+from tests.here import note_as_spark_does, run
 from tests.shop import Shop, insert
 
 
@@ -130,6 +130,7 @@ def test_the_same_table_under_another_name_continues(shop: Shop) -> None:
 
 def test_a_checkpoint_of_an_older_version_accepts_its_tables(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     (shop.folder / "checkpoint" / FILLED_TABLES).unlink()
+    note_as_spark_does(shop.folder / "checkpoint")
     with caplog.at_level(logging.WARNING):
         run(shop.spec())
     assert "event=tables_adopted" in caplog.text
@@ -141,6 +142,17 @@ def test_a_checkpoint_of_an_older_version_accepts_its_tables(shop: Shop, caplog:
     shop.table("orders").rollback_to(1)
     with pytest.raises(CheckpointMismatch):
         run(shop.spec())
+
+
+def test_an_interrupted_first_batch_is_not_reported_as_an_older_version(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    (shop.folder / "checkpoint" / FILLED_TABLES).unlink()  # Spark's log of finished batches is empty too
+    with caplog.at_level(logging.INFO):
+        run(shop.spec())
+    assert "event=first_batch_repeated" in caplog.text
+    assert "event=tables_adopted" not in caplog.text
+    assert shop.ids("orders") == [1, 2, 3]
 
 
 def test_the_recorded_state_is_small_and_readable(shop: Shop) -> None:

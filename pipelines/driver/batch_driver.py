@@ -176,8 +176,15 @@ class BatchDriver:
         return {table: messages.get(table, []) for table in (*self._always_committed(), *tables)}
 
     def _always_committed(self) -> Iterator[str]:
-        """Yield the tables whose options ask for a snapshot of each batch, with or without rows."""
+        """Yield the tables whose options ask for a snapshot of each batch, with or without rows.
+
+        Tables that only other writers fill exist in the same databases, and get none.
+        """
+        filled = self.filled
+        own = None if filled is None else {*filled.marks, *filled.expected.values(), *self.targets.received}
         for table, schema in self.targets.schemas.items():
+            if own is not None and table not in own:
+                continue
             options = self.reader.warehouse.layout(table, schema).schema.typed
             if table not in self.targets.left_out and options[COMMIT_FORCE_CREATE_SNAPSHOT]:
                 yield table

@@ -17,6 +17,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import Watermarks
 from penstock.pipelines.job import build
 from penstock.pipelines.tasks.reports import BatchReport, RangeReport, TableReport
+from penstock.table.schema.new_schema import create_schema
 from tests.here import run
 from tests.shop import Shop, insert
 
@@ -104,6 +105,16 @@ def test_eager_init_creates_a_snapshot_of_every_table_with_every_batch(shop: Sho
     run(shop.spec(sink={"eager-init": True}))
     assert (shop.snapshots("orders"), shop.snapshots("users")) == (3, 3)
     assert shop.ids("users") == [1]
+
+
+def test_forced_snapshots_are_made_only_of_tables_of_the_pipeline(shop: Shop) -> None:
+    forced = {"bucket": "1", "commit.force-create-snapshot": "true"}
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    run(shop.spec(sink={"table-options": forced}))
+    shop.warehouse.created("ods.other", create_schema([("id", "BIGINT")], options={**forced, "bucket": "-1"}, now=1))
+    shop.put("2.json", insert("orders", {"id": 2}))
+    run(shop.spec(sink={"table-options": forced}))
+    assert (shop.snapshots("orders"), shop.snapshots("users"), shop.snapshots("other")) == (2, 2, 0)
 
 
 def test_a_snapshot_has_a_watermark_if_tags_need_it(shop: Shop) -> None:

@@ -9,7 +9,10 @@ from pathlib import Path
 from penstock.errors import ConfigError
 from penstock.pipelines.api.findings import Finding
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job.build import filled_tables, shape
+from penstock.pipelines.job.forced_snapshots import refuse_forced
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.ledger.holes import where_sources_go
 from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.status import state_of
@@ -71,6 +74,9 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
         yield from table_options(spec, warehouse, [table.table for table in state.tables if not table.error])
     else:
         yield Finding("tables", "ok", "none yet: tables are created as they appear")
+    if spec.freshness:
+        filled = filled_tables(spec, warehouse)
+        refuse_forced(spec, where_sources_go(filled, shape(spec, warehouse)), warehouse)
 
 
 def table_options(spec: PipelineSpec, warehouse: CatalogSettings, tables: list[str]) -> Iterator[Finding]:

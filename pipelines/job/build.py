@@ -16,6 +16,7 @@ from penstock.ingest.source import Limit, patience
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
 from penstock.pipelines.job.described_source import prepare_tables
+from penstock.pipelines.job.forced_snapshots import refuse_forced
 from penstock.pipelines.job.job import BackgroundWork, Delivery, Job, Recovery, RetryPolicy, TablesAtStart, Trigger
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -163,6 +164,7 @@ def ready(spec: PipelineSpec) -> Job:
     warn_of_adoption(filled)
     opened = connector(spec).prepare(spec.source, request_of(spec), Preparation(made.is_new))
     tables = replace(made.tables, goes_to=where_sources_go(filled, mapping), filled=filled)
+    refuse_forced(spec, tables.goes_to, made.warehouse)
     for finding in kept_for_freshness(spec):
         log.warning("event=retention_short reason=%s hint=%s", finding.message, finding.fix)
     return replace(made, source=with_freshness(spec, opened, made.warehouse), tables=tables)

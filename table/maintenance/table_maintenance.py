@@ -37,7 +37,7 @@ from penstock.table.operations.repair import (
     remove_unexisting_files,
     remove_unexisting_manifests,
 )
-from penstock.table.values.arguments import epoch_millis
+from penstock.table.values.arguments import epoch_millis, optional_whole_number, whole_number
 
 
 class TableMaintenance(TableDescription):
@@ -85,8 +85,10 @@ class TableMaintenance(TableDescription):
         return undone_by_rollback(self._store, self._point(target))
 
     def _point(self, target: int | str | datetime) -> int | str:
-        if not isinstance(target, datetime):
+        if isinstance(target, str):
             return target
+        if not isinstance(target, datetime):
+            return whole_number(target, "the target")
         found = self._store.snapshots.by_time(int(target.timestamp() * 1000))
         if found is None:
             raise SnapshotMissing(f"there is no snapshot as old as {target.isoformat()}", table=self.name)
@@ -102,16 +104,19 @@ class TableMaintenance(TableDescription):
         retain_millis: int | None = None,
     ) -> None:
         """Keep a snapshot under a name: the latest, the given one, or the first at or after a time or a watermark."""
+        watermark = optional_whole_number(watermark, "watermark")
+        retain_millis = optional_whole_number(retain_millis, "retain_millis")
         if watermark is not None:
             tag_from_watermark(self._store, name, watermark, retain_millis)
         elif (millis := _millis(timestamp, "timestamp")) is not None:
             tag_from_timestamp(self._store, name, millis, retain_millis)
         else:
-            create_tag(self._store, name, snapshot, retain_millis)
+            create_tag(self._store, name, optional_whole_number(snapshot, "snapshot"), retain_millis)
 
     def replace_tag(self, name: str, snapshot: int | None = None, *, retain_millis: int | None = None) -> None:
         """Move an existing tag to another snapshot, the latest when None."""
-        replace_tag(self._store, name, snapshot, retain_millis)
+        retain_millis = optional_whole_number(retain_millis, "retain_millis")
+        replace_tag(self._store, name, optional_whole_number(snapshot, "snapshot"), retain_millis)
 
     def rename_tag(self, name: str, new_name: str) -> None:
         """Rename a tag."""
@@ -143,6 +148,7 @@ class TableMaintenance(TableDescription):
 
         With None the consumer is deleted, and protects no snapshot from expiring.
         """
+        next_snapshot = optional_whole_number(next_snapshot, "next_snapshot")
         files = ConsumerFiles(self._store.storage, self._store.paths.root, self._store.paths.branch)
         if next_snapshot is None:
             files.delete(consumer_id)

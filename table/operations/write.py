@@ -26,7 +26,7 @@ from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.prepared_commits import PreparedCommits, check_same_table
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arguments import option_texts, whole_number
+from penstock.table.values.arguments import option_texts, optional_whole_number
 from penstock.table.values.buffers import rows_at
 from penstock.table.write.bucket_writer import BucketWriter
 from penstock.table.write.memory_budget import WriteBudget
@@ -187,7 +187,8 @@ class TableWriter:
         earlier commit is completed, if its rows are visible only after it and its process died before. Without an
         identifier every commit takes effect.
         """
-        if identifier is not None and whole_number(identifier, "identifier") < 0:
+        identifier = optional_whole_number(identifier, "identifier")
+        if identifier is not None and identifier < 0:
             raise ConfigError(f"{identifier} is not a commit identifier", hint="identifiers are numbers from 0 upwards")
         return self.commit_messages(self.prepare(identifier), identifier, watermark=watermark, properties=properties)
 

@@ -24,7 +24,7 @@ from penstock.table.read.splits import Split
 from penstock.table.read.time_travel import Travel, refuse_two_points, resolve
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arguments import option_texts, whole_number
+from penstock.table.values.arguments import option_texts, optional_whole_number
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.html import facts_html
 from penstock.table.values.names import no_column
@@ -233,6 +233,7 @@ class Scan(EngineRead):
 
 
 def _checked_limit(limit: int | None) -> int | None:
-    if limit is not None and whole_number(limit, "limit") < 0:
+    limit = optional_whole_number(limit, "limit")
+    if limit is not None and limit < 0:
         raise ConfigError(f"{limit} rows cannot be read", hint="a limit is 0 or more")
     return limit

@@ -26,7 +26,7 @@ from penstock.table.options.scans import (
     SCAN_WATERMARK,
 )
 from penstock.table.options.table_options import TableOptions
-from penstock.table.values.arguments import epoch_millis, whole_number
+from penstock.table.values.arguments import epoch_millis, optional_whole_number
 
 _MODES = (
     "default",
@@ -90,8 +90,7 @@ class Travel:
 
         ConfigError when they contradict each other.
         """
-        if snapshot is not None:
-            whole_number(snapshot, "snapshot")
+        snapshot = optional_whole_number(snapshot, "snapshot")
         read = TableOptions(options)
         if mode is None and any(point is not None for point in (snapshot, tag, timestamp)):
             mode = "default"  # arguments of a scan override the table's scan.mode

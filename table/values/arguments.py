@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import SupportsIndex
 
 from penstock.errors import ConfigError
 
 
 def whole_number(value: object, what: str) -> int:
-    """Return `value` if it is an integer; raise ConfigError otherwise."""
-    # In Python a bool is an int too, but True as a number is a mistake of the caller.
-    if not isinstance(value, int) or isinstance(value, bool):
+    """Return `value` as an int if it is an integer, of Python or of numpy; raise ConfigError otherwise."""
+    number = _integer(value)
+    if number is None:
         raise ConfigError(f"{what} is a whole number, not {value!r}")
-    return value
+    return number
+
+
+def optional_whole_number(value: object, what: str) -> int | None:
+    return None if value is None else whole_number(value, what)
+
+
+def _integer(value: object) -> int | None:
+    # In Python a bool is an int too, but True as a number is a mistake of the caller.
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:  # an array of numpy has the method too
+        return None
 
 
 def epoch_millis(moment: object, what: str) -> int:
@@ -26,9 +42,10 @@ def epoch_millis(moment: object, what: str) -> int:
         moment = _datetime(moment, what)
     if isinstance(moment, datetime):
         return int(moment.timestamp() * 1000)
-    if not isinstance(moment, int) or isinstance(moment, bool):
+    millis = _integer(moment)
+    if millis is None:
         raise ConfigError(f"{what} is a datetime, its text or epoch milliseconds, not {moment!r}")
-    return moment
+    return millis
 
 
 def _datetime(text: str, what: str) -> datetime:

@@ -140,9 +140,24 @@ def _unknown(word: str, flags: Sequence[Flag], command: str) -> ConfigError:
     if not word.startswith("-"):
         return ConfigError(f"unexpected argument {word!r}", hint=f"{command} --help  lists its arguments")
     near = nearest(name, [flag.name for flag in flags])
-    return ConfigError(
-        f"unknown flag {word!r}", hint=f"did you mean --{near}?" if near else f"{command} --help  lists the flags"
-    )
+    hints = [f"did you mean --{near}?" if near else None, _as_option(name, flags)]
+    hint = "  ".join(filter(None, hints)) or f"{command} --help  lists the flags"
+    return ConfigError(f"unknown flag {word!r}", hint=hint)
+
+
+def _as_option(name: str, flags: Sequence[Flag]) -> str | None:
+    """Return how to set the table option of this name, which is not a flag of its own, or None for other names."""
+    from penstock.table.options.catalog import find
+    from penstock.table.options.declaration import Effect
+
+    option = find(name)
+    if option is None:
+        return None
+    there = {flag.name for flag in flags}
+    takes = next((flag for flag in ("table-conf", "options") if flag in there), None)
+    alter = f"penstock sql \"ALTER TABLE ... SET ('{name}' = '...')\""
+    how = f"as an option of the table:  {alter if takes is None else f'--{takes} {name}=...'}"
+    return how if option.effect is Effect.ACTS else f"{how};  but it has no effect here: {option.note}"
 
 
 _TABLE = "--warehouse /lake --database ods --table orders"

@@ -101,6 +101,9 @@ def test_a_bounded_kafka_source_means_until_caught_up() -> None:
     [
         (["--tabel", "x"], "did you mean --table?"),
         (["--path", "/x"], "--warehouse"),
+        (["--sequence_field", "ts"], "--help  lists the flags"),
+        (["--sequence.field", "ts"], "as an option of the table:  --table-conf sequence.field=..."),
+        (["--manifest_sort.enabled=true"], "has no effect here: manifests keep the order of commits"),
         (
             ["--kafka-conf", "topic-pattern=x"],
             "must and can only set one of the following options: topic,topic-pattern",

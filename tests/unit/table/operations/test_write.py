@@ -13,6 +13,7 @@ import pytest
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.buckets.input_rows import RowRefused
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.merge.incoming_kinds import RetractRefused
 from penstock.table.meta.live import live_entries
@@ -383,3 +384,17 @@ def test_lookup_rows_are_removed_with_their_file(tmp_path: Path, monkeypatch: py
         assert now <= {row["file_path"].rpartition("/")[2] for row in table.system("files").to_pylist()}
         kept |= now
     assert len(kept) > 1
+
+
+def test_a_writer_does_not_check_the_length_of_a_text(tmp_path: Path) -> None:
+    """Readers and writers of Paimon in Java and Python do the same; whoever writes checks lengths."""
+    catalog = Catalog(str(tmp_path))
+    catalog.create_database("d")
+    columns = [("id", "INT NOT NULL"), ("t", "VARCHAR(2)"), ("c", "CHAR(2)"), ("b", "VARBINARY(2)")]
+    table = catalog.create_table("d.long", columns, primary_keys=["id"], options={"bucket": "1"})
+    rows = pa.table({"id": pa.array([1], pa.int32()), "t": ["abc"], "c": ["abc"], "b": [b"abc"]})
+    with table.writer() as writer:
+        writer.write(rows)
+        writer.commit()
+    assert table.scan().to_arrow().to_pylist() == rows.to_pylist()
+    assert table.count("t = 'abc'") == 1

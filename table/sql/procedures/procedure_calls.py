@@ -11,6 +11,7 @@ from penstock.errors import ConfigError, did_you_mean
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.operations.executor import Executor
 from penstock.table.sql.grammar.statements import CallProcedure
+from penstock.table.sql.grammar.tokens import literal, tokens_of
 from penstock.table.sql.procedures.compaction_procedures import COMPACTION_PROCEDURES
 from penstock.table.sql.procedures.file_procedures import FILE_PROCEDURES
 from penstock.table.sql.procedures.merge_procedure import MERGE_PROCEDURES
@@ -104,5 +105,11 @@ def _bound(context: SqlContext, statement: CallProcedure, procedure: Procedure) 
 
 
 def _value(context: SqlContext, text: str) -> str | None:
-    value = context.session.query(f"SELECT CAST(({text}) AS VARCHAR) AS value")["value"][0].as_py()
+    value = context.session.query(f"SELECT CAST(({_with_texts(text)}) AS VARCHAR) AS value")["value"][0].as_py()
     return None if value is None else str(value)
+
+
+def _with_texts(argument: str) -> str:
+    """Return an argument with "..." as a text, as Spark reads it: there are no columns that it could name."""
+    tokens = ((one, one.name if one.text.startswith('"') else None) for one in tokens_of(argument))
+    return "".join(one.text if name is None else literal(name) for one, name in tokens)

@@ -87,6 +87,8 @@ def app(made: Path, tmp_path: Path) -> App:
         ("compact('app.visits', '', '', '', 'sink.parallelism=4')", ["snapshot 4"]),
         ("compact(`table` => 'visits', partitions => 'dt=2024-01-01;dt=2024-01-02')", ["snapshot 4"]),
         ("compact(`table` => 'visits', `where` => 'dt > ''2024-01-02''')", ["snapshot 4"]),
+        # Spark takes "..." for a text.
+        ('compact(table => "visits", where => "dt > \'2024-01-02\'")', ["snapshot 4"]),
         ("compact(table => 'visits', partition_idle_time => '10 d')", ["nothing to compact"]),
         ("compact(table => 'visits', compact_strategy => 'minor')", ["nothing to compact"]),
         ("compact_database()", ["app.new_visits: snapshot 2", "app.visits: snapshot 4"]),

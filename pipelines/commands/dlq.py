@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
@@ -33,19 +34,26 @@ _DOES = "List dead letters (records that could not be written), replay them, or 
 _USAGE = "FILE (list | show | replay | drop)"
 _VERBS = ("list", "show", "replay", "drop")
 _RAW = 200
+_LIMIT = 20
+_COLUMNS = {"reason": "error_class", "target": "target_table", "position": "source_position"}  # by flag
 
 
 def command(name: str, words: list[str]) -> int:
     verb, pipeline, given = _asked(name, words)
+    limit = number(given, "limit")
+    if limit is not None and limit < 1:
+        raise ConfigError(f"--limit {limit} shows no dead letter", hint="a limit is 1 or more")
     table = _table(pipeline, given)
     if table is None:
         return answer(given, {"pipeline": pipeline.name, "letters": 0}, f"{pipeline.name} has no dead letters")
     rows = table.scan(where=_where(pipeline, given)).to_arrow()
+    if not rows.num_rows:
+        _warn_of_no_match(pipeline, table, given)
     match verb:
         case "list":
             return _list(pipeline, table, rows, given)
         case "show":
-            return _show(rows, given)
+            return _show(rows, given, limit or _LIMIT)
         case "drop":
             return _drop(pipeline, table, rows, given)
     return _replay(pipeline, table, rows, given)
@@ -124,10 +132,23 @@ def _where(pipeline: NamedPipeline, given: Given) -> pc.Expression:
 
     # Several pipelines may share a dead-letter table.
     where = pc.field("pipeline") == pipeline.name
-    for flag, column in (("reason", "error_class"), ("target", "target_table"), ("position", "source_position")):
+    for flag, column in _COLUMNS.items():
         if (wanted := text(given, flag)) is not None:
             where &= pc.field(column) == wanted
     return where
+
+
+def _warn_of_no_match(pipeline: NamedPipeline, table: Table, given: Given) -> None:
+    """Say on stderr which values of a flag have dead letters, as a misspelled one has none."""
+    asked = [flag for flag in ("reason", "target") if flag in given]
+    if not asked:
+        return
+    rows = table.scan(columns=list(_COLUMNS.values()), where=_where(pipeline, {})).to_arrow()
+    for flag in asked:
+        there = sorted(one for one in rows[_COLUMNS[flag]].unique().to_pylist() if one is not None)
+        if (wanted := text(given, flag)) not in there:
+            known = f"there are {', '.join(there)}" if there else "no dead letter has any"
+            print(f"warning: no dead letter has the {flag} {wanted}: {known}", file=sys.stderr)
 
 
 def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -> int:
@@ -154,8 +175,8 @@ def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -
     return 0
 
 
-def _show(rows: pa.Table, given: Given) -> int:
-    newest = rows.sort_by([("received_at", "descending")]).slice(0, number(given, "limit") or 20).to_pylist()
+def _show(rows: pa.Table, given: Given, limit: int) -> int:
+    newest = rows.sort_by([("received_at", "descending")]).slice(0, limit).to_pylist()
     if wants_json(given):
         return answer(given, {"letters": [one | {"raw_value": _plain(one["raw_value"])} for one in newest]})
     for one in newest:

@@ -33,9 +33,8 @@ _SAID = {
 def command(name: str, words: list[str]) -> int:
     found, given = parse_with_words(name, _FLAGS, words, _DOES, _USAGE, "FILE is the pipeline's file, or its name")
     if len(found) < 2 or found[1] not in _SIGNALS:
-        raise ConfigError(
-            "no signal is given", hint="penstock signal pipeline.yaml pause | resume | stop | snapshot TABLE ..."
-        )
+        hint = "penstock signal pipeline.yaml pause | resume | stop | snapshot TABLE ..."
+        raise ConfigError(f"there is no signal {found[1]!r}" if len(found) > 1 else "no signal is given", hint=hint)
     word, signal, *tables = found
     if bool(tables) != (signal == "snapshot"):
         wanted = (

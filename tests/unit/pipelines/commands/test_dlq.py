@@ -164,6 +164,20 @@ def test_dropped_dead_letters_are_deleted(shop: Shop, capsys: pytest.CaptureFixt
     assert answered(capsys, "shop.yaml", "list")["letters"] == 1
 
 
+def test_a_flag_that_meets_no_dead_letter_is_reported(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answered(capsys, "shop.yaml", "drop", "--reason", "not-jsn")["dropped"] == 0
+    assert main(["dlq", "shop.yaml", "drop", "--reason", "not-jsn", "--target", "ods.orders"]) == 0
+    said = capsys.readouterr().err
+    assert said == "warning: no dead letter has the reason not-jsn: there are bad-value, not-json\n"
+    assert main(["dlq", "shop.yaml", "show", "--reason", "not-json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("limit", ["x", "0", "-1"])
+def test_a_limit_is_a_number_of_dead_letters(shop: Shop, limit: str) -> None:
+    assert main(["dlq", "shop.yaml", "show", "--limit", limit]) == 2
+
+
 def test_a_pipeline_without_dead_letters_reports_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "p.yaml").write_text(FILE.format(folder=tmp_path))

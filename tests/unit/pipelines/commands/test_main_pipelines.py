@@ -298,6 +298,9 @@ def test_a_signal_waits_in_the_checkpoint(shop: Shop, capsys: pytest.CaptureFixt
     assert folder.signals().paused
     output_of(capsys, "signal", "shop.yaml", "resume")
     assert not folder.signals().paused
+    capsys.readouterr()
+    assert main(["signal", "shop.yaml", "pauze"]) == 2
+    assert "there is no signal 'pauze'" in capsys.readouterr().err
     assert main(["signal", "shop.yaml", "stop"]) == 2  # no driver would hear it
     assert main(["signal", "shop.yaml", "snapshot", "shop.orders"]) == 2  # files have no tables to copy
 

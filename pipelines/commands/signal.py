@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from penstock.errors import ConfigError
@@ -21,6 +22,7 @@ _FLAGS = (
         metavar="CONDITION",
     ),
 )
+_MOST_NAMED = 20
 _SIGNALS = ("pause", "resume", "stop", "snapshot")
 _SAID = {
     "pause": "{name} pauses after the current batch, until  {resume}",
@@ -99,10 +101,28 @@ def _send(pipeline: NamedPipeline, signal: str, tables: list[str], where: str) -
             folder.signal(STOP)
         case "snapshot":
             _check_copies(pipeline, with_condition=bool(where))
-            _check_targets(pipeline, tables)
+            read = [(database, table) for database, table, _ in (folder.filled_tables() or {}).get("sources", ())]
+            _check_targets(pipeline, tables, read)
+            _warn_of_unread(tables, read)
             # A name for each request, so that a second one does not replace the first before it is obeyed.
             folder.signal(f"{SNAPSHOT_REQUEST}{time.time_ns() // 1_000_000}.json", tables, where)
     return state
+
+
+def _warn_of_unread(tables: list[str], read: list[tuple[str, str]]) -> None:
+    """Say on stderr which source tables there are if one of these was never read: the driver would leave it out.
+
+    Its name may be that of the target table.
+    """
+    known = {word for database, table in read for word in (table, f"{database}.{table}")}
+    unread = [name for name in tables if name not in known]
+    if read and unread:
+        there = ", ".join(sorted(".".join(name) for name in read)[:_MOST_NAMED])
+        print(
+            f"warning: {', '.join(unread)} was not read so far, and is left out unless it is captured: the source"
+            f" tables are {there}",
+            file=sys.stderr,
+        )
 
 
 def _check_copies(pipeline: NamedPipeline, *, with_condition: bool) -> None:
@@ -130,10 +150,11 @@ def _check_copies(pipeline: NamedPipeline, *, with_condition: bool) -> None:
         )
 
 
-def _check_targets(pipeline: NamedPipeline, tables: list[str]) -> None:
+def _check_targets(pipeline: NamedPipeline, tables: list[str], read: list[tuple[str, str]]) -> None:
     """Raise ConfigError if a target table would have the rows of a copy twice.
 
-    A pipeline that is named without its file does not show which tables these are.
+    A name without a database means all source tables of this name that were `read`. A pipeline that is named without
+    its file does not show which target tables these are.
     """
     from penstock.pipelines.job.build import shape
     from penstock.pipelines.ledger.batch_identity import adds_repeated_rows
@@ -141,13 +162,14 @@ def _check_targets(pipeline: NamedPipeline, tables: list[str]) -> None:
     if pipeline.spec is None:
         return
     catalog, mapping = pipeline.warehouse.open(), shape(pipeline.spec, pipeline.warehouse)
-    for name in tables:
-        database, _, table = name.partition(".")
+    sources = {name.partition(".")[::2] for name in tables if "." in name}
+    sources |= {source for source in read if source[1] in tables}
+    for database, table in sorted(sources):
         target = mapping.target(database, table)
         if target is not None and catalog.table_exists(target) and adds_repeated_rows(catalog.table(target).definition):
             raise ConfigError(
                 "the target table would have the copied rows twice: it aggregates rows, or has no primary key",
-                source=name,
+                source=f"{database}.{table}",
                 table=target,
                 hint=f"empty it and read it again: stop the pipeline, then  {pipeline.command('run')} --reset {target}",
             )

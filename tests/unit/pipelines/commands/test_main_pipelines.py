@@ -362,6 +362,14 @@ def test_a_copy_into_a_table_that_adds_rows_up_is_refused(tmp_path: Path, capsys
     assert folder.signals().snapshots == ()
     output_of(capsys, "signal", f"{tmp_path}/sums.yaml", "snapshot", "d.plain", "d.unknown")
     assert len(folder.signals().snapshots) == 1
+    sources = [["d", "plain", "ods.plain"], ["d", "sums", "ods.sums"]]
+    folder.put_filled_tables({"sources": sources, "left_out": [], "tables": {}})
+    assert main(["signal", f"{tmp_path}/sums.yaml", "snapshot", "sums"]) == 2  # a name without its database
+    assert "the target table would have the copied rows twice" in capsys.readouterr().err
+    assert main(["signal", f"{tmp_path}/sums.yaml", "snapshot", "plain", "d.plain"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["signal", f"{tmp_path}/sums.yaml", "snapshot", "ods.plain"]) == 0
+    assert "ods.plain was not read so far" in capsys.readouterr().err
 
 
 def test_the_schema_of_pipeline_files_names_every_section(capsys: pytest.CaptureFixture[str]) -> None:

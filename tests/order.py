@@ -25,7 +25,6 @@ LONGEST = (
     "tests/integration/kafka",
     "tests/integration/postgres",
     "tests/integration",
-    "tests/statements",
     "tests/interop",
     "tests/acceptance",
     "tests/simulation",
@@ -34,6 +33,13 @@ LONGEST = (
 # others have started, in this order, and a run that is late leaves the last ones out and says which.
 _MYSQL_ALONE = "(?!test_following|test_mariadb_11_8|test_ddl_in_one_batch)"
 FURTHER = (
+    # Random operations, statements and damaged inputs, the same ones in each run. Their subjects are tried by examples,
+    # random stories and `simulation/test_faults` too.
+    "simulation/test_verbs",
+    "statements/test_statements",
+    "fuzz/",
+    # Reading tables by Spark and statements by the catalog are tried in each run.
+    r"integration/spark_tables/test_(writing|streaming)",
     # Jobs as users start them. Their parts are tried in each run: sources, tables and the sink without Spark, and on
     # Spark by `integration/spark/test_job`.
     "chaos/test_cluster_kills",

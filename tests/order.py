@@ -11,7 +11,6 @@ from xdist.scheduler import LoadFileScheduling
 # files. A run that starts them last ends with one worker that has nothing left to do.
 LONGEST = (
     "tests/chaos/test_kills.py",
-    "tests/simulation/test_interleavings.py",
     "tests/stories/test_stories.py",
     "tests/interop/test_java_reads_ours.py",
     "tests/simulation/test_faults.py",
@@ -21,18 +20,23 @@ LONGEST = (
     "tests/chaos",
     "tests/integration/install",
     "tests/integration/spark",
-    "tests/integration/mongodb",
     "tests/integration/kafka",
-    "tests/integration/postgres",
     "tests/integration",
     "tests/interop",
-    "tests/acceptance",
     "tests/simulation",
 )
 # Tests whose subject others try too: with another server, on a smaller scale, or by its parts. They start when all
 # others have started, in this order, and a run that is late leaves the last ones out and says which.
 _MYSQL_ALONE = "(?!test_following|test_mariadb_11_8|test_ddl_in_one_batch)"
 FURTHER = (
+    # In each run Java Paimon and pypaimon read what was written here, and the golden tables of Java are read here.
+    "acceptance/",
+    "interop/test_(?!java_reads_ours|pypaimon|random_options|hive_catalog|jdbc_catalog|rest_catalog|lookup_wait)",
+    # Kafka and MySQL are tried in each run, and the parts of all sources without a server.
+    r"integration/(postgres|mongodb|pulsar|hive)/(?!test_docs|test_while_written|test_restarts|test_version|test_hive_versions)",
+    r"integration/spark_catalog/(?!test_rows|test_definitions|test_metastores|test_other|test_session|test_meta|test_old)",
+    # All orders of small cases; random faults and stories are tried in each run.
+    "simulation/test_interleavings",
     # Random operations, statements and damaged inputs, the same ones in each run. Their subjects are tried by examples,
     # random stories and `simulation/test_faults` too.
     "simulation/test_verbs",

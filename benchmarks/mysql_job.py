@@ -171,7 +171,9 @@ def record_further(whole: tuple[Work, dict[str, Cost]], small: tuple[Work, dict[
         for name in costs.keys() & fewer.keys()
     }
     print(f"{work.name:9} without starts: {further} CPU-us a row", flush=True)
-    if "ours" in further:
+    if further.get("ours", 1.0) <= 0:
+        print(f"{work.name:9} starts differ by more than the further rows cost: take a larger size", flush=True)
+    elif "ours" in further:
         name = f"{NAMES[work.name].format(work.size)}, without starts (less {less.size:,}): CPU of one"
         peer = further.get("flink")
         record(Figure(name, further["ours"], "us", peer, PEER, STEADY_GOAL, goal_of_ratio=True, less=True))

@@ -90,10 +90,7 @@ class BatchDriver:
     # by the interval of tables: those that are deferred have not what the others have
     watermarks: dict[int, Watermarks] = field(default_factory=dict)
     filled: FilledTables | None = None  # the record of filled tables beside the checkpoint
-    _dropping: set[str] = field(default_factory=set)  # append tables for which ignored deletes were logged
-    _incomplete: set[str] = field(default_factory=set)  # tables for which incomplete row images were logged
-    _unordered: set[str] = field(default_factory=set)  # tables for which deletes without effect were logged
-    _unadded: set[str] = field(default_factory=set)  # tables for which a changelog without inserts was logged
+    _warned: set[tuple[str, str]] = field(default_factory=set)  # events and tables that were logged
 
     def __post_init__(self) -> None:
         self.limit = BadRecordLimit(self.reader.errors.on_bad)
@@ -209,21 +206,26 @@ class BatchDriver:
         """Return the intervals of a table as far as the batch shows them."""
         return set[int]().union(*(one.intervals for one in report.ranges if table in one.tables)) or {0}
 
+    def _is_first(self, event: str, table: str) -> bool:
+        """Return whether this event of a table is the first of the run: each is logged once."""
+        known = len(self._warned)
+        self._warned.add((event, table))
+        return len(self._warned) > known
+
     def _warn_of_deletes(self, report: BatchReport) -> None:
-        for table in {table for table, of_range in report.tables if of_range.dropped} - self._dropping:
-            self._dropping.add(table)
-            log.warning(
-                "event=append_deletes_dropped table=%s hint=a table without primary key keeps inserts and new rows of"
-                " updates only: --primary-keys defines its key",
-                table,
-            )
+        for table, of_range in report.tables:
+            if of_range.dropped and self._is_first("append_deletes_dropped", table):
+                log.warning(
+                    "event=append_deletes_dropped table=%s hint=a table without primary key keeps inserts and new rows"
+                    " of updates only: --primary-keys defines its key",
+                    table,
+                )
 
     def _warn_of_partial_images(self, report: BatchReport) -> None:
         for table, columns in {
             table: of_range.omitted for table, of_range in report.tables if of_range.omitted
         }.items():
-            if table not in self._incomplete:
-                self._incomplete.add(table)
+            if self._is_first("updates_without_columns", table):
                 log.warning(
                     "event=updates_without_columns table=%s columns=%s hint=these columns are null now. Unless they"
                     " were dropped at the source, set its binlog_row_image to FULL and read the table again, or use"
@@ -234,8 +236,7 @@ class BatchDriver:
 
     def _warn_of_unordered_deletes(self, report: BatchReport) -> None:
         for table, of_range in report.tables:
-            if of_range.unordered and table not in self._unordered:
-                self._unordered.add(table)
+            if of_range.unordered and self._is_first("deletes_without_effect", table):
                 log.warning(
                     "event=deletes_without_effect table=%s deletes=%d example=%s reason=%s hint=%s",
                     table,
@@ -249,8 +250,7 @@ class BatchDriver:
 
     def _warn_of_changelogs(self, report: BatchReport) -> None:
         for table, of_range in report.tables:
-            if of_range.never_added and table not in self._unadded:
-                self._unadded.add(table)
+            if of_range.never_added and self._is_first("changelog_without_inserts", table):
                 log.warning(
                     "event=changelog_without_inserts table=%s hint=a quality rule left rows out, and the changelog has"
                     " their later updates and deletes: changelog-producer=lookup compares with the table instead",

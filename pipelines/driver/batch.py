@@ -208,9 +208,10 @@ class Batch:
         # Before the commit: after a crash between the two, nothing else would record that parked tables lack the batch.
         if run.parking.tables:
             run.parking.note(identity)
+        if self.late is None:
             # In the snapshots too, which a new checkpoint looks at if this one is lost.
-            identity = replace(identity, parked=tuple(sorted(run.parking.tables)) if self.late is None else ())
-        if self.late is not None:
+            identity = replace(identity, parked=tuple(sorted(run.parking.tables)))
+        else:
             self._commit_late_letters(identity, self.late)
         watermarks = run.watermarks_at(identity, report)
         messages: Mapping[str, Sequence[CommitMessage]] = self.result.messages

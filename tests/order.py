@@ -26,26 +26,24 @@ LONGEST = (
     "tests/simulation",
 )
 # Tests whose subject others try too: with another server, on a smaller scale, or by its parts. They start when all
-# others have started, in this order, and a run that is late leaves the last ones out and says which.
+# others have started, in this order, and a run that is late leaves the last ones out and says how many. If several
+# patterns match a test, the last one says its place. What each run has are the unit tests, the golden tables, stories,
+# faults, kills with Kafka and MySQL, and the tests that the comments name.
 _MYSQL_ALONE = "(?!test_following|test_mariadb_11_8|test_ddl_in_one_batch)"
 FURTHER = (
-    # In each run Java Paimon and pypaimon read what was written here, and the golden tables of Java are read here.
+    # Each run has Java Paimon and pypaimon as readers of what was written here.
     "acceptance/",
-    "interop/test_(?!java_reads_ours|pypaimon|random_options|hive_catalog|jdbc_catalog|rest_catalog|lookup_wait)",
-    # Kafka and MySQL are tried in each run, and the parts of all sources without a server.
-    r"integration/(postgres|mongodb|pulsar|hive)/(?!test_docs|test_while_written|test_restarts|test_version|test_hive_versions)",
-    r"integration/spark_catalog/(?!test_rows|test_definitions|test_metastores|test_other|test_session|test_meta|test_old)",
-    # All orders of small cases; random faults and stories are tried in each run.
+    "interop/(?!test_java_reads_ours|test_pypaimon)",
+    # Each run has Kafka and MySQL, and on Spark the rows and definitions of the catalog.
+    "integration/(postgres|mongodb|pulsar|hive)/",
+    "integration/spark_catalog/(?!test_rows|test_definitions|test_metastores)",
+    # Random orders, operations, statements and damaged inputs, the same ones in each run.
     "simulation/test_interleavings",
-    # Random operations, statements and damaged inputs, the same ones in each run. Their subjects are tried by examples,
-    # random stories and `simulation/test_faults` too.
     "simulation/test_verbs",
     "statements/test_statements",
     "fuzz/",
-    # Reading tables by Spark and statements by the catalog are tried in each run.
     r"integration/spark_tables/test_(writing|streaming)",
-    # Jobs as users start them. Their parts are tried in each run: sources, tables and the sink without Spark, and on
-    # Spark by `integration/spark/test_job`.
+    # Jobs as users start them. Each run has `integration/spark/test_job`.
     "chaos/test_cluster_kills",
     "integration/spark_catalog/test_other_sessions",
     "integration/install/test_yarn",
@@ -57,17 +55,15 @@ FURTHER = (
     r"integration/mysql/test_(running_job|memory)",
     "integration/postgres/test_while_written",
     "integration/spark_sources/test_streams",
-    # Kills are tried in each run with Kafka and MySQL.
     r"chaos/test_(sql_stream_kills|compaction_kills|created_tables|soak|mariadb_kills)",
     "integration/pulsar/test_restarts",
-    # Statements, conditions and types are tried without Spark, and on Spark by `test_rows` and `test_definitions`.
+    # Types, conditions and settings of the catalog on Spark.
     r"integration/spark_catalog/test_(session_reads|metadata_conditions|old_values|row_metadata|char_columns)",
     "integration/spark_catalog/test_session_settings",
-    # Each catalog is tried without Spark, and on Spark one that is named and one that is served.
+    # Each run has a catalog that is named and one that is served.
     r"integration/spark_catalog/test_metastores.*\[(hive|in_mysql|in_postgres)\]$",
-    # Java Paimon is tried in each run with each merge engine, with verbs, tags and files, and as the reader of it all.
     r"interop/test_(random_options|hive_catalog|jdbc_catalog|rest_catalog|lookup_wait)",
-    # Other versions of servers. MariaDB is tried in each run where its log differs from that of MySQL.
+    # Other versions of servers. Each run has MariaDB where its log differs from that of MySQL.
     rf"integration/mysql/{_MYSQL_ALONE}.*\[(.*-)?mariadb_11_8(-.*)?\]$",
     "integration/hive/test_hive_versions",
     "integration/postgres/test_version_18",
@@ -89,11 +85,11 @@ def rank(test: str) -> int:
 @cache
 def further_place(test: str) -> int | None:
     """Return the place of a test among those that a late run leaves out; None if each run has it."""
-    return next((place for place, pattern in enumerate(_FURTHER) if pattern.match(test)), None)
+    return max((place for place, pattern in enumerate(_FURTHER) if pattern.match(test)), default=None)
 
 
 class FileScheduling(LoadFileScheduling):
-    """Give the tests of a file to one worker, and its further tests, which are at the end, in one go too."""
+    """Give the tests of a file to one worker; its further tests are a separate share for each of their places."""
 
     def _split_scope(self, nodeid: str) -> str:
         file, place = nodeid.partition("::")[0], further_place(nodeid)

@@ -149,9 +149,12 @@ def has_all(table: penstock.Table, last: int, rows: int, versions: int) -> bool:
 
 def works(server: Server, rows: int, changes: int, less: int) -> Sequence[Sequence[Callable[[], Work]]]:
     """Return how the work is made: of a table and of the log, each in its whole size and maybe in a small one."""
-    sizes = [lambda: server.snapshot("orders", rows), lambda: server.log(rows, changes)]
-    smaller = [lambda: server.snapshot("fewer", less), lambda: server.log(rows, less)]
-    return [[one, small] if less else [one] for one, small in zip(sizes, smaller, strict=True)][: 2 if changes else 1]
+    snapshots = [lambda: server.snapshot("orders", rows)]
+    logs = [lambda: server.log(rows, changes)]
+    if less:
+        snapshots.append(lambda: server.snapshot("fewer", less))
+        logs.append(lambda: server.log(rows, less))
+    return (snapshots, logs) if changes else (snapshots,)
 
 
 def measured(made: Work, runs: Sequence[str], folder: Path, tasks: int) -> dict[str, Cost]:
@@ -171,12 +174,14 @@ def record_further(whole: tuple[Work, dict[str, Cost]], small: tuple[Work, dict[
         for name in costs.keys() & fewer.keys()
     }
     print(f"{work.name:9} without starts: {further} CPU-us a row", flush=True)
-    if further.get("ours", 1.0) <= 0:
+    ours = further.get("ours")
+    if ours is None:
+        return
+    if ours <= 0:
         print(f"{work.name:9} starts differ by more than the further rows cost: take a larger size", flush=True)
-    elif "ours" in further:
-        name = f"{NAMES[work.name].format(work.size)}, without starts (less {less.size:,}): CPU of one"
-        peer = further.get("flink")
-        record(Figure(name, further["ours"], "us", peer, PEER, STEADY_GOAL, goal_of_ratio=True, less=True))
+        return
+    name = f"{NAMES[work.name].format(work.size)}, without starts (less {less.size:,}): CPU of one"
+    record(Figure(name, ours, "us", further.get("flink"), PEER, STEADY_GOAL, goal_of_ratio=True, less=True))
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
     python -m benchmarks.trickle [EVENTS_PER_SECOND] [SECONDS] [COMPACTION ...] [--turns N] [--trigger T]
                                                                          1000, 40, inline, 1, 1s
     python -m benchmarks.trickle 1000 80 --trigger continuous                   the goal of half a second
+    python -m benchmarks.trickle 1000 80 --trigger continuous --spark always    the same by Spark
     python -m benchmarks.trickle 1000 40 write-only background --turns 2        the goal for background compaction
 
 COMPACTION is inline, background or write-only; of several, run by turns over one broker, the batches' times of all
@@ -79,7 +80,7 @@ def event(number: int) -> str:
     return json.dumps(head | {"mysqlType": TYPES, "data": [row], "old": None, "es": 1_700_000_000_000, "ts": 1})
 
 
-def command(port: int, topic: str, folder: Path, compaction: str, trigger: str) -> list[str]:
+def command(port: int, topic: str, folder: Path, compaction: str, trigger: str, spark: str) -> list[str]:
     conf = {
         "topic": topic,
         "value.format": "canal-json",
@@ -90,7 +91,7 @@ def command(port: int, topic: str, folder: Path, compaction: str, trigger: str) 
     return [
         *(sys.executable, "-W", "ignore", "-m", "penstock.pipelines.commands.main", "kafka-sync-table"),
         *("--warehouse", str(folder / "warehouse"), "--database", "shop", "--table", "orders", "--trigger", trigger),
-        *("--table-conf", "bucket=2", *how, "--wait-for-data"),
+        *("--table-conf", "bucket=2", *how, "--wait-for-data", "--spark", spark),
         *(word for key, value in conf.items() for word in ("--kafka-conf", f"{key}={value}")),
     ]
 
@@ -157,7 +158,7 @@ def run(port: int, topic: str, given: argparse.Namespace, compaction: str) -> Ra
         watcher.start()
         with (folder / "job.log").open("wb") as log:
             job = subprocess.Popen(
-                command(port, topic, folder, compaction, given.trigger), cwd=ROOT, stdout=log, stderr=log
+                command(port, topic, folder, compaction, given.trigger, given.spark), cwd=ROOT, stdout=log, stderr=log
             )
             trickle.send(1.0)
             wait(lambda: bool(seen) or job.poll() is not None, STARTING)
@@ -195,7 +196,8 @@ def report(given: argparse.Namespace, compaction: str, ran: Ran) -> float:
         f"  {len(ran.ages)} events, age when readable: p50 {p50:.2f} s, p95 {p95:.2f} s, p99 {p99:.2f} s, worst "
         f"{max(ran.ages):.2f} s"
     )
-    what = f"{given.rate:,} events/s, trigger {given.trigger}, compaction {compaction}"
+    by_spark = ", by Spark" if given.spark == "always" else ""
+    what = f"{given.rate:,} events/s, trigger {given.trigger}, compaction {compaction}{by_spark}"
     record(Figure(f"{what}: p50 until readable", float(p50), "s", less=True))
     record(Figure(f"{what}: p95 until readable", float(p95), "s", goal=2.5, less=True))
     record(Figure(f"{what}: p99 until readable", float(p99), "s", goal=0.5, less=True))
@@ -233,6 +235,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("compaction", nargs="*")
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--trigger", default="1s")
+    parser.add_argument("--spark", choices=["when-needed", "always"], default="when-needed")
     return parser.parse_args()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -28,6 +28,9 @@ SMALLEST_PIECE = 20_000
 # Up to this size a batch is read and written by one task: a shuffle costs more time than other tasks would save.
 SMALL_RECORDS = 10_000
 SMALL_BYTES = 2 << 20
+# How many times as large a batch may be that the driver reads and writes itself instead of starting Spark. Its start
+# takes about eight seconds of CPU, in which one process reads and writes several times as many rows.
+TIMES_SMALL = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +239,12 @@ class ComparableSource(Protocol):
         ...
 
 
-_patience: ContextVar[float | None] = ContextVar("patience", default=None)
+_patience: ContextVar[Callable[[float], float]] = ContextVar("patience", default=lambda usual: usual)
 
 
 def patience_seconds(usual: float) -> float:
-    """Return the seconds to wait in this context: `usual` unless it is limited."""
-    limited = _patience.get()
-    return usual if limited is None else limited
+    """Return the seconds to wait in this context, `usual` unless it is limited. Asked again during the wait."""
+    return _patience.get()(usual)
 
 
 def is_patient() -> bool:
@@ -253,6 +255,19 @@ def is_patient() -> bool:
 @contextmanager
 def patience(seconds: float) -> Iterator[None]:
     """Limit the wait for unreachable sources in this context; with 0 report at once, for read-only commands."""
+    with _waiting(lambda usual: seconds):
+        yield
+
+
+@contextmanager
+def patience_unless(stopped: Callable[[], bool]) -> Iterator[None]:
+    """End the wait for unreachable sources in this context as soon as `stopped` is true."""
+    with _waiting(lambda usual: 0.0 if stopped() else usual):
+        yield
+
+
+@contextmanager
+def _waiting(seconds: Callable[[float], float]) -> Iterator[None]:
     before = _patience.set(seconds)
     try:
         yield

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from penstock.ingest.batch_pace import BatchPace
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 from penstock.ingest.spark_admission import (
@@ -30,10 +31,6 @@ from penstock.ingest.spark_admission import (
     RememberedStart,
     SupportsTriggerAvailableNow,
 )
-
-LONGEST_WAIT = 60.0  # seconds in one call of Spark
-# Seconds between two looks at a source that has nothing new: twice as long each time.
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 
 
 class RangeStream(Protocol):
@@ -135,7 +132,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     that call.
 
     With an interval of 0 the call lasts until the source has something new. Spark would ask again every ten
-    milliseconds, at the cost of CPU. Without an interval (None) the trigger of the query decides, and no call waits.
+    milliseconds, at the cost of CPU. Without an interval (None) the trigger of the query decides.
     """
 
     def __init__(
@@ -148,9 +145,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         self._given = stream
         self._carrying = errors.carrying
-        self._until: Offsets | None = None
-        self._interval, self._clock, self._sleep = interval, clock, sleep
-        self._planned_at: float | None = None
+        self._pace = BatchPace(interval, clock, sleep)
 
     @cached_property
     def _stream(self) -> RangeStream:
@@ -159,7 +154,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with self._carrying():
             # The end of a bounded run is determined once. Otherwise it would not end while the source grows.
-            self._until = self._stream.available()
+            self._pace.until = self._stream.available()
 
     def initialOffset(self) -> Offsets:  # noqa: N802
         with self._carrying():
@@ -174,32 +169,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         allowed = NO_LIMIT if isinstance(limit, ReadAllAvailable) else self._stream.limit
         with self._carrying():
             # For Spark an unchanged offset means that there is no batch, and it asks again.
-            if not self._is_due():
-                return start
-            # Counted from the start of planning, as Spark counts its trigger interval.
-            self._planned_at = self._clock()
-            return self._newest(start, allowed)
-
-    def _newest(self, start: Offsets, allowed: Limit) -> Offsets:
-        """Return the newest offsets: without an interval as soon as there are any, or after `LONGEST_WAIT`."""
-        began, pause = self._clock(), SHORTEST_PAUSE
-        while True:
-            end = self._stream.latest_offsets(start, allowed, self._until)
-            waits = self._interval == 0 and self._until is None and not self._stream.at_barrier()
-            if end != start or not waits or self._clock() - began >= LONGEST_WAIT:
-                return end
-            self._sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-
-    def _is_due(self) -> bool:
-        """Sleep until the next batch is due, or for `LONGEST_WAIT`; return whether it is due then."""
-        # A bounded run has nothing to wait for, and batches after a barrier are due at once.
-        if not self._interval or self._until is not None or self._planned_at is None or self._stream.at_barrier():
-            return True
-        left = self._planned_at + self._interval - self._clock()
-        if left > 0:
-            self._sleep(min(left, LONGEST_WAIT))
-        return left <= LONGEST_WAIT
+            return self._pace.next_end(self._stream, start, allowed)
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         with self._carrying():

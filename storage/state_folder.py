@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from penstock.references import resolve
-from penstock.storage.base import Storage
+from penstock.storage.base import Storage, put_if_absent
 from penstock.storage.open import open_storage
 
 
@@ -59,6 +59,11 @@ class StateFolder:
         """Write a file, replacing an older one. Readers see the whole file or the older one."""
         store, root = _opened(self)
         store.write(f"{root}/{name}", content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file that does not exist. Return False if another process has written it with other content."""
+        store, root = _opened(self)
+        return put_if_absent(store, f"{root}/{name}", content)
 
     def delete(self, name: str) -> bool:
         """Delete a file. Return False if it did not exist."""

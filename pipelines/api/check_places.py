@@ -123,7 +123,7 @@ def check_checkpoint(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
             0 if submitted else 2,
         )
     folder = CheckpointFolder(location, spec.sink.catalog.store_options)
-    progress = folder.progress()
+    progress = folder.batches.progress()
     if folder.exists:
         folder.probe()
     elif (closed := _closed_above(location)) is not None:

@@ -42,7 +42,7 @@ def _messages(spec: PipelineSpec) -> Iterator[Finding]:
     if not spec.pipeline.accept_gap:
         lacking = lacking_messages(build.shape(spec, warehouse), build.filled_tables(spec, warehouse))
         yield from lacking_tables(lacking, READS_ON)
-    position = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).progress().offsets
+    position = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).batches.progress().offsets
     if position is None:
         yield from _readable(spec)
         return
@@ -72,7 +72,7 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
             yield Finding("source", "ok", f"the snapshot of {'.'.join(name)} {line}")
     if names:
         yield from _tables_planned(spec, checked.tables, filled.sources, checked.hiding)
-    reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).progress().offsets
+    reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).batches.progress().offsets
     if reached is not None:
         yield from _resume_findings(spec, reached)
     if not spec.pipeline.accept_gap:

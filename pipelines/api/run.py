@@ -7,14 +7,14 @@ import json
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.pipelines.api.run_session import RunSession, offer_faster_start
 from penstock.pipelines.errors import StoppedEarly
 from penstock.pipelines.spark import first_jvm
 from penstock.pipelines.spark.session_start import SessionStart
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.pipelines.config.model import PipelineSpec
-    from penstock.pipelines.job.idle_run import IdleRun
-    from penstock.pipelines.job.job_run import JobRun
+    from penstock.pipelines.job.job import Job
+    from penstock.pipelines.job.local_run import Run
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.run_monitor import RunMonitor
     from penstock.pipelines.spark.start_mark import StartMark
@@ -42,26 +42,26 @@ def run_command(
 ) -> int:
     """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout.
 
-    A run that ends when it has caught up first looks whether it has already. Only otherwise it starts Spark, unless
-    the JVM was started before. What it finds is noted in `mark`.
+    It first looks how much there is to read. Spark starts at once only if it is
+    much, unless the JVM was started before. Whether Spark was needed is noted in `mark`.
     """
     from penstock.pipelines.monitor.logs import log_lines_of, log_to_stderr, stray_output_logged
 
     check_checkpoint_store(spec, settings or {})
     log_to_stderr(spec.observe.log.level, spec.observe.log.format)
-    if _seems_caught_up(spec):
-        first_jvm.end()
-    else:
+    if _seems_to_need_spark(spec, master, settings or {}):
         first_jvm.start(master, settings or {})
+    else:
+        first_jvm.end()
     first = first_jvm.take()
     name, cores = spec.pipeline.name, spec.pipeline.parallelism
     start = None if first is None else SessionStart.ahead(first, name, master, cores, settings)
 
     def on_summary(done: dict[str, object]) -> None:
         if start is not None:
-            _offer_faster_start()
+            offer_faster_start()
         if mark is not None:
-            mark.note(found=done["batch"] is not None)
+            mark.note(needed=bool(done["spark"]))
         if as_json:
             print(json.dumps(done))
 
@@ -74,12 +74,10 @@ def run_command(
     return 0
 
 
-def _seems_caught_up(spec: PipelineSpec) -> bool:
-    if spec.pipeline.until != "caught-up":
-        return False
-    from penstock.pipelines.api.start_order import seems_caught_up
+def _seems_to_need_spark(spec: PipelineSpec, master: str | None, settings: Mapping[str, str]) -> bool:
+    from penstock.pipelines.api.start_order import may_run_here, seems_to_need_spark
 
-    return seems_caught_up(spec)
+    return seems_to_need_spark(spec, runs_here=may_run_here(spec, master, settings))
 
 
 def run_here(
@@ -97,16 +95,15 @@ def run_here(
     A run that ends when it has caught up raises StoppedEarly if it was asked to stop before: its tables lack rows.
     `on_summary` receives the summary, also if tables are parked, which raises. Ends the session it created, whose
     stderr is the file that `output` returns; sessions of others, and one that began to open before, it leaves open.
-    Creates none if the run is to end when it has caught up, and has already.
+    Creates none for a bounded run whose batches are small enough for this process.
     """
     from penstock.pipelines.spark.versions import check_version
 
     check_version()
     from penstock.pipelines.job.build import ready
-    from penstock.pipelines.job.idle_run import idle_run
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.driver_process import refuse_second_driver
-    from penstock.pipelines.spark.session import SUBMITTED, active_session
+    from penstock.pipelines.spark.session import active_session
 
     job = ready(spec)  # reports errors in the description before a JVM is started
     if start is None:
@@ -115,16 +112,11 @@ def run_here(
     check_writable(folder)
     # Before a JVM is started, which takes seconds.
     refuse_second_driver(folder)
-    found = session or (None if start is None else _awaited(start, spec, master)) or active_session()
-    # The program of spark-submit has to create its session, or else it has failed.
-    running: JobRun | IdleRun | None = idle_run(job, folder) if found is None and SUBMITTED not in os.environ else None
-    opened: SparkSession | None = None
-    if running is None:
-        from penstock.pipelines.job.job_run import JobRun
-
-        with output() as stderr:
-            opened = found or _started(spec, master, settings, stderr)
-        running = JobRun(job, opened)
+    spark = RunSession(spec, master, settings, output, session)
+    if session is None and start is not None:
+        spark.wait_for(start)
+    spark.given = spark.given or active_session()
+    running = _run_of(job, folder, spark)
 
     def stop(number: int, frame: FrameType | None) -> None:
         running.stop()
@@ -134,13 +126,12 @@ def run_here(
     # A notebook keeps its handlers after the run.
     before = [(number, signal.signal(number, stop)) for number in asked]
     try:
-        with watched(spec, running) as watch:
+        with watched(spec, job, running) as watch:
             running.run()
         parking = job.parking()
-        done = summary(watch) | {"parked": sorted(parking.tables)}
+        done = summary(watch) | {"parked": sorted(parking.tables), "spark": spark.is_used}
         log.info("event=ended pipeline=%s batch=%s records=%d", job.name, done["batch"], watch.facts.get("rows", 0))
-        if found is None and opened is not None:
-            _offer_faster_start()
+        spark.offer_faster_start()
         on_summary(done)
         if parking.tables:
             raise parking.error()
@@ -153,47 +144,27 @@ def run_here(
     finally:
         for number, handler in before:
             signal.signal(number, handler)
-        if found is None and opened is not None:
-            _end(opened)
+        spark.end()
     return done
 
 
-def _end(session: SparkSession) -> None:
-    from py4j.protocol import Py4JError
+def _run_of(job: Job, folder: CheckpointFolder, spark: RunSession) -> Run:
+    """Return the run of a job: in this process as long as it needs no Spark, or by a session that exists."""
+    from penstock.pipelines.api.start_order import may_run_here
+    from penstock.pipelines.job.local_run import LocalRun
+    from penstock.pipelines.spark.session import SUBMITTED
 
-    with suppress(Py4JError, OSError):  # the JVM may have ended already
-        session.stop()
+    def with_spark() -> Run:
+        from penstock.pipelines.job.job_run import JobRun
 
+        return JobRun(job, spark.session())
 
-def _started(
-    spec: PipelineSpec, master: str | None, settings: Mapping[str, str] | None, stderr: int | None
-) -> SparkSession:
-    """Start Spark and log it: it takes seconds in which nothing else is shown."""
-    from penstock.pipelines.spark.session import open_session
-
-    log.info("event=starting_spark pipeline=%s master=%s", spec.pipeline.name, master or "local")
-    before = time.monotonic()
-    opened = open_session(
-        spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings, stderr=stderr
-    )
-    log.info("event=spark_started seconds=%.1f", time.monotonic() - before)
-    return opened
-
-
-def _awaited(start: SessionStart, spec: PipelineSpec, master: str | None) -> SparkSession:
-    log.info("event=starting_spark pipeline=%s master=%s", spec.pipeline.name, master or "local")
-    before = time.monotonic()
-    opened = start.session()
-    log.info("event=spark_started seconds=%.1f", time.monotonic() - before)
-    return opened
-
-
-def _offer_faster_start() -> None:
-    """Log what makes the next start faster, where it was not done yet."""
-    from penstock.pipelines.spark.java import use_flags
-
-    if "JAVA_HOME" in os.environ and not use_flags():
-        log.info("event=start_can_be_faster hint=penstock warm  makes Spark start in half the time on this machine")
+    # The program of spark-submit has to create its session, or else it has failed.
+    takes_batches = may_run_here(spark.spec, spark.master, spark.settings or {})
+    may_be_idle = takes_batches or job.trigger.until_caught_up
+    if spark.given is not None or SUBMITTED in os.environ or not may_be_idle:
+        return with_spark()
+    return LocalRun(job, folder, with_spark, takes_batches)
 
 
 def check_writable(folder: CheckpointFolder) -> None:
@@ -223,7 +194,7 @@ def summary(watch: RunMonitor) -> dict[str, object]:
 
 
 @contextmanager
-def watched(spec: PipelineSpec, running: JobRun | IdleRun) -> Iterator[RunMonitor]:
+def watched(spec: PipelineSpec, job: Job, running: Run) -> Iterator[RunMonitor]:
     """Publish status and metrics of a run and obey its signals.
 
     Required packages and the port are claimed before the first batch.
@@ -233,7 +204,7 @@ def watched(spec: PipelineSpec, running: JobRun | IdleRun) -> Iterator[RunMonito
     from penstock.pipelines.monitor.observers import observed
     from penstock.pipelines.monitor.run_monitor import RunMonitor
 
-    job, connector = running.job, connector_of(spec.source)
+    connector = connector_of(spec.source)
     watch = RunMonitor(
         name=job.name,
         folder=CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options),

@@ -1,29 +1,57 @@
-"""The first step of a command that runs a pipeline: to start Spark, or to check whether there is anything to do.
+"""The first step of a command that runs a pipeline: does it need Spark?
 
-Imports little, since a run that finds something waits for the answer.
+A run that finds little at its source runs in this process. Imports little, since a run that needs Spark waits for the
+answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from penstock.errors import PenstockError
-from penstock.ingest.source import Limit
+from penstock.ingest.source import TIMES_SMALL, Limit, Offsets, SmallBatchSource, patience
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.job.caught_up import has_caught_up
 from penstock.pipelines.job.source_request import open_source
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.driver_process import refuse_second_driver
+from penstock.pipelines.spark.session import is_local
 
 
-def seems_caught_up(spec: PipelineSpec) -> bool:
-    """Return whether a run of the pipeline would probably find nothing. Only a run that was prepared knows it."""
+def may_run_here(spec: PipelineSpec, master: str | None, settings: Mapping[str, str]) -> bool:
+    """Return whether small batches may run in this process: with a master elsewhere, its executors do the work."""
+    return spec.pipeline.spark == "when-needed" and is_local(master or settings.get("spark.master", "local"))
+
+
+def seems_to_need_spark(spec: PipelineSpec, *, runs_here: bool) -> bool:
+    """Return whether a run of the pipeline would probably start Spark. Only a run that was prepared knows it."""
     pipeline = spec.pipeline
-    if pipeline.until != "caught-up" or pipeline.resnapshot or pipeline.reset:
-        return False
+    if pipeline.resnapshot or pipeline.reset or not (runs_here or pipeline.until == "caught-up"):
+        return True
     folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
-    limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
     try:
         # Sources may keep files in the checkpoint when they are asked, which only one process may do.
         refuse_second_driver(folder)
-        return not folder.parked() and has_caught_up(open_source(spec), folder, limit)
+        batch = folder.batches.next_batch()
+        if batch is None or folder.has_requests or folder.parked():
+            return True
+        if batch.start is None:
+            return not runs_here  # the source may need to be prepared before it is asked
+        return _needs_spark(spec, batch.start, batch.end, runs_here=runs_here)
     except (PenstockError, OSError):
-        return False  # the run meets the same error when it is prepared, and reports it
+        return True  # the run meets the same error when it is prepared, and reports it
+
+
+def _needs_spark(spec: PipelineSpec, start: Offsets, planned: Offsets | None, *, runs_here: bool) -> bool:
+    pipeline = spec.pipeline
+    limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
+    source = open_source(spec)
+    try:
+        with patience(0.0):
+            until = source.available() if pipeline.until == "caught-up" else None
+            end = planned or source.latest_offsets(start, limit, until)
+            if end == start or not runs_here:
+                return end != start
+            small = source.small_weight() if isinstance(source, SmallBatchSource) else 0
+            return sum(one.weight for one in source.plan(start, end, 1)) > TIMES_SMALL * small
+    finally:
+        source.close()

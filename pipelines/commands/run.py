@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
     from penstock.ingest.connector import StartPlace
     from penstock.pipelines.config.model import PipelineSpec
 
-# `until: caught-up`, the triggers of Spark that mean it, and Flink CDC's word for it; not in comments.
-_ENDS = re.compile(
-    rb"^[^#\n]*\b(until|trigger|execution\.runtime-mode)['\"]?\s*:\s*['\"]?(caught-up|available-now|once|batch)\b",
-    re.IGNORECASE | re.MULTILINE,
-)
 _START_HINT = "earliest, latest, or a time such as 2026-01-31T12:00:00Z or 1769860800000"
 FLAGS = (
     Flag("until-caught-up", "read what the source contains now, commit, exit with code 0", "bool"),
@@ -56,8 +50,8 @@ def command(name: str, words: list[str]) -> int:
     path, given = parse_with_file(name, FLAGS, words, "Run the pipeline that a YAML file describes.")
     master, settings = given.get("master", [None])[-1], pairs(given.get("spark-conf", ()))
     mark = StartMark.of([name, *words])
-    may_be_idle = not mark.expects_something and (_is_given(given, "until-caught-up") or _may_end(Path(path)))
-    if Path(path).is_file() and not may_be_idle:
+    # Other runs first look whether they need Spark.
+    if mark.expects_spark and Path(path).is_file():
         first_jvm.start(master, settings)
     from penstock.pipelines.api.run import run_command
     from penstock.pipelines.config import yaml_file
@@ -86,17 +80,6 @@ def _is_given(given: Given, flag: str) -> bool:
     return given.get(flag, ["false"])[-1] == "true"
 
 
-def _may_end(file: Path) -> bool:
-    """Return whether the file seems to describe a run that ends when it has caught up, before anything reads YAML.
-
-    Such a run looks for news before it starts Spark. A wrong answer costs time, and changes nothing else.
-    """
-    try:
-        return _ENDS.search(file.read_bytes()) is not None
-    except OSError:
-        return False  # reading it as a pipeline reports this
-
-
 def tables_given(given: Given, spec: PipelineSpec) -> tuple[str, ...]:
     from penstock.ingest.connectors import connector_of, only_types
 
@@ -112,7 +95,7 @@ def begun(spec: PipelineSpec, place: str) -> PipelineSpec:
     """The pipeline as it begins at `place`. A checkpoint that has begun already knows better, so that is refused."""
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 
-    if CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).progress().planned is not None:
+    if CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).batches.progress().planned is not None:
         raise ConfigError(
             "the checkpoint has a position already; --from is for new checkpoints",
             checkpoint=spec.checkpoint,

@@ -24,8 +24,8 @@ def command(name: str, words: list[str]) -> int:
     _check_mode(given)
     master, settings = given.get("master", [None])[-1], pairs(given.get("spark-conf", ()))
     mark = StartMark.of([name, *words])
-    # A run that ends first looks whether there is anything new.
-    if given.get("until-caught-up", ["false"])[-1] != "true" or mark.expects_something:
+    # Other runs first look whether they need Spark.
+    if mark.expects_spark:
         first_jvm.start(master, settings)
     from penstock.pipelines.api.run import run_command
     from penstock.pipelines.config.sync_pipeline import action_pipeline

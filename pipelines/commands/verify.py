@@ -90,7 +90,7 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
             raise ConfigError(f"a source of type {spec.source.type} has no rows to compare with", hint=hint)
         checkpoint = CheckpointFolder(spec.checkpoint, catalog.store_options)
         # Read again for each attempt: the pipeline continues meanwhile.
-        reached = checkpoint.progress().offsets
+        reached = checkpoint.batches.progress().offsets
         verification = Verification(
             spec.pipeline.name,
             source,

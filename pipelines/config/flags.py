@@ -77,6 +77,11 @@ RUNNING = (
     Flag("max-batch-bytes", "maximum number of bytes per batch", metavar="SIZE"),
     Flag("parallelism", "number of tasks per batch (default: all cores)", metavar="N"),
     Flag(
+        "spark",
+        "when-needed: small batches run without Spark; always: Spark runs all batches (default: when-needed)",
+        metavar="MODE",
+    ),
+    Flag(
         "compaction",
         "inline: compact in the write tasks; background: in separate tasks (default: inline)",
         metavar="MODE",

@@ -114,6 +114,11 @@ class PipelineConfig(Strict):
     trigger: Seconds = 30.0
     until: Literal["forever", "caught-up"] = "forever"
     parallelism: Annotated[int | None, BeforeValidator(_unless_auto)] = Field(default=None, gt=0)  # tasks per batch
+    spark: Literal["when-needed", "always"] = Field(
+        default="when-needed",
+        description="when-needed: a bounded run on this machine reads and writes small batches in its own process, and"
+        " starts Spark for the first batch that is larger; always: Spark reads and writes all batches",
+    )
     max_batch: MaxBatch = MaxBatch()
     local_time_zone: str = "UTC"
     on_error: OnError = OnError()

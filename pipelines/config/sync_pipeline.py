@@ -33,9 +33,8 @@ def action_values(action: SyncAction, given: FlagValues) -> dict[str, Any]:
 
 def _pipeline(given: FlagValues) -> dict[str, Any]:
     name = _last(given, "name") or _last(given, "job-name") or _default_name(given)
-    made = _named(
-        given, "checkpoint", "trigger", "parallelism", "accept-replay", "resume-from-tables", "accept-gap", "resnapshot"
-    )
+    running = ("checkpoint", "trigger", "parallelism", "spark")
+    made = _named(given, *running, "accept-replay", "resume-from-tables", "accept-gap", "resnapshot")
     made |= renamed(given, {"retry": "retry-parked"})
     if "reset" in given:
         made["reset"] = [_in(word, _last(given, "database")) for word in words(given["reset"])]

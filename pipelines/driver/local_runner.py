@@ -30,7 +30,13 @@ def take_batch(driver: BatchDriver, number: int, start: Offsets, end: Offsets) -
 
 def run_tasks(reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> BatchResult:
     """Run the read and write tasks of a batch, or of a replay of it."""
-    rows = pa.Table.from_batches([batch for task in inputs for batch in reader.read(task)], SCHEMA)
+    return write_rows(
+        reader, number, pa.Table.from_batches([batch for task in inputs for batch in reader.read(task)], SCHEMA)
+    )
+
+
+def write_rows(reader: BatchReader, number: int, rows: pa.Table) -> BatchResult:
+    """Write the rows that were read of a batch."""
     timing = CompactionTiming(number, reader.compacts_in_background)
     return BatchResult.of(pa.Table.from_batches(list(_results(reader, rows, timing)), RESULTS))
 

@@ -8,9 +8,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from penstock.errors import PenstockError
 from penstock.pipelines.driver.compaction import Compact, commit_compactions, due_buckets
 from penstock.pipelines.driver.table_upkeep import maintained
@@ -40,6 +37,7 @@ class Maintenance:
     compact: Compact | None = None
     maintenance_seconds: float = 60.0
     clock: Callable[[], float] = time.monotonic
+    failures: tuple[type[Exception], ...] = (PenstockError, OSError)  # logged, and tried again by a later round
     _seen: dict[str, int] = field(default_factory=dict)  # the snapshot at which no compaction was due
     _kept: dict[str, tuple[float, Upkeep]] = field(default_factory=dict)
     _again_at: dict[tuple[str, str], float] = field(default_factory=dict)  # when a failed step is tried again
@@ -78,7 +76,7 @@ class Maintenance:
             return
         try:
             work(table)
-        except (PenstockError, OSError, PySparkException, Py4JError) as error:
+        except self.failures as error:
             # Per step, so that a compaction that fails again and again does not keep the table from being
             # maintained.
             self._again_at[table, step] = self.clock() + RETRY_SECONDS

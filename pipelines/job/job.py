@@ -156,7 +156,7 @@ class Job:
             compacts_in_background=self.background.compacts,
         )
         # Later batches create tables as they appear. It costs them a second reading, which this spares the first batch.
-        if self.first_look is not None and resumes is None and self._own_checkpoint.is_new:
+        if self.first_look is not None and resumes is None and self._own_checkpoint.batches.is_new:
             self.first_look.make_tables(reader, targets, stopped)
         commits = Commits(self.warehouse, self.delivery.accept_replay, follows, self.errors.isolates)
         # Tables that other writers fill exist in the same databases, and must not get snapshots of this pipeline.
@@ -178,12 +178,12 @@ class Job:
     @property
     def is_new(self) -> bool:
         """True if no batch was ever planned with the checkpoint."""
-        return self._own_checkpoint.is_new
+        return self._own_checkpoint.batches.is_new
 
     @property
     def planned_offsets(self) -> Offsets | None:
         """Return the end of the newest batch that was planned with the checkpoint, None before the first."""
-        return self._own_checkpoint.planned_offsets
+        return self._own_checkpoint.batches.planned_offsets
 
     @property
     def _own_checkpoint(self) -> CheckpointFolder:
@@ -192,7 +192,7 @@ class Job:
     def _lineage(self, targets: Targets) -> tuple[frozenset[str], LastBatch | None]:
         """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins."""
         checkpoint = self._own_checkpoint
-        new = checkpoint.is_new
+        new = checkpoint.batches.is_new
         # A checkpoint that has planned batches continues with its own list, which was stored at its first start.
         if not (new or self.delivery.accept_replay):
             return checkpoint.follows(), None

@@ -183,6 +183,7 @@ class JobRun:
             lambda: f"{job.name}-{driver.checkpoint}",
             compact,
             job.background.maintenance_seconds,
+            failures=(PenstockError, OSError, PySparkException, Py4JError),
         )
 
     def _wait(self, query: StreamingQuery, sink: BatchSink, bounded: BoundedRun | None) -> bool:

@@ -19,28 +19,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.ingest.source import Offsets
+from penstock.pipelines.ledger.batch_logs import BatchLogs, numbered
 from penstock.storage.state_folder import StateFolder
 
-OFFSETS, COMMITS, QUERY = "offsets", "commits", "metadata"
 STATUS = "status.json"
 SIGNALS = "signals"
 PAUSED, STOP, SNAPSHOT_REQUEST = "paused", "stop", "snapshot-"
 PARKED, PARKED_TABLES = "parked", "tables.json"
 FILLED_TABLES = "penstock-tables.json"
 FOLLOWS = "penstock-follows.json"
-_LOG_VERSION = b"v1"  # the first line of each of Spark's offsets and commits
 # The folders of the first two kinds are older than the rule. Under other names, their state would seem to be lost.
 _SOURCES = {"files": "files", "mysql": "mysql/history"}  # other kinds: sources/KIND
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointProgress:
-    """`planned` is the newest batch that Spark has planned, `done` the newest finished one."""
-
-    planned: int | None = None
-    done: int | None = None
-    offsets: Offsets | None = None  # the end of the newest finished batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,52 +58,10 @@ class CheckpointFolder:
         self._folder.write(".probe", b"")
         self._folder.delete(".probe")
 
-    # Spark's logs ---------------------------------------------------------------------------------------------
-
     @property
-    def is_new(self) -> bool:
-        """True if no batch was ever planned with this checkpoint."""
-        return self.last_planned is None
-
-    @property
-    def last_planned(self) -> int | None:
-        """Return the newest batch that was planned, None before the first."""
-        return max(_numbers(self._folder.below(OFFSETS)), default=None)
-
-    @property
-    def planned_offsets(self) -> Offsets | None:
-        """Return the end of the newest batch that was planned, None before the first."""
-        number = self.last_planned
-        return None if number is None else self._offsets(number)
-
-    def progress(self) -> CheckpointProgress:
-        done = max(_numbers(self._folder.below(COMMITS)), default=None)
-        return CheckpointProgress(self.last_planned, done, None if done is None else self._offsets(done))
-
-    def finished_offsets(self) -> Offsets | None:
-        """Return the end of the newest batch if it is finished and no other one is planned.
-
-        None also if the files are not as Spark writes them: Spark then says what is wrong.
-        """
-        try:
-            last = self.progress()
-            if last.done is None or last.done != last.planned:
-                return None
-            logs = [self._folder.below(log).read(str(last.done)) or b"" for log in (OFFSETS, COMMITS)]
-            query = self._json(QUERY)
-        except (ValueError, TypeError):
-            return None
-        is_known = {log.partition(b"\n")[0] for log in logs} == {_LOG_VERSION} and isinstance(query, dict)
-        return last.offsets if is_known and query.get("id") else None
-
-    def _offsets(self, number: int) -> Offsets | None:
-        content = self._folder.below(OFFSETS).read(str(number))
-        if content is None:
-            return None
-        # Spark's offset log has a line with its version, a line of metadata, and one line per source, here a single
-        # one. A source without an offset is written as "-".
-        last = content.decode().rstrip("\n").rpartition("\n")[2]
-        return None if last == "-" else dict(json.loads(last))
+    def batches(self) -> BatchLogs:
+        """Return the logs of planned and finished batches."""
+        return BatchLogs(self._folder)
 
     # the driver's status, and signals for it -------------------------------------------------------------------
 
@@ -190,7 +137,7 @@ class CheckpointFolder:
 
     def missed_batches(self) -> list[int]:
         """Return the numbers of the batches that parked tables lack, in order."""
-        return sorted(_numbers(self._folder.below(PARKED), ".json"))
+        return sorted(numbered(self._folder.below(PARKED), ".json"))
 
     def missed_batch(self, number: int) -> dict[str, Any] | None:
         content = self._json(f"{PARKED}/{number}.json")
@@ -205,12 +152,6 @@ class CheckpointFolder:
     def _json(self, name: str) -> Any:
         content = self._folder.read(name)
         return None if content is None else json.loads(content)
-
-
-def _numbers(folder: StateFolder, suffix: str = "") -> list[int]:
-    # Spark's folders also contain checksums and temporary files (.5.crc, .5.UUID.tmp), which are not batches.
-    names = (name.removesuffix(suffix) for name in folder.names() if name.endswith(suffix))
-    return [int(name) for name in names if name.isdigit()]
 
 
 def _compact(content: Mapping[str, Any]) -> bytes:

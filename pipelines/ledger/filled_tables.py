@@ -75,11 +75,11 @@ class FilledTables:
 
     @classmethod
     def of(cls, checkpoint: CheckpointFolder, warehouse: CatalogSettings) -> FilledTables:
-        planned, content = checkpoint.last_planned, checkpoint.filled_tables()
+        planned, content = checkpoint.batches.last_planned, checkpoint.filled_tables()
         filled = cls(checkpoint, warehouse, -1 if planned is None else planned)
         if content is None:
             filled.is_adopted = not filled.is_new
-            filled.is_first_unfinished = filled.is_adopted and checkpoint.progress().done is None
+            filled.is_first_unfinished = filled.is_adopted and checkpoint.batches.progress().done is None
         else:
             filled._load(content)
         return filled

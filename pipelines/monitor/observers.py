@@ -83,7 +83,7 @@ def _served(spec: PipelineSpec, watch: RunMonitor, stack: ExitStack) -> Observer
 
 def _log_backlog(spec: PipelineSpec, watch: RunMonitor) -> None:
     """Log how many records or rows a pipeline has to read, as nothing else is shown until its first commit."""
-    reached = watch.folder.progress().offsets
+    reached = watch.folder.batches.progress().offsets
     follows_tables = reached is None and spec.pipeline.resume_from_tables  # which is known once they were examined
     unit = connector(spec).capabilities.lag_unit
     if unit not in {RECORDS, ROWS} or follows_tables:
@@ -110,7 +110,7 @@ def _copying(spec: PipelineSpec, watch: RunMonitor) -> Copying:
     except PenstockError as error:
         log.warning("event=no_estimates reason=%s", error.message)
         return Copying()
-    if watch.folder.progress().planned is None and kind.capture(spec.source, request).reads_rows:
+    if watch.folder.batches.progress().planned is None and kind.capture(spec.source, request).reads_rows:
         rows = sum(found.values())
         log.info("event=copy_planned tables=%d rows=%d note=estimated by the server", len(found), rows)
     sources = {f"{database}.{table}": shape.target(database, table) for database, table in found}

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from penstock.errors import PenstockError
 from penstock.ingest.connector import RECORDS
 from penstock.pipelines.ledger.batch_identity import END, NEWEST
-from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
+from penstock.pipelines.ledger.batch_logs import CheckpointProgress
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.monitor.deferred_tables import NOTHING_DEFERRED, DeferredTables
 from penstock.pipelines.monitor.driver_process import ALIVE_SECONDS, has_ended
@@ -144,7 +145,7 @@ def state_of(
 ) -> PipelineState:
     """Return the state, from snapshots and manifests of the tables in these databases that this pipeline wrote."""
     folder = CheckpointFolder(checkpoint, warehouse.store_options)
-    progress, sources = folder.progress(), FilledTables.of(folder, warehouse).sources
+    progress, sources = folder.batches.progress(), FilledTables.of(folder, warehouse).sources
     # Snapshots name their pipeline, but they expire. The checkpoint lists the tables without such snapshots.
     made = set(sources.values())
     names = [table for database in databases for table in warehouse.tables(database)]

@@ -1,7 +1,7 @@
-"""A mark that the last run of a command found something, which makes it likely for the next one.
+"""A mark that the last run of a command needed Spark, which makes it likely for the next one.
 
-A run that ends when it has caught up asks its source before it starts a JVM. If it probably finds something, the JVM
-can start meanwhile. A wrong guess costs a JVM that is ended, or the time in which none was starting.
+A run asks its source before it starts a JVM. If it probably needs one, the JVM can start meanwhile. A wrong guess costs
+a JVM that is ended, or the time in which none was starting.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.pipelines.spark.java import cache_folder
 
 @dataclass(frozen=True, slots=True)
 class StartMark:
-    """A file in the cache folder that exists if the last run found something. Without a cache nothing is expected."""
+    """A file in the cache folder that exists if the last run needed Spark. Without a cache nothing is expected."""
 
     file: Path
 
@@ -29,12 +29,12 @@ class StartMark:
         return cls(cache_folder() / "starts" / digest[:16])
 
     @property
-    def expects_something(self) -> bool:
+    def expects_spark(self) -> bool:
         return self.file.exists()
 
-    def note(self, *, found: bool) -> None:
+    def note(self, *, needed: bool) -> None:
         with suppress(OSError):  # a full or read-only disk: the next run asks first
-            if found:
+            if needed:
                 self.file.parent.mkdir(parents=True, exist_ok=True)
                 self.file.touch()
             else:

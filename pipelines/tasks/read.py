@@ -78,15 +78,29 @@ class BatchReader:
         A small batch has one input, a large batch at least two, unless there is only one task at a time. So the
         driver sees which it is from the number of Spark's partitions, without a look at the source.
         """
-        schemas, left_out = known_tables(self.folder)
-        versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name not in left_out})
         ranges, readings = self._ranges(start, end)
         small = self._is_small(ranges)
-        groups = grouped(ranges, 1 if small else self.tasks)
-        inputs = _read_for(self._inputs(start, end, groups, versions, left_out=left_out), readings)
+        inputs = self._known_inputs(start, end, ranges, readings, 1 if small else self.tasks)
         if len(inputs) == 1 < self.tasks and not small:
             inputs.append(replace(inputs[0], ranges=(), span=None))
         return inputs
+
+    def small_inputs(self, start: Offsets, end: Offsets, times: int) -> list[TaskInput] | None:
+        """Return a batch as at most one input, or None if it weighs more than so many small batches."""
+        ranges, readings = self._ranges(start, end)
+        return self._known_inputs(start, end, ranges, readings, 1) if self._is_small(ranges, times) else None
+
+    def _known_inputs(
+        self,
+        start: Offsets,
+        end: Offsets,
+        ranges: Sequence[Range],
+        readings: Mapping[int, Reading],
+        tasks: int,
+    ) -> list[TaskInput]:
+        schemas, left_out = known_tables(self.folder)
+        versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name not in left_out})
+        return _read_for(self._inputs(start, end, grouped(ranges, tasks), versions, left_out=left_out), readings)
 
     def _ranges(self, start: Offsets, end: Offsets) -> tuple[list[Range], Mapping[int, Reading]]:
         """Return the ranges of a batch, and the tables that they are read for, by their numbers."""
@@ -100,9 +114,9 @@ class BatchReader:
         deferred = bool(DeferredRanges.of(end).rules)
         self.source.mirror(deferring_source(self.source).oldest(deferred_positions(end)) if deferred else end)
 
-    def _is_small(self, ranges: Sequence[Range]) -> bool:
+    def _is_small(self, ranges: Sequence[Range], times: int = 1) -> bool:
         known = self.source.small_weight() if isinstance(self.source, SmallBatchSource) else 0
-        return sum(one.weight for one in ranges) <= known
+        return sum(one.weight for one in ranges) <= times * known
 
     def late_inputs(
         self, start: Offsets, end: Offsets, schemas: Schemas, only: frozenset[str], left_out: frozenset[str]

@@ -38,6 +38,7 @@ class Bank:
     folder: Path
     master: str = "local[2,4]"
     settings: Sequence[str] = ()
+    spark: str = "always"  # or when-needed: its batches are small
     source: Source = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +64,7 @@ class Bank:
             *("kafka-sync-database", "--warehouse", f"{self.folder}/warehouse", "--database", "bank"),
             *("--include-keyless", "append"),
             *("--name", "bank", "--checkpoint", f"{self.folder}/checkpoint", "--master", self.master),
-            *("--max-batch-rows", "60", "--trigger", "100ms"),
+            *("--max-batch-rows", "60", "--trigger", "100ms", "--spark", self.spark),
             *(word for flag, conf in pairs.items() for key, value in conf.items() for word in (flag, f"{key}={value}")),
             *(word for setting in self.settings for word in ("--spark-conf", setting)),
             *more,

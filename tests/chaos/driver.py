@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.pipelines.driver.batch_driver import BatchDriver
+from penstock.pipelines.job import local_run
 from penstock.pipelines.job.foreach_batch import BatchSink
+from penstock.pipelines.ledger.batch_logs import BatchLogs
 from penstock.table.commit import committer
 from penstock.table.maintenance import snapshot_expiry as expire
 
@@ -94,9 +96,18 @@ def between_two_tables(nth: int) -> None:
     committer.Committer.commit = dying  # type: ignore[method-assign, assignment]
 
 
+by_spark, by_the_driver = before(BatchSink, "__call__"), before(local_run, "write_rows")
+
+
+def offsets_logged(nth: int) -> None:
+    """Whichever of the two runs the batch."""
+    by_spark(nth)
+    by_the_driver(nth)
+
+
 POINTS: dict[str, Callable[[int], None]] = {
     "none": lambda nth: None,
-    "offsets logged": before(BatchSink, "__call__"),
+    "offsets logged": offsets_logged,
     "files written": before(BatchDriver, "take"),
     "between two tables": between_two_tables,
     # The rows of the batch are committed, the result of its compaction is not: `second` marks the COMPACT half.
@@ -104,6 +115,8 @@ POINTS: dict[str, Callable[[int], None]] = {
     # Snapshots are gone, their files are not yet.
     "inside expiry": before(expire, "sweep"),
 }
+# The tables have the batch, and the checkpoint does not say so yet. Under Spark its JVM writes the checkpoint.
+WITHOUT_SPARK = {"batch not finished": before(BatchLogs, "finish")}
 
 
 if __name__ == "__main__":
@@ -111,5 +124,5 @@ if __name__ == "__main__":
 
     if host := os.environ.get("ON_HOST"):
         socket.gethostname = lambda: host
-    POINTS[sys.argv[1]](int(sys.argv[2]))
+    (POINTS | WITHOUT_SPARK)[sys.argv[1]](int(sys.argv[2]))
     sys.exit(main(sys.argv[3:]))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.bank import KILLED, Bank, end, python_workers
-from tests.chaos.driver import POINTS
+from tests.chaos.driver import POINTS, WITHOUT_SPARK
 from tests.integration.kafka.conftest import Broker
 
 ROUNDS = int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "1"))
@@ -24,15 +24,18 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mar
 SEED = int(os.environ.get("PENSTOCK_CHAOS_SEED", "11"))
 
 
-def test_kills_of_the_driver_at_any_point_lose_and_repeat_nothing(broker: Broker, tmp_path: Path) -> None:
-    bank = Bank(broker, tmp_path)
+@pytest.mark.parametrize("spark", ["always", "when-needed"])
+def test_kills_of_the_driver_at_any_point_lose_and_repeat_nothing(spark: str, broker: Broker, tmp_path: Path) -> None:
+    bank = Bank(broker, tmp_path, spark=spark)
     bank.send(120)
-    bank.kill_at(POINTS)
+    bank.kill_at(POINTS if spark == "always" else POINTS | WITHOUT_SPARK)
     instants = random.Random(SEED)
     ended = []
-    for _ in range(ROUNDS):
+    for number in range(2 * ROUNDS):
+        # Spark and the driver continue where the other one was killed.
+        bank.spark = ("when-needed", "always")[(number + (spark == "always")) % 2]
         bank.send(600)
-        ended.append(bank.kill_after(instants.uniform(0, 2)))
+        ended.append(bank.kill_after(instants.uniform(0, 2 if bank.spark == "always" else 0.5)))
         bank.check_sound()
     assert KILLED in ended or not ROUNDS, "all drivers were done before they could be killed"
     assert bank.run() == 0, bank.log()
@@ -54,14 +57,20 @@ def test_workers_killed_in_the_middle_of_tasks_change_nothing(broker: Broker, tm
     bank.check_whole()
 
 
-def test_a_replaced_driver_that_wakes_up_changes_nothing(broker: Broker, tmp_path: Path) -> None:
-    bank = Bank(broker, tmp_path)
+@pytest.mark.parametrize(
+    ("asleep", "successor"), [("always", "always"), ("when-needed", "always"), ("always", "when-needed")]
+)
+def test_a_replaced_driver_that_wakes_up_changes_nothing(
+    asleep: str, successor: str, broker: Broker, tmp_path: Path
+) -> None:
+    bank = Bank(broker, tmp_path, spark=asleep)
     bank.send(240)
     awake = tmp_path / "awake"
     sleeper = bank.start("files written", 2, WAIT_FOR=str(awake), ON_HOST="localhost")
     try:
         bank.wait_until(lambda: (tmp_path / "checkpoint/offsets/1").exists() and len(bank.tables()) == 3)
         bank.wait_until(lambda: bank.has_snapshot(1))
+        bank.spark = successor
         assert bank.run() == 0, bank.log()
         bank.check_whole()
         awake.touch()

@@ -117,6 +117,7 @@ FLOORS = {
     ],
     "ingest": [
         {"source", "carried_errors", "sync_actions", "freshness"},
+        {"batch_pace"},
         {"decoded_source", "deferred_ranges", "spark_admission", "spark_stream", "source_draft"},
         {"connector", "freshness_source"},
         {"database", "messages"},

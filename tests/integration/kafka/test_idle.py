@@ -1,4 +1,4 @@
-"""Whether a bounded run over Kafka has nothing to do, asked of a real broker."""
+"""Runs over Kafka without Spark: whether there is nothing to do, and batches from a real broker."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import PositionLost
+from penstock.errors import PositionLost, SourceError
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.job import build
-from penstock.pipelines.job.idle_run import idle_run
-from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from tests.here import note_as_spark_does, run
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.test_restarts import spec as spec_of
 from tests.shop import Shop, insert
+from tests.without_spark import is_idle, run_without_spark
 
 pytestmark = pytest.mark.kafka
 
@@ -36,12 +33,11 @@ class Orders:
         self.broker.send(self.topic, insert("orders", {"id": number}), **more)
 
     def run(self) -> None:
-        run(self.spec)
-        note_as_spark_does(self.shop.folder / "checkpoint")
+        run_without_spark(self.spec)
 
     @property
     def is_idle(self) -> bool:
-        return idle_run(build.ready(self.spec), CheckpointFolder(self.spec.checkpoint)) is not None
+        return is_idle(self.spec)
 
 
 @pytest.fixture
@@ -61,7 +57,7 @@ def test_a_run_is_idle_until_records_arrive(orders: Orders) -> None:
 
 def test_a_new_partition_is_found(orders: Orders) -> None:
     orders.broker.add_partition(orders.topic, 2)
-    assert not orders.is_idle  # Spark notes the partition, also without records
+    assert not orders.is_idle  # the partition is noted, also without records
     orders.run()
     assert orders.is_idle
     orders.send(2, partition=1)
@@ -85,8 +81,8 @@ def test_a_topic_that_was_created_again_is_noticed(orders: Orders) -> None:
     assert not orders.is_idle
 
 
-def test_a_broker_that_is_away_is_left_to_the_run(orders: Orders) -> None:
+def test_a_broker_that_is_away_ends_the_run(orders: Orders) -> None:
     away = orders.spec.model_dump(by_alias=True)
     away["source"]["properties"] = {"bootstrap.servers": "127.0.0.1:1"}
-    job = build.ready(PipelineSpec.model_validate(away))
-    assert idle_run(job, CheckpointFolder(orders.spec.checkpoint)) is None
+    with pytest.raises(SourceError):
+        run_without_spark(PipelineSpec.model_validate(away))

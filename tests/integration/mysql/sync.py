@@ -72,7 +72,7 @@ class Sync:
         shape = build.shape(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
         source = connector(spec).comparable(spec.source, request_of(spec))
         assert source is not None
-        reached = CheckpointFolder(spec.checkpoint).progress().offsets
+        reached = CheckpointFolder(spec.checkpoint).batches.progress().offsets
         left_out = spec.sink.ignore_incompatible
         found = Verification(spec.pipeline.name, source, shape, reached, leaves_out_incompatible=left_out)
         return list(found.verdicts())

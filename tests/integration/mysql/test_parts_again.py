@@ -65,7 +65,7 @@ def test_a_wrong_condition_is_reported_and_the_pipeline_continues(server: Playgr
     sync.run()
     assert [row["id"] for row in sync.rows("t") if row["n"] == 7] == [3]
     assert sync.ids("t") == [*range(10), 20]
-    position = folder.progress().offsets
+    position = folder.batches.progress().offsets
     assert position is not None
     refused = position["refused"]
     assert len(refused) == 4

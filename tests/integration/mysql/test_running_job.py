@@ -86,7 +86,7 @@ class Job:
     @property
     def log_file(self) -> str:
         """Return the position from which the job would resume."""
-        offsets = CheckpointFolder(f"{self.folder}/checkpoint").progress().offsets or {}
+        offsets = CheckpointFolder(f"{self.folder}/checkpoint").batches.progress().offsets or {}
         return str(offsets.get("log", {}).get("file"))
 
 
@@ -122,7 +122,6 @@ def test_the_source_snapshot_logs_its_share_rate_and_time_left(job: Job) -> None
     reports = re.findall(
         r"event=copying share=(\S+) rows=(\d+) expected=(\d+) rows_per_second=(\d+) seconds_left=(\d+)", job.log
     )
-    assert job.log.index("event=starting_spark pipeline=shop") < job.log.index("event=spark_started seconds=")
     assert f"event=copy_planned tables=1 rows={ROWS}" in job.log
     shares = [float(report[0]) for report in reports]
     assert len(shares) >= 4

@@ -1,4 +1,4 @@
-"""Whether a bounded run over PostgreSQL has nothing to do, asked of a real server."""
+"""Runs over PostgreSQL without Spark: whether there is nothing to do, and small batches."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.job import build
-from penstock.pipelines.job.idle_run import idle_run
-from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
+from tests.without_spark import is_idle, run_without_spark
 
 pytestmark = pytest.mark.postgres
-
-
-def is_idle(sync: PgSync) -> bool:
-    return idle_run(build.ready(sync.spec), CheckpointFolder(sync.spec.checkpoint)) is not None
 
 
 def confirmed(server: PgPlayground) -> str:
@@ -28,17 +22,33 @@ def test_a_run_is_idle_until_rows_arrive_or_the_slot_has_to_move(server: PgPlayg
     server.run("INSERT INTO a VALUES (1)")
     sync = PgSync(server, tmp_path, "a", ["table-name=a"])
     sync.run()
-    while not is_idle(sync):  # the log has to pass the instant at which the rows were read
+    while not is_idle(sync.spec):  # the log has to pass the instant at which the rows were read
         sync.run()
     before = confirmed(server)
-    assert is_idle(sync)
+    assert is_idle(sync.spec)
     assert confirmed(server) == before
     server.run("INSERT INTO a VALUES (2)")
-    assert not is_idle(sync)
+    assert not is_idle(sync.spec)
     sync.run()
     assert sorted(sync.rows("a")) == [1, 2]
-    # The server keeps its log until a batch has moved the position of the slot, so Spark has to run.
+    # The server keeps its log until a batch has moved the position of the slot, so there is a batch.
     server.run("INSERT INTO other SELECT generate_series(1, 1000)")
-    assert not is_idle(sync)
+    assert not is_idle(sync.spec)
     sync.run()
     assert confirmed(server) != before
+
+
+def test_a_pipeline_runs_from_its_snapshot_on(server: PgPlayground, tmp_path: Path) -> None:
+    server.create("a", "id int PRIMARY KEY")
+    server.run("INSERT INTO a VALUES (1)")
+    sync = PgSync(server, tmp_path, "a", ["table-name=a"])
+    run_without_spark(sync.spec)
+    before = confirmed(server)
+    server.run("INSERT INTO a VALUES (2)", "ALTER TABLE a ADD COLUMN c int DEFAULT 7", "DELETE FROM a WHERE id = 1")
+    assert run_without_spark(sync.spec)
+    assert confirmed(server) != before
+    server.run("INSERT INTO a VALUES (3, 8)")
+    assert run_without_spark(sync.spec)
+    assert sync.rows("a")[2]["c"] == 7
+    assert sync.rows("a")[3]["c"] == 8
+    assert sorted(sync.rows("a")) == [2, 3]

@@ -1,4 +1,4 @@
-"""`penstock run` in its own process with nothing new: it ends without a JVM, and does all else that a run does."""
+"""`penstock run` in its own process: it starts a JVM only for batches that need Spark, and continues after either."""
 
 from __future__ import annotations
 
@@ -18,24 +18,28 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
     shop = Shop(tmp_path)
-    (tmp_path / "shop.yaml").write_text(
-        f"pipeline: {{name: shop, checkpoint: {tmp_path}/checkpoint, until: caught-up}}\n"
-        f"source: {{type: files, path: {shop.inbox}, value.format: canal-json}}\n"
-        f"sink:\n"
-        f"  catalog: {{warehouse: {tmp_path}/warehouse}}\n"
-        f"  database: ods\n"
-        f"  table-options: {{bucket: '1'}}\n"
-    )
+    for file, spark in (("shop", "when-needed"), ("spark", "always")):
+        (tmp_path / f"{file}.yaml").write_text(
+            f"pipeline: {{name: shop, checkpoint: {tmp_path}/checkpoint, until: caught-up, spark: {spark}}}\n"
+            f"source: {{type: files, path: {shop.inbox}, value.format: canal-json}}\n"
+            f"sink:\n"
+            f"  catalog: {{warehouse: {tmp_path}/warehouse}}\n"
+            f"  database: ods\n"
+            f"  table-options: {{bucket: '1'}}\n"
+        )
     return shop
 
 
-def records(shop: Shop) -> object:
+def run_by_spark(shop: Shop, file: str = "spark.yaml") -> object:
     """Run with Spark. Return what was read."""
     done = subprocess.run(
-        words("run", "shop.yaml", "--json"), cwd=shop.folder, env=environment(), capture_output=True, check=False
+        words("run", file, "--json"), cwd=shop.folder, env=environment(), capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)["records"]
+    assert b"WARN" not in done.stderr
+    found = json.loads(done.stdout)
+    assert found["spark"]
+    return found["records"]
 
 
 def run_without_java(shop: Shop) -> subprocess.CompletedProcess[str]:
@@ -51,27 +55,39 @@ def run_without_java(shop: Shop) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_only_a_run_that_has_something_to_do_starts_spark(shop: Shop) -> None:
+def test_only_a_run_that_needs_spark_starts_it_and_each_continues_after_the_other(shop: Shop) -> None:
     trace, checkpoint = shop.folder / "jvm-started", CheckpointFolder(f"{shop.folder}/checkpoint")
+
+    def run_here(*ids: int) -> str:
+        done = run_without_java(shop)
+        assert done.returncode == 0, done.stderr
+        assert not trace.exists()
+        assert "spark" not in done.stderr
+        assert shop.ids("orders") == list(ids)
+        return done.stderr
+
     shop.put("1.json", insert("orders", {"id": 1}))
-    assert records(shop) == {"ods.orders": 1}
-    idle = run_without_java(shop)
-    assert idle.returncode == 0, idle.stderr
-    assert not trace.exists()
-    assert "event=ended pipeline=shop batch=None records=0" in idle.stderr
-    assert "spark" not in idle.stderr
+    assert "event=ended pipeline=shop batch=0 records=1" in run_here(1)
+    assert "event=ended pipeline=shop batch=None records=0" in run_here(1)
     status = checkpoint.status()
     assert status is not None
     assert (status["state"], status["tables"]) == ("stopped", {})
-    # As after a kill between the commit of a table and Spark's note of it.
-    number = checkpoint.last_planned
-    (shop.folder / f"checkpoint/commits/{number}").rename(shop.folder / "commit")
-    assert run_without_java(shop).returncode != 0
-    assert trace.exists()
-    (shop.folder / "commit").rename(shop.folder / f"checkpoint/commits/{number}")
-    trace.unlink()
     shop.put("2.json", insert("orders", {"id": 2}))
+    assert run_by_spark(shop) == {"ods.orders": 1}
+    shop.put("3.json", insert("orders", {"id": 3}))
+    assert "event=ended pipeline=shop batch=2 records=1" in run_here(1, 2, 3)
+    # As after a kill between the commit of a table and the note of it.
+    number = checkpoint.batches.last_planned
+    (shop.folder / f"checkpoint/commits/{number}").unlink()
+    run_here(1, 2, 3)
+    assert shop.snapshots("orders") == 3
+    (shop.folder / f"checkpoint/commits/{number}").unlink()
+    assert run_by_spark(shop) == {"ods.orders": 1}  # read again, and not written again
+    assert shop.snapshots("orders") == 3
+    assert "event=ended pipeline=shop batch=None records=0" in run_here(1, 2, 3)
+    # A batch that is too large for this process.
+    shop.put("4.json", *(insert("orders", {"id": id_ % 5}) for id_ in range(110_000)))
     assert run_without_java(shop).returncode != 0
     assert trace.exists()
-    assert records(shop) == {"ods.orders": 1}
-    assert shop.ids("orders") == [1, 2]
+    assert run_by_spark(shop, "shop.yaml") == {"ods.orders": 110_000}
+    assert shop.ids("orders") == [0, 1, 2, 3, 4]

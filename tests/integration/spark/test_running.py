@@ -79,9 +79,9 @@ def until(true: Callable[[], bool], process: subprocess.Popen[bytes], folder: Pa
         time.sleep(0.1)
 
 
-def described(shop: Shop, port: int, errors: str) -> None:
+def described(shop: Shop, port: int, errors: str, spark: str = "when-needed") -> None:
     (shop.folder / "shop.yaml").write_text(
-        f"pipeline: {{name: shop, trigger: 200ms, checkpoint: {shop.folder}/checkpoint}}\n"
+        f"pipeline: {{name: shop, trigger: 200ms, checkpoint: {shop.folder}/checkpoint, spark: {spark}}}\n"
         f"source: {{type: files, path: {shop.inbox}, value.format: canal-json}}\n"
         f"sink: {{catalog: {{warehouse: {shop.folder}/warehouse}}, database: ods}}\n"
         f"errors: {{isolate: true{errors}}}\n"
@@ -89,9 +89,12 @@ def described(shop: Shop, port: int, errors: str) -> None:
     )
 
 
-def test_a_running_pipeline_is_scraped_paused_resumed_stopped_and_its_parked_table_retried(shop: Shop) -> None:
+@pytest.mark.parametrize("spark", ["when-needed", "always"])
+def test_a_running_pipeline_is_scraped_paused_resumed_stopped_and_its_parked_table_retried(
+    spark: str, shop: Shop
+) -> None:
     folder, port = shop.folder, free_port()
-    described(shop, port, "")
+    described(shop, port, "", spark)
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
     ids = lambda table: shop.ids(table) if table_is_there(shop, table) else []  # noqa: E731
     with running(folder, "run", "shop.yaml") as process:
@@ -113,7 +116,7 @@ def test_a_running_pipeline_is_scraped_paused_resumed_stopped_and_its_parked_tab
         json_output(folder, "signal", "shop.yaml", "stop")
         assert process.wait(240) == 10
     assert "1 table failed and is parked" in (folder / "log").read_text()
-    described(shop, port, ", bad-record: skip")
+    described(shop, port, ", bad-record: skip", spark)
     shop.put("3.json", insert("orders", {"id": 3, "q1": 3}))
     facts = json_output(folder, "run", "shop.yaml", "--until-caught-up", "--retry")
     assert facts["parked"] == []
@@ -139,8 +142,9 @@ def looks(folder: Path, *arguments: str) -> list[str]:
     return states
 
 
-def test_stopping_the_process_group_ends_the_run_in_order(shop: Shop) -> None:
-    described(shop, free_port(), "")
+@pytest.mark.parametrize("spark", ["when-needed", "always"])
+def test_stopping_the_process_group_ends_the_run_in_order(spark: str, shop: Shop) -> None:
+    described(shop, free_port(), "", spark)
     shop.put("1.json", insert("orders", {"id": 1}))
     with running(shop.folder, "run", "shop.yaml") as process:
         until(lambda: table_is_there(shop, "orders") and shop.ids("orders") == [1], process, shop.folder)
@@ -166,7 +170,7 @@ def test_a_bounded_run_that_is_stopped_early_does_not_end_as_if_it_had_caught_up
 
 
 def test_a_killed_jvm_is_reported_as_killed(shop: Shop) -> None:
-    described(shop, free_port(), "")
+    described(shop, free_port(), "", "always")
     shop.put("1.json", insert("orders", {"id": 1}))
     with running(shop.folder, "run", "shop.yaml") as process:
         until(lambda: table_is_there(shop, "orders") and shop.ids("orders") == [1], process, shop.folder)

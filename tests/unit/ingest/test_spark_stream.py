@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from penstock.ingest.batch_pace import LONGEST_PAUSE, LONGEST_WAIT
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
-from penstock.ingest.spark_stream import LONGEST_PAUSE, LONGEST_WAIT, ChangesStreamReader, changes_source
+from penstock.ingest.spark_stream import ChangesStreamReader, changes_source
 
 
 @dataclass

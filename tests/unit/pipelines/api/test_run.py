@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.pipelines.api import run
+from penstock.pipelines.api import run, start_order
 from penstock.pipelines.spark import first_jvm
 from penstock.pipelines.spark.start_mark import StartMark
 from tests.here import note_as_spark_does
@@ -33,22 +33,33 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_jvm_that_an_idle_run_does_not_need_is_ended(shop: Shop, done: list[str]) -> None:
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_jvm_that_a_run_does_not_need_is_ended(rows: int, shop: Shop, done: list[str]) -> None:
     mark = StartMark(shop.folder / "mark")
-    mark.note(found=True)
+    mark.note(needed=True)
+    for number in range(rows):
+        shop.put("2.json", insert("orders", {"id": 2 + number}))
     assert run.run_command(shop.spec(), mark=mark) == 0
     assert done == ["ended"]
-    assert not mark.expects_something
+    assert not mark.expects_spark
+    assert len(shop.ids("orders")) == 1 + rows
 
 
 @pytest.mark.parametrize("until", ["caught-up", "forever"])
 def test_other_runs_start_one(until: str, shop: Shop, done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def found_a_batch(*given: Any, **named: Any) -> None:
-        named["on_summary"]({"batch": 1})
+    def needed_spark(*given: Any, **named: Any) -> None:
+        named["on_summary"]({"batch": 1, "spark": True})
 
-    monkeypatch.setattr(run, "run_here", found_a_batch)
+    monkeypatch.setattr(run, "run_here", needed_spark)
+    monkeypatch.setattr(start_order, "TIMES_SMALL", 0)
     shop.put("2.json", insert("orders", {"id": 2}))
     mark = StartMark(shop.folder / "mark")
     assert run.run_command(shop.spec(pipeline={"until": until}), mark=mark) == 0
     assert done == ["started"]
-    assert mark.expects_something
+    assert mark.expects_spark
+
+
+def test_the_summary_says_whether_spark_was_started(shop: Shop) -> None:
+    shop.put("2.json", insert("orders", {"id": 2}))
+    done = run.run_here(shop.spec())
+    assert (done["batch"], done["records"], done["spark"]) == (1, {"ods.orders": 1}, False)

@@ -1,4 +1,4 @@
-"""Which runs look for news before they start Spark."""
+"""Which runs start Spark at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.api.start_order import seems_caught_up
+from penstock.pipelines.api import start_order
+from penstock.pipelines.api.start_order import may_run_here, seems_to_need_spark
+from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from tests.here import note_as_spark_does, run
 from tests.shop import Shop, insert
@@ -25,20 +27,57 @@ def shop(tmp_path: Path) -> Shop:
     return shop
 
 
-def test_a_bounded_run_that_has_caught_up_waits_with_spark(shop: Shop) -> None:
-    assert seems_caught_up(shop.spec())
-    assert not seems_caught_up(shop.spec(pipeline={"until": "forever"}))
-    assert not seems_caught_up(shop.spec(pipeline={"resnapshot": True}))
-    assert not seems_caught_up(shop.spec(pipeline={"reset": ["ods.orders"]}))
+def needs_spark(spec: PipelineSpec, *, runs_here: bool = True) -> bool:
+    return seems_to_need_spark(spec, runs_here=runs_here)
+
+
+@pytest.mark.parametrize("until", ["caught-up", "forever"])
+def test_a_run_with_few_rows_to_read_runs_here(until: str, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not needs_spark(shop.spec(pipeline={"until": until}))
+    assert needs_spark(shop.spec(pipeline={"until": until, "resnapshot": True}))
+    assert needs_spark(shop.spec(pipeline={"until": until, "reset": ["ods.orders"]}))
     shop.put("2.json", insert("orders", {"id": 2}))
-    assert not seems_caught_up(shop.spec())
+    assert not needs_spark(shop.spec(pipeline={"until": until}))
+    monkeypatch.setattr(start_order, "TIMES_SMALL", 0)
+    assert needs_spark(shop.spec(pipeline={"until": until}))
+
+
+def test_the_source_of_a_new_pipeline_is_not_queried(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.inbox.rmdir() if shop.inbox.exists() else None
+    assert not needs_spark(shop.spec())
+    assert needs_spark(shop.spec(), runs_here=False)
+
+
+def test_with_executors_elsewhere_only_a_bounded_run_that_finds_nothing_needs_no_spark(shop: Shop) -> None:
+    assert not needs_spark(shop.spec(), runs_here=False)
+    assert needs_spark(shop.spec(pipeline={"until": "forever"}), runs_here=False)
+    shop.put("2.json", insert("orders", {"id": 2}))
+    assert needs_spark(shop.spec(), runs_here=False)
+
+
+@pytest.mark.parametrize(
+    ("spark", "master", "settings", "here"),
+    [
+        ("when-needed", None, {}, True),
+        ("when-needed", "local[4]", {}, True),
+        ("when-needed", None, {"spark.driver.memory": "4g"}, True),
+        ("when-needed", "spark://a:7077", {}, False),
+        ("when-needed", None, {"spark.master": "yarn"}, False),
+        ("always", None, {}, False),
+    ],
+)
+def test_batches_run_here_only_if_the_executors_would_be_here_too(
+    spark: str, master: str | None, settings: dict[str, str], here: bool, tmp_path: Path
+) -> None:
+    assert may_run_here(Shop(tmp_path).spec(pipeline={"spark": spark}), master, settings) == here
 
 
 def test_an_error_is_left_to_the_run(shop: Shop) -> None:
     shop.inbox.rename(shop.folder / "away")
     spec = shop.spec()  # makes the folder again
     shop.inbox.rmdir()
-    assert not seems_caught_up(spec)
+    assert needs_spark(spec)
 
 
 def test_the_source_is_not_queried_beside_another_driver(shop: Shop) -> None:
@@ -47,7 +86,7 @@ def test_the_source_is_not_queried_beside_another_driver(shop: Shop) -> None:
         driver = {"state": "running", "pid": other.pid, "host": socket.gethostname(), "heard_millis": heard}
         CheckpointFolder(f"{shop.folder}/checkpoint").put_status(driver)
         shop.put("2.json", insert("orders", {"id": 2}))
-        assert not seems_caught_up(shop.spec())
+        assert needs_spark(shop.spec())
         other.kill()
     assert not (shop.folder / "checkpoint/files/2.json").exists()  # the other driver's to write
 
@@ -62,9 +101,9 @@ def test_the_question_imports_neither_spark_nor_what_reads_and_writes_tables(sho
     code = f"""
 import sys
 from pathlib import Path
-from penstock.pipelines.api.start_order import seems_caught_up
+from penstock.pipelines.api.start_order import seems_to_need_spark
 from penstock.pipelines.config import yaml_file
-assert seems_caught_up(yaml_file.load(Path({str(shop.folder / "shop.yaml")!r})))
+assert not seems_to_need_spark(yaml_file.load(Path({str(shop.folder / "shop.yaml")!r})), runs_here=True)
 print(*sorted(sys.modules))
 """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

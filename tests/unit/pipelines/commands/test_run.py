@@ -13,15 +13,6 @@ from penstock.pipelines.spark import first_jvm
 from penstock.pipelines.spark.start_mark import StartMark
 from tests.shop import Shop
 
-BOUNDED = [
-    "until: caught-up",
-    "{name: a, until: 'caught-up'}",
-    "  trigger: available-now",
-    'trigger: "once"',
-    "execution.runtime-mode: BATCH",
-]
-ENDLESS = ["until: forever", "# until: caught-up", "trigger: 30s # or available-now", "name: until-caught-up", ""]
-
 
 @pytest.fixture
 def order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
@@ -33,47 +24,31 @@ def order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return done
 
 
-@pytest.mark.parametrize("text", BOUNDED)
-def test_a_file_of_a_bounded_run_is_recognised(text: str, tmp_path: Path) -> None:
-    (tmp_path / "shop.yaml").write_text(f"pipeline:\n{text}\n")
-    assert run._may_end(tmp_path / "shop.yaml")
-
-
-@pytest.mark.parametrize("text", ENDLESS)
-def test_a_file_of_an_endless_run_is_recognised(text: str, tmp_path: Path) -> None:
-    (tmp_path / "shop.yaml").write_text(f"pipeline:\n{text}\n")
-    assert not run._may_end(tmp_path / "shop.yaml")
-
-
-@pytest.mark.parametrize(
-    ("until", "flags", "expected"),
-    [("forever", [], ["jvm", "run"]), ("forever", ["--until-caught-up"], ["run"]), ("caught-up", [], ["run"])],
-)
-def test_only_an_endless_run_starts_the_jvm_first(
-    until: str, flags: list[str], expected: list[str], order: list[str], tmp_path: Path
+@pytest.mark.parametrize("flags", [[], ["--until-caught-up"]])
+def test_only_a_run_that_probably_needs_spark_starts_the_jvm_first(
+    flags: list[str], order: list[str], tmp_path: Path
 ) -> None:
     shop = Shop(tmp_path)
     (tmp_path / "shop.yaml").write_text(
-        f"pipeline: {{name: shop, until: {until}}}\n"
+        f"pipeline: {{name: shop}}\n"
         f"source: {{type: files, path: {shop.inbox}, value.format: canal-json}}\n"
         f"sink: {{catalog: {{warehouse: {tmp_path}/warehouse}}, database: ods}}\n"
     )
     words = [str(tmp_path / "shop.yaml"), *flags]
     assert run.command("run", words) == 0
-    assert order == expected
-    # The last run found something, and so does this one, probably.
-    StartMark.of(["run", *words]).note(found=True)
+    assert order == ["run"]
+    StartMark.of(["run", *words]).note(needed=True)
     assert run.command("run", words) == 0
-    assert order == [*expected, "jvm", "run"]
+    assert order == ["run", "jvm", "run"]
 
 
-@pytest.mark.parametrize(("flags", "expected"), [([], ["jvm", "run"]), (["--until-caught-up"], ["run"])])
-def test_a_sync_action_does_the_same(flags: list[str], expected: list[str], order: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("flags", [[], ["--until-caught-up"]])
+def test_a_sync_action_does_the_same(flags: list[str], order: list[str], tmp_path: Path) -> None:
     words = ["--warehouse", str(tmp_path), "--database", "ods", "--table", "t"]
     conf = ["properties.bootstrap.servers=127.0.0.1:1", "topic=t", "value.format=canal-json"]
     given: list[Any] = [*words, *(word for one in conf for word in ("--kafka_conf", one)), *flags]
     assert sync.command("kafka-sync-table", given) == 0
-    assert order == expected
-    StartMark.of(["kafka-sync-table", *given]).note(found=True)
+    assert order == ["run"]
+    StartMark.of(["kafka-sync-table", *given]).note(needed=True)
     assert sync.command("kafka-sync-table", given) == 0
-    assert order == [*expected, "jvm", "run"]
+    assert order == ["run", "jvm", "run"]

@@ -15,7 +15,8 @@ from penstock.ingest.mysql.recorded_history import DefinitionStore
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger import parked_tables
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
-from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder, CheckpointProgress
+from penstock.pipelines.ledger.batch_logs import CheckpointProgress
+from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, Mark
 from penstock.pipelines.ledger.parked_tables import MissedBatch, ParkedTable, ParkedTables
 from penstock.storage.environment import Environment
@@ -57,8 +58,8 @@ def files_of(batch: int) -> list[FoundFile]:
 def test_a_recorded_checkpoint_is_read(tmp_path: Path) -> None:
     put_recorded(tmp_path)
     checkpoint = CheckpointFolder(str(tmp_path))
-    assert checkpoint.progress() == CheckpointProgress(2, 1, {"batch": 2})
-    assert not checkpoint.is_new
+    assert checkpoint.batches.progress() == CheckpointProgress(2, 1, {"batch": 2})
+    assert not checkpoint.batches.is_new
     assert checkpoint.status() == {"state": "running", "pid": 4711, "host": "h"}
     signals = checkpoint.signals()
     assert (signals.paused, signals.stop) == (True, True)
@@ -73,19 +74,6 @@ def test_a_recorded_checkpoint_is_read(tmp_path: Path) -> None:
     filled = FilledTables.of(checkpoint, CatalogSettings.of(f"{tmp_path}/warehouse", {}))
     assert (filled.planned, filled.is_adopted) == (2, False)
     assert (filled.sources, filled.left, filled.marks) == (SOURCES, {("shop", "old"): "ods.old"}, MARKS)
-
-
-def test_the_end_of_the_newest_batch_counts_only_when_it_is_finished(tmp_path: Path) -> None:
-    checkpoint = CheckpointFolder(str(tmp_path))
-    assert checkpoint.finished_offsets() is None
-    put_recorded(tmp_path, OF_SPARK)
-    assert checkpoint.finished_offsets() is None  # batch 2 is planned
-    (tmp_path / "offsets/2").unlink()
-    assert checkpoint.finished_offsets() == {"batch": 2}
-    (tmp_path / "offsets/2.tmp").touch()  # as Spark leaves it
-    assert checkpoint.finished_offsets() == {"batch": 2}
-    (tmp_path / "metadata").write_text("[]")
-    assert checkpoint.finished_offsets() is None
 
 
 def test_requests_of_users_are_detected(tmp_path: Path) -> None:
@@ -142,8 +130,8 @@ def test_the_same_checkpoint_is_written(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_folder_that_does_not_exist_reads_as_empty(tmp_path: Path) -> None:
     checkpoint = CheckpointFolder(f"{tmp_path}/none")
     assert not checkpoint.exists
-    assert checkpoint.is_new
-    assert checkpoint.progress() == CheckpointProgress()
+    assert checkpoint.batches.is_new
+    assert checkpoint.batches.progress() == CheckpointProgress()
     assert checkpoint.status() is None
     assert not checkpoint.signals().paused
     assert checkpoint.parked() == {}
@@ -154,5 +142,5 @@ def test_a_folder_that_does_not_exist_reads_as_empty(tmp_path: Path) -> None:
 def test_other_sources_keep_their_state_away_from_sparks_files(tmp_path: Path) -> None:
     checkpoint = CheckpointFolder(str(tmp_path))
     checkpoint.source_state("offsets").write("1", b"x")
-    assert checkpoint.is_new
+    assert checkpoint.batches.is_new
     assert (tmp_path / "sources" / "offsets" / "1").read_bytes() == b"x"

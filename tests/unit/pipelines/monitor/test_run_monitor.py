@@ -11,7 +11,8 @@ import pytest
 from penstock.errors import SourceError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.config.load import parsed
-from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder, CheckpointProgress
+from penstock.pipelines.ledger.batch_logs import BatchLogs, CheckpointProgress
+from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.monitor import run_monitor as watching
 from penstock.pipelines.monitor.observers import observed
 from penstock.pipelines.monitor.run_monitor import RunMonitor
@@ -162,7 +163,7 @@ def test_a_kafka_pipeline_logs_its_backlog_at_the_start(
     source["properties"] = {"bootstrap.servers": "localhost:9"}
     sink = {"database": "d", "catalog": {"warehouse": "/w"}}
     spec = parsed({"source": source, "pipeline": {"name": "shop"}, "sink": sink})
-    monkeypatch.setattr(CheckpointFolder, "progress", lambda folder: CheckpointProgress(0, 0, reached))
+    monkeypatch.setattr(BatchLogs, "progress", lambda folder: CheckpointProgress(0, 0, reached))
     with caplog.at_level("INFO"), watch_of(shop, Backlog()) as watch, observed(spec, watch):
         pass
     assert [message for message in caplog.messages if "backlog" in message] == messages

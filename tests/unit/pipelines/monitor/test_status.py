@@ -16,7 +16,8 @@ import pytest
 from penstock.errors import SchemaConflict
 from penstock.ingest.connector import LOG_BYTES
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
+from penstock.pipelines.ledger.batch_logs import CheckpointProgress
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.run_monitor import RunMonitor
 from penstock.pipelines.monitor.status import PipelineState, TableStatus, state_of
 from penstock.pipelines.monitor.status_text import as_facts, as_lines, place

@@ -12,21 +12,21 @@ from penstock.pipelines.spark.start_mark import StartMark
 def test_a_mark_is_of_one_command_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     mark = StartMark.of(["run", "shop.yaml"])
-    assert not mark.expects_something
-    mark.note(found=False)
-    mark.note(found=True)
-    mark.note(found=True)
-    assert mark.expects_something
-    assert StartMark.of(["run", "shop.yaml"]).expects_something
-    assert not StartMark.of(["run", "other.yaml"]).expects_something
+    assert not mark.expects_spark
+    mark.note(needed=False)
+    mark.note(needed=True)
+    mark.note(needed=True)
+    assert mark.expects_spark
+    assert StartMark.of(["run", "shop.yaml"]).expects_spark
+    assert not StartMark.of(["run", "other.yaml"]).expects_spark
     monkeypatch.chdir(tmp_path)
-    assert not StartMark.of(["run", "shop.yaml"]).expects_something
-    mark.note(found=False)
-    assert not mark.expects_something
+    assert not StartMark.of(["run", "shop.yaml"]).expects_spark
+    mark.note(needed=False)
+    assert not mark.expects_spark
 
 
 def test_a_mark_that_cannot_be_written_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     mark = StartMark(tmp_path / "file/mark")
-    mark.note(found=True)
-    assert not mark.expects_something
+    mark.note(needed=True)
+    assert not mark.expects_spark

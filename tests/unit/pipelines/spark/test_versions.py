@@ -60,7 +60,9 @@ def before_4(tmp_path: Path) -> Path:
     ],
 )
 def test_versions_before_4_are_refused_before_pyspark_is_imported(before_4: Path, call: str) -> None:
+    conf = ["properties.bootstrap.servers=127.0.0.1:1", "topic=t", "value.format=canal-json"]
     words = ["kafka-sync-table", "--warehouse", "w", "--database", "d", "--table", "t"]
+    words += [f"--kafka-conf={one}" for one in conf]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{before_4}:{ROOT / '.build'}", "HOME": str(before_4)}
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; {call}", *words],

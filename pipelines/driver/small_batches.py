@@ -1,0 +1,71 @@
+"""Reads the rows of a small batch into this process, or finds that the batch is better left to Spark's tasks."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.pipelines.driver.local_runner import write_rows
+from penstock.pipelines.tasks.batch_result import BatchResult
+from penstock.pipelines.tasks.read import BatchReader
+from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, SCHEMA
+from penstock.pipelines.tasks.task_input import TaskInput
+from penstock.table.buckets.layout import BucketMode
+from penstock.table.catalog.settings import CatalogSettings
+
+# The rows of a batch are in memory together, and one process writes its buckets one after the other.
+MOST_BYTES = 64 << 20
+MOST_BUCKETS = 64
+# Keys that move need a step between reading and writing; the order of rows in postponed buckets depends on the
+# number of writers, which must not change from batch to batch.
+_MODES_OF_SPARK = {BucketMode.CROSS_PARTITION, BucketMode.POSTPONE}
+_BUCKET = ["table", "schema_id", "partition", "bucket"]
+
+
+class LeftToSpark(Exception):
+    """The batch is too large for one process, or writes tables that need Spark's tasks. Nothing was written."""
+
+
+def copied(reader: BatchReader) -> BatchReader:
+    """Return the reader as a task of Spark has it: without what its source noted in this process."""
+    copy: BatchReader = pickle.loads(pickle.dumps(reader))  # noqa: S301 -- bytes of this process
+    return copy
+
+
+def read_rows(reader: BatchReader, inputs: Sequence[TaskInput]) -> pa.Table:
+    """Return the rows of these inputs as tasks exchange them. Raise LeftToSpark if one process should not write them.
+
+    The reader is closed.
+    """
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    try:
+        for task in inputs:
+            for batch in reader.read(task):
+                batches.append(batch)
+                size += batch.nbytes
+                if size > MOST_BYTES:
+                    raise LeftToSpark("the batch is large")
+    finally:
+        reader.close()
+    rows = pa.Table.from_batches(batches, SCHEMA)
+    _check_buckets(reader.warehouse, rows)
+    return rows
+
+
+def reread(reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> BatchResult:
+    """Read and write inputs of a batch again."""
+    return write_rows(reader, number, read_rows(copied(reader), inputs))
+
+
+def _check_buckets(warehouse: CatalogSettings, rows: pa.Table) -> None:
+    buckets = rows.filter(pc.field("table") != NO_TABLE).group_by(_BUCKET).aggregate([])
+    if buckets.num_rows > MOST_BUCKETS:
+        raise LeftToSpark(f"the batch has rows for {buckets.num_rows} buckets")
+    versions = buckets.group_by(["table", "schema_id"]).aggregate([])
+    for table, schema in zip(versions["table"].to_pylist(), versions["schema_id"].to_pylist(), strict=True):
+        if (mode := warehouse.layout(table, schema).mode) in _MODES_OF_SPARK:
+            raise LeftToSpark(f"buckets of {table} are of the kind {mode.value}")

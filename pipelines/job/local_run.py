@@ -1,0 +1,239 @@
+"""A run of a job whose batches this process reads and writes itself, without Spark, as long as they are small.
+
+Such a run starts in a second, and needs no JVM. It plans, reads, writes and commits as a run with Spark does, and
+writes the same logs into the checkpoint, so that each continues where the other one ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.ingest.batch_pace import BatchPace
+from penstock.ingest.source import TIMES_SMALL, Offsets, patience_unless
+from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
+from penstock.pipelines.driver.compaction import due_buckets
+from penstock.pipelines.driver.local_runner import write_rows
+from penstock.pipelines.driver.maintenance import Maintenance
+from penstock.pipelines.driver.small_batches import LeftToSpark, copied, read_rows, reread
+from penstock.pipelines.job.job import Job
+from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
+from penstock.pipelines.ledger.batch_logs import NextBatch
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.tasks.read import BatchReader
+from penstock.storage.base import store_error
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.5
+
+
+class Run(Protocol):
+    """A run of a job. `run` returns when it has caught up or was stopped, and raises the error that ended it."""
+
+    on_batch: OnBatch | None
+
+    @property
+    def has_caught_up(self) -> bool: ...
+
+    @property
+    def is_resting(self) -> bool: ...
+
+    def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+@dataclass(slots=True)
+class LocalRun:
+    """A run in this process. The first batch that needs Spark, and all that follow, are left to `with_spark`.
+
+    With `takes_batches` false it only finds out whether there is anything to do, and maintains the tables.
+    """
+
+    job: Job
+    folder: CheckpointFolder
+    with_spark: Callable[[], Run]
+    takes_batches: bool = True
+    on_batch: OnBatch | None = None
+    sleep: Callable[[float], None] = time.sleep
+    has_caught_up: bool = field(default=False, init=False)
+    _stopped: bool = field(default=False)
+    _paused: bool = field(default=False)
+    _resting: bool = field(default=False)
+    _spark: Run | None = field(default=None)
+
+    def run(self) -> None:
+        try:
+            with patience_unless(self._is_interrupted), _same_cpu_count():
+                self._run_here()
+        except LeftToSpark as reason:
+            log.info("event=run_needs_spark pipeline=%s reason=%s", self.job.name, reason)
+            if not self._stopped:
+                self._continue_with_spark()
+
+    def _run_here(self) -> None:
+        self._check_start()
+        failures = 0
+        while not (self._stopped or self.has_caught_up):
+            try:
+                self._take_batches()
+            except (PenstockError, OSError) as error:
+                # A stop ends the wait for a source that is away.
+                if self._is_interrupted() and _may_pass(error):
+                    continue
+                failures += 1
+                if not _may_pass(error) or failures > self.job.retry.times:
+                    raise
+                pause = self.job.retry.pause(failures)
+                log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, error)
+                self.sleep(pause)
+
+    def _check_start(self) -> None:
+        """Raise LeftToSpark if the run has more to do than its batches, or if its checkpoint is not as expected."""
+        recovery = self.job.recovery
+        if recovery.reread_all or recovery.reread or self.folder.has_requests:
+            raise LeftToSpark("tables are to be read again, or the run is to pause")
+        if self.job.parking().tables:
+            raise LeftToSpark("tables are parked")
+        self._next_batch()
+
+    def _next_batch(self) -> NextBatch:
+        found = self.folder.batches.next_batch()
+        if found is None:
+            raise LeftToSpark("the checkpoint is not as this version writes it")
+        return found
+
+    def _take_batches(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="penstock-") as scratch:
+            driver = self.job.driver(Path(scratch), 1, 1, reread, self.on_batch, lambda: self._stopped)
+            driver.checkpoint = self.folder.batches.create_query()
+            planner = copied(driver.reader)
+            try:
+                with self._maintenance(driver) as maintenance:
+                    self.has_caught_up = self._take_all(driver, planner)
+                if self.has_caught_up:
+                    maintenance.maintain(now=True)
+            finally:
+                planner.close()
+
+    def _take_all(self, driver: BatchDriver, planner: BatchReader) -> bool:
+        """Take batches until the run ends. Return whether all were taken: a run that is stopped takes no more."""
+        trigger, batch = self.job.trigger, self._next_batch()
+        pace = BatchPace(trigger.seconds, sleep=self.sleep, stopped=self._is_interrupted)
+        pace.until = planner.available() if trigger.until_caught_up else None
+        while not self._stopped:
+            if self._paused:
+                self._rest()
+                continue
+            start = planner.initial_offsets() if batch.start is None else batch.start
+            end = batch.end or pace.next_end(planner, start, trigger.limit)
+            # As with Spark, the first batch of a checkpoint is taken even if it is empty.
+            if end == start and batch.start is not None:
+                if trigger.until_caught_up:
+                    return True
+                continue
+            self._take(driver, planner, NextBatch(batch.number, start, batch.end), end)
+            batch = NextBatch(batch.number + 1, end)
+        return False
+
+    def _take(self, driver: BatchDriver, planner: BatchReader, batch: NextBatch, end: Offsets) -> None:
+        """Take one batch, in the order of Spark: its end is stored before it is written, and its finish after it."""
+        if not self.takes_batches:
+            raise LeftToSpark("there is something to read")
+        assert batch.start is not None
+        driver.started_millis = self.job.warehouse.now_millis()
+        inputs = planner.small_inputs(batch.start, end, TIMES_SMALL)
+        if inputs is None:
+            raise LeftToSpark("the batch is large")
+        rows = read_rows(copied(planner), inputs)
+        if batch.end is None:
+            self.folder.batches.plan(batch.number, end)
+        driver.take(batch.number, write_rows(driver.reader, batch.number, rows))
+        self.folder.batches.finish(batch.number)
+        if self.job.background.compacts and any(due_buckets(self.job.warehouse, table) for table in self._own(driver)):
+            raise LeftToSpark("compactions beside the batches are due")
+
+    def _own(self, driver: BatchDriver) -> list[str]:
+        """Return the tables that the pipeline wrote, in this run or before."""
+        before = Lineage.of(self.job.warehouse, driver.targets.schemas, self.job.name, LOOKED_AT).newest
+        return sorted({*before, *driver.targets.received})
+
+    def _maintenance(self, driver: BatchDriver) -> Maintenance:
+        own = self._own(driver)
+        return Maintenance(
+            self.job.warehouse,
+            lambda: sorted({*own, *driver.targets.received}),
+            lambda: f"{self.job.name}-{driver.checkpoint}",
+            maintenance_seconds=self.job.background.maintenance_seconds,
+        )
+
+    def _is_interrupted(self) -> bool:
+        return self._stopped or self._paused
+
+    def _continue_with_spark(self) -> None:
+        spark = self.with_spark()
+        spark.on_batch = self.on_batch
+        self._spark = spark
+        # A signal may have come while Spark was starting.
+        if self._paused:
+            spark.pause()
+        if self._stopped:
+            spark.stop()
+        spark.run()
+        self.has_caught_up = spark.has_caught_up
+
+    def _rest(self) -> None:
+        self._resting = True
+        self.sleep(POLL_SECONDS)
+        self._resting = False
+
+    def stop(self) -> None:
+        """Stop after the current batch. Only sets flags, so a signal handler may call it."""
+        self._stopped = True
+        if self._spark is not None:
+            self._spark.stop()
+
+    def pause(self) -> None:
+        """Wait after the current batch."""
+        self._paused = True
+        if self._spark is not None:
+            self._spark.pause()
+
+    def resume(self) -> None:
+        self._paused = False
+        if self._spark is not None:
+            self._spark.resume()
+
+    @property
+    def is_resting(self) -> bool:
+        """True if the job is paused and no batch is running."""
+        return self._resting if self._spark is None else self._spark.is_resting
+
+
+def _may_pass(error: PenstockError | OSError) -> bool:
+    passing = store_error(error, "the store failed") if isinstance(error, OSError) else error
+    return isinstance(passing, PenstockError) and passing.retryable
+
+
+@contextmanager
+def _same_cpu_count() -> Iterator[None]:
+    """Restore the number of Arrow's threads: tasks set it to one, which would stay so in a notebook."""
+    before = pa.cpu_count()
+    try:
+        yield
+    finally:
+        pa.set_cpu_count(before)

@@ -1,0 +1,431 @@
+"""Small batches run in this process; Spark gets the first batch that needs it, and all that follow."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import StoreError, TableCorrupt
+from penstock.pipelines.driver import small_batches
+from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
+from penstock.pipelines.errors import CheckpointInUse
+from penstock.pipelines.job import build, local_run
+from penstock.pipelines.job.job import RetryPolicy
+from penstock.pipelines.job.local_run import LocalRun
+from penstock.pipelines.ledger.batch_logs import BatchLogs
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.tasks.read import BatchReader
+from tests.here import note_as_spark_does, run
+from tests.shop import Shop, change, insert
+
+# All snapshots but the newest expire.
+FEW_SNAPSHOTS = {
+    "bucket": "1",
+    "snapshot.num-retained.min": "1",
+    "snapshot.num-retained.max": "2",
+    "snapshot.time-retained": "1 ms",
+}
+
+
+@dataclass
+class SparkRun:
+    """What the local run hands over to. It notes what is asked of it."""
+
+    asked: list[str] = field(default_factory=list)
+    on_batch: OnBatch | None = None
+    has_caught_up: bool = True
+    is_resting: bool = False
+
+    def run(self) -> None:
+        self.asked.append("run")
+
+    def stop(self) -> None:
+        self.asked.append("stop")
+
+    def pause(self) -> None:
+        self.asked.append("pause")
+
+    def resume(self) -> None:
+        self.asked.append("resume")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """A pipeline that has committed what there is, with Spark."""
+    shop = Shop(tmp_path)
+    shop.put("1.json", insert("orders", {"id": 1}))
+    run_as_spark(shop)
+    return shop
+
+
+def run_as_spark(shop: Shop, **sections: Any) -> None:
+    run(shop.spec(**sections))
+    note_as_spark_does(shop.folder / "checkpoint")
+
+
+def local(shop: Shop, spark: SparkRun | None = None, **sections: Any) -> LocalRun:
+    started = spark or SparkRun(["must not start"])
+    return LocalRun(build.ready(shop.spec(**sections)), folder(shop), lambda: started)
+
+
+def folder(shop: Shop) -> CheckpointFolder:
+    return CheckpointFolder(f"{shop.folder}/checkpoint")
+
+
+def needs_spark(shop: Shop, **sections: Any) -> bool:
+    """Run, and return whether Spark was started. Nothing is written if it was."""
+    spark, before = SparkRun(), shop.snapshots("orders")
+    found = local(shop, spark, **sections)
+    found.run()
+    assert found.has_caught_up
+    assert spark.asked in ([], ["run"])
+    assert not spark.asked or shop.snapshots("orders") == before
+    return bool(spark.asked)
+
+
+def add_a_file(shop: Shop) -> None:
+    shop.put("2.json", insert("orders", {"id": 2}))
+
+
+def test_a_run_with_nothing_to_read_needs_no_spark(shop: Shop) -> None:
+    assert not needs_spark(shop)
+    assert shop.snapshots("orders") == 1
+
+
+def test_a_small_batch_follows_those_of_spark(shop: Shop) -> None:
+    add_a_file(shop)
+    batches: list[int] = []
+    found = local(shop)
+    found.on_batch = lambda identity, report: batches.append(identity.number)
+    found.run()
+    assert (shop.ids("orders"), batches, found.has_caught_up) == ([1, 2], [1], True)
+    newest = shop.table("orders").latest_snapshot
+    assert newest is not None
+    query = json.loads((shop.folder / "checkpoint/metadata").read_text())["id"]
+    assert newest.commit_user == f"shop-{query}"
+    progress = folder(shop).batches.progress()
+    assert (progress.planned, progress.done, (progress.offsets or {})["batch"]) == (1, 1, 2)
+
+
+def test_a_new_pipeline_begins_without_spark(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.put("1.json", insert("orders", {"id": 1}))
+    local(shop).run()
+    add_a_file(shop)
+    local(shop).run()
+    assert shop.ids("orders") == [1, 2]
+    assert (folder(shop).batches.progress().done, shop.snapshots("orders")) == (1, 2)
+
+
+def test_the_first_batch_of_a_checkpoint_runs_even_if_it_is_empty(tmp_path: Path) -> None:
+    """As with Spark, so that what is there at the first start counts as known."""
+    shop = Shop(tmp_path)
+    local(shop).run()
+    assert folder(shop).batches.progress().done == 0
+    local(shop).run()
+    assert folder(shop).batches.progress().done == 0
+
+
+def test_a_batch_that_was_planned_and_not_finished_is_repeated_as_planned(shop: Shop) -> None:
+    add_a_file(shop)
+    local(shop).run()
+    (shop.folder / "checkpoint/commits/1").unlink()  # as after a kill between the commits and this file
+    shop.put("3.json", insert("orders", {"id": 3}))
+    local(shop).run()
+    assert (shop.ids("orders"), shop.snapshots("orders")) == ([1, 2, 3], 3)
+    assert folder(shop).batches.progress().done == 2
+
+
+def test_a_kill_between_plan_and_commit_loses_and_repeats_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_a_file(shop)
+
+    def die(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchDriver, "take", die)
+        with pytest.raises(KeyboardInterrupt):
+            local(shop).run()
+    assert folder(shop).batches.last_planned == 1
+    local(shop).run()
+    assert (shop.ids("orders"), shop.snapshots("orders")) == ([1, 2], 2)
+
+
+def test_schemas_evolve(shop: Shop) -> None:
+    shop.put("2.json", insert("orders", {"id": 2, "note": "new"}), insert("users", {"id": 1}))
+    local(shop).run()
+    assert shop.rows("orders") == [{"id": 1, "note": None}, {"id": 2, "note": "new"}]
+    assert shop.ids("users") == [1]
+
+
+def test_a_second_process_on_the_checkpoint_ends_one_of_them(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_a_file(shop)
+    plan = BatchLogs.plan
+
+    def other_first(logs: BatchLogs, number: int, end: dict[str, Any]) -> None:
+        plan(replace(logs, now=lambda: 5.0), number, end)
+        plan(logs, number, end)
+
+    monkeypatch.setattr(BatchLogs, "plan", other_first)
+    with pytest.raises(CheckpointInUse, match="another process is running this pipeline"):
+        local(shop).run()
+    assert shop.ids("orders") == [1]
+
+
+def lose_the_query(shop: Shop) -> None:
+    (shop.folder / "checkpoint/metadata").unlink()
+
+
+def cut_the_query_short(shop: Shop) -> None:
+    (shop.folder / "checkpoint/metadata").write_text('{"id"')
+
+
+def write_another_version(shop: Shop) -> None:
+    path = shop.folder / f"checkpoint/offsets/{folder(shop).batches.last_planned}"
+    path.write_text(path.read_text().replace("v1", "v3"))
+
+
+def cut_a_commit_short(shop: Shop) -> None:
+    (shop.folder / f"checkpoint/commits/{folder(shop).batches.last_planned}").write_text("")
+
+
+def lose_the_last_plan(shop: Shop) -> None:
+    (shop.folder / f"checkpoint/offsets/{folder(shop).batches.last_planned}").unlink()
+
+
+def pause(shop: Shop) -> None:
+    folder(shop).signal("paused")
+
+
+def ask_for_a_table(shop: Shop) -> None:
+    folder(shop).signal("snapshot-1.json", ["ods.orders"])
+
+
+def park_a_table(shop: Shop) -> None:
+    record = {"table": "ods.orders", "batch": 0, "since_millis": 1, "error": "DecodeError", "reason": "no number"}
+    folder(shop).put_parked([record])
+
+
+UNUSUAL = [
+    lose_the_query,
+    cut_the_query_short,
+    write_another_version,
+    cut_a_commit_short,
+    lose_the_last_plan,
+    pause,
+    ask_for_a_table,
+    park_a_table,
+]
+
+
+@pytest.mark.parametrize("change", UNUSUAL)
+def test_spark_starts_if_a_checkpoint_is_unusual_or_has_requests(change: Callable[[Shop], None], shop: Shop) -> None:
+    change(shop)
+    assert needs_spark(shop)
+
+
+@pytest.mark.parametrize("recovery", [{"reread_all": True}, {"reread": ("ods.orders",)}], ids=["all", "one"])
+def test_spark_starts_if_tables_are_to_be_read_again(recovery: dict[str, Any], shop: Shop) -> None:
+    found = local(shop, spark := SparkRun())
+    found.job = replace(found.job, recovery=replace(found.job.recovery, **recovery))
+    found.run()
+    assert spark.asked == ["run"]
+
+
+def test_spark_runs_large_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_a_file(shop)
+    with monkeypatch.context() as patch:
+        patch.setattr(local_run, "TIMES_SMALL", 0)
+        assert needs_spark(shop)
+    with monkeypatch.context() as patch:
+        patch.setattr(small_batches, "MOST_BYTES", 10)
+        assert needs_spark(shop)
+    assert folder(shop).batches.last_planned == 0
+    assert not needs_spark(shop)
+
+
+def test_spark_writes_many_buckets(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.put("2.json", insert("orders", *({"id": number} for number in range(20))))
+    with monkeypatch.context() as patch:
+        patch.setattr(small_batches, "MOST_BUCKETS", 1)
+        assert needs_spark(shop)
+    assert not needs_spark(shop)
+
+
+KINDS_OF_SPARK = {
+    "HASH_DYNAMIC": ({"bucket": "-1"}, ("id", "day")),
+    "KEY_DYNAMIC": ({"bucket": "-1"}, ("id",)),
+    "POSTPONE_MODE": ({"bucket": "-2"}, ("id", "day")),
+}
+
+
+@pytest.mark.parametrize(("options", "key"), KINDS_OF_SPARK.values(), ids=KINDS_OF_SPARK)
+def test_spark_writes_tables_whose_keys_move_or_whose_buckets_are_postponed(
+    options: dict[str, str], key: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Also if the table is created by the batch, which is then planned: Spark repeats it."""
+    shop, sink = Shop(tmp_path), {"table-options": options, "partition-keys": ["day"], "primary-keys": list(key)}
+    shop.put("1.json", change("INSERT", "orders", {"id": 1, "day": "a"}))
+    spark = SparkRun()
+    local(shop, spark, sink=sink).run()
+    if "day" in key and options["bucket"] == "-1":
+        assert spark.asked == []
+        assert shop.ids("orders") == [1]
+    else:
+        assert spark.asked == ["run"]
+        assert folder(shop).batches.last_planned == 0
+        assert folder(shop).batches.progress().done is None
+        assert shop.table("orders").latest_snapshot is None
+
+
+def test_spark_runs_all_batches_if_configured(shop: Shop) -> None:
+    found = local(shop, spark := SparkRun())
+    found.takes_batches = False
+    found.run()
+    assert spark.asked == []
+    add_a_file(shop)
+    found = local(shop, spark)
+    found.takes_batches = False
+    found.run()
+    assert spark.asked == ["run"]
+    assert folder(shop).batches.last_planned == 0
+
+
+def test_deferred_ranges_are_planned_too(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source has nothing new, but batches are not only planned from what is new at the source."""
+    monkeypatch.setattr(BatchReader, "latest_offsets", lambda self, start, limit, until: start | {"freshness": {}})
+    found = local(shop)
+    found.takes_batches = False
+    found.with_spark = lambda: spark
+    spark = SparkRun()
+    found.run()
+    assert spark.asked == ["run"]
+
+
+def test_an_error_of_the_source_ends_the_run(shop: Shop) -> None:
+    found = local(shop)
+    shop.inbox.rename(shop.folder / "away")
+    with pytest.raises(Exception, match="the source folder does not exist"):
+        found.run()
+
+
+def test_spark_starts_when_a_compaction_beside_the_batches_is_due(shop: Shop) -> None:
+    sink = {"compaction": {"mode": "background"}, "table-options": {"bucket": "1"}}
+    started = []
+    for number in range(2, 8):
+        shop.put(f"{number}.json", insert("orders", {"id": number}))
+        spark = SparkRun()
+        local(shop, spark, sink=sink).run()
+        started.append(bool(spark.asked))
+    assert shop.ids("orders") == list(range(1, 8))
+    assert started == sorted(started)
+    assert started[-1]
+
+
+def test_tables_are_maintained(tmp_path: Path) -> None:
+    shop, sink = Shop(tmp_path), {"table-options": FEW_SNAPSHOTS}
+    for number in range(4):
+        shop.put(f"{number}.json", insert("orders", {"id": number}))
+        run_as_spark(shop, sink=sink)
+    before = shop.snapshots("orders")
+    local(shop, sink=sink).run()
+    assert (before, shop.snapshots("orders")) == (4, 1)
+
+
+def test_a_store_that_fails_is_tried_again_as_often_as_configured_in_the_file(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_a_file(shop)
+    left: list[Exception] = [StoreError("503"), StoreError("503"), TableCorrupt("damaged")]
+    monkeypatch.setattr(BatchDriver, "take", lambda *given: (_ for _ in ()).throw(left.pop(0)))
+    found = local(shop)
+    pauses: list[float] = []
+    found.job, found.sleep = replace(found.job, retry=RetryPolicy(5, 1.0, 60.0)), pauses.append
+    with pytest.raises(TableCorrupt):
+        found.run()
+    assert pauses == [1, 2]
+    monkeypatch.undo()
+    local(shop).run()  # the batch is planned, and taken once
+    assert (shop.ids("orders"), shop.snapshots("orders")) == ([1, 2], 2)
+
+
+def test_a_run_without_end_waits_for_rows_pauses_and_stops(shop: Shop) -> None:
+    add_a_file(shop)
+    found = local(shop, pipeline={"until": "forever", "trigger": "0s"})
+    events: list[str] = []
+
+    def on_batch(*given: Any) -> None:
+        events.append(f"batch with {shop.ids('orders')[-1]}")
+        if len(events) == 1:
+            found.pause()
+        elif len(events) == 3:
+            found.stop()
+
+    def sleep(seconds: float) -> None:
+        if found.is_resting:
+            events.append("rests")
+            found.resume()
+            shop.put("3.json", insert("orders", {"id": 3}))
+
+    found.on_batch, found.sleep = on_batch, sleep
+    found.run()
+    assert events == ["batch with 2", "rests", "batch with 3"]
+    assert not found.has_caught_up
+    assert not found.is_resting
+
+
+def test_a_run_that_is_stopped_begins_no_more_batches(shop: Shop) -> None:
+    for number in (2, 3):
+        shop.put(f"{number}.json", insert("orders", {"id": number}))
+    found = local(shop, pipeline={"max-batch": {"rows": 1}})
+    found.on_batch = lambda *given: found.stop()
+    found.run()
+    assert (shop.ids("orders"), found.has_caught_up) == ([1, 2], False)
+
+
+def test_signals_reach_spark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_a_file(shop)
+    monkeypatch.setattr(local_run, "TIMES_SMALL", 0)
+    spark = SparkRun(has_caught_up=False, is_resting=True)
+    found = local(shop, spark)
+
+    def started() -> SparkRun:
+        found.pause()  # a signal that comes while Spark starts
+        return spark
+
+    found.with_spark = started
+    found.on_batch = lambda *given: None
+    found.run()
+    found.resume()
+    found.pause()
+    found.stop()
+    assert spark.asked == ["pause", "run", "resume", "pause", "stop"]
+    assert (found.has_caught_up, found.is_resting, spark.on_batch) == (False, True, found.on_batch)
+
+
+def test_a_run_that_was_stopped_does_not_start_spark(shop: Shop) -> None:
+    found = local(shop, spark := SparkRun())
+    pause(shop)
+    found.stop()
+    found.run()
+    assert spark.asked == []
+
+
+def test_arrow_has_as_many_threads_afterwards(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    add_a_file(shop)
+    before = pa.cpu_count()
+    try:
+        pa.set_cpu_count(3)
+        with caplog.at_level(logging.INFO):
+            local(shop).run()
+        assert pa.cpu_count() == 3
+    finally:
+        pa.set_cpu_count(before)
+    assert "event=run_needs_spark" not in caplog.text

@@ -19,14 +19,13 @@ from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.commands.target import yes
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from penstock.pipelines.config.model import PipelineSpec
     from penstock.table.handle import Table
 
 RECORDED = Path(__file__).resolve().parents[1] / "demo"
 FLAGS = (
     Flag("folder", "folder for the warehouse; it is kept afterwards (default: a new temporary folder)", metavar="PATH"),
+    Flag("spark", "when-needed: without Spark, as the batches are small; always: by Spark", metavar="MODE"),
     Flag("json", "print the result as JSON; progress goes to stderr", "bool"),
 )
 TABLES = ("customers", "products", "orders")
@@ -35,7 +34,7 @@ TABLES = ("customers", "products", "orders")
 def command(name: str, words: list[str]) -> int:
     given = parse(name, FLAGS, words, "Ingest a day of a small shop's changes into tables: no server, no network.")
     folder = Path(given.get("folder", [tempfile.mkdtemp(prefix="penstock-demo-")])[-1]).absolute()
-    demo = Demo(folder, time.monotonic())
+    demo = Demo(folder, given.get("spark", ["when-needed"])[-1], time.monotonic())
     if not yes(given, "json"):
         demo.run()
         return 0
@@ -49,20 +48,15 @@ def command(name: str, words: list[str]) -> int:
 @dataclass(frozen=True, slots=True)
 class Demo:
     folder: Path
+    spark: str
     began: float
 
     def run(self) -> None:
-        from penstock.pipelines.spark.session import open_session
-
         say("A shop's database logs its changes; canal publishes them as JSON, one change per line.")
         print(f"  {put(self.folder, 'morning')}")
-        say("penstock writes them to Paimon tables: one Spark job, and tables are created as they appear.")
-        session = open_session("demo", settings={"spark.log.level": "OFF"})
-        try:
-            self._carry(session)
-            self._afternoon(session)
-        finally:
-            session.stop()
+        say("penstock writes them to Paimon tables, which are created as they appear.")
+        self._carry()
+        self._afternoon()
         self._look_back()
         warehouse = self.folder / "warehouse"
         say(f"That took {time.monotonic() - self.began:.0f} s. The tables are kept; any Paimon reader can open them:")
@@ -73,14 +67,14 @@ class Demo:
         seconds = round(time.monotonic() - self.began, 1)
         return {"warehouse": str(self.folder / "warehouse"), "rows": tables, "seconds": seconds}
 
-    def _afternoon(self, session: SparkSession) -> None:
+    def _afternoon(self) -> None:
         from penstock.table.values.types import type_json
 
         say("At noon the shop alters a table while it is selling:")
         print("  ALTER TABLE orders ADD COLUMN coupon VARCHAR(20), MODIFY amount DECIMAL(12,2)")
         before = self._table("orders").definition
         print(f"  {put(self.folder, 'afternoon', compressed=True)}")
-        self._carry(session)
+        self._carry()
         after = self._table("orders").definition
         types = {column.name: type_json(column.type) for column in before.fields}
         for column in after.fields:
@@ -112,12 +106,12 @@ class Demo:
         shown = changes.select(["rowkind", "id", "quantity", "amount", "status", "coupon"])
         show(shown.column_names, rows_of(shown))
 
-    def _carry(self, session: SparkSession) -> None:
-        from penstock.pipelines.job.build import job
-        from penstock.pipelines.job.job_run import JobRun
+    def _carry(self) -> None:
+        from penstock.pipelines.api.run import run_here
 
         began = time.monotonic()
-        JobRun(job(spec_of(self.folder)), session).run()
+        # Spark's warnings are about this machine, and not about the demo.
+        run_here(spec_of(self.folder, self.spark), settings={"spark.log.level": "OFF"})
         tables = {name: self._table(name) for name in TABLES}
         facts = [
             (name, table.scan().to_arrow().num_rows, table.store.snapshots.latest_id(), table.schema_id)
@@ -148,12 +142,12 @@ def put(folder: Path, part: str, *, compressed: bool = False) -> str:
     return f"{target}   {len(data.splitlines())} messages"
 
 
-def spec_of(folder: Path) -> PipelineSpec:
+def spec_of(folder: Path, spark: str) -> PipelineSpec:
     from penstock.pipelines.config.load import parsed
 
     return parsed(
         {
-            "pipeline": {"name": "demo", "until": "caught-up"},
+            "pipeline": {"name": "demo", "until": "caught-up", "spark": spark},
             "source": {"type": "files", "path": str(folder / "in"), "value.format": "canal-json"},
             "sink": {
                 "catalog": {"warehouse": str(folder / "warehouse")},

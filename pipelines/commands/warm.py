@@ -35,7 +35,7 @@ def command(name: str, words: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for part in ("morning", "afternoon"):
             put(Path(folder), part)
-            JobRun(job(spec_of(Path(folder))), session).run()
+            JobRun(job(spec_of(Path(folder), "always")), session).run()
     # The JVM writes the archive when it ends, and it ends when its standard input is closed.
     process = session.sparkContext._gateway.proc
     session.stop()

@@ -41,7 +41,7 @@ def test_the_pipeline_writes_mysql_into_tables(running: None) -> None:
 
 def test_the_image_runs_the_demo(running: None) -> None:
     done = subprocess.run(
-        ["docker", "run", "--rm", "penstock", "penstock", "demo"],
+        ["docker", "run", "--rm", "penstock", "penstock", "demo", "--spark", "always"],
         capture_output=True,
         text=True,
         timeout=300,

@@ -19,7 +19,7 @@ def test_the_image_runs_the_demo_as_its_user(tmp_path: Path) -> None:
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing or os.getuid() != 0:
         pytest.skip(f"CANNOT RUN HERE: {', '.join(missing) or 'root'} is not there, so the image is not built")
-    command = "id -un && penstock demo"
+    command = "id -un && penstock demo --spark always"
     done = subprocess.run(
         [ROOT / "docker" / "buildah.sh", tmp_path / "image", "sh", "-c", command],
         capture_output=True,

@@ -31,14 +31,16 @@ def without_java(folder: Path) -> Path:
     return folder
 
 
-def test_a_new_user_without_java_sees_the_demo(installed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("spark", ["when-needed", "always"])
+def test_a_new_user_without_java_sees_the_demo(spark: str, installed: Path, tmp_path: Path) -> None:
+    """Spark finds the JDK that was installed with the package."""
     home = tmp_path / "home"
     home.mkdir()
     tools = without_java(tmp_path / "bin")
     environment = {"HOME": str(home), "PATH": f"{installed}/bin:{tools}", "LANG": "C.UTF-8"}
     assert shutil.which("java", path=environment["PATH"]) is None
     done = subprocess.run(
-        [installed / "bin" / "penstock", "demo", "--folder", tmp_path / "demo"],
+        [installed / "bin" / "penstock", "demo", "--spark", spark, "--folder", tmp_path / "demo"],
         cwd=home,
         env=environment,
         capture_output=True,

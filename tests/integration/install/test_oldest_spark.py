@@ -112,7 +112,9 @@ def done(python: Path, *words: str | Path, home: Path) -> str:
 
 def test_the_demo_runs(python: Path, tmp_path: Path) -> None:
     main = "penstock.pipelines.commands.main"
-    printed = done(python, "-W", "ignore", "-m", main, "demo", "--folder", tmp_path / "demo", home=tmp_path)
+    printed = done(
+        python, "-W", "ignore", "-m", main, "demo", "--spark", "always", "--folder", tmp_path / "demo", home=tmp_path
+    )
     assert "schema 0 -> 1" in printed
     assert "Time travel" in printed
 

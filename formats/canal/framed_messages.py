@@ -101,13 +101,17 @@ class MessageBlock:
         hopeless: set[int] = set()
         for _ in range(MOST_ALIKE + 1):
             frames = np.full(len(signatures), -1)
+            learned: list[int] = []
             for kind in np.unique(kind_of).tolist():
                 if waiting[kind]:
                     frames[kind] = waiting[kind].pop(0)
                 elif kind not in hopeless and self._learnable:
                     self._learnable -= 1
-                    first = self.values[int(left[np.argmax(kind_of == kind)])]
-                    frames[kind] = _learned(known, edges, signatures[kind], first)
+                    learned.append(kind)
+                    # Of numbers that grow, those in the middle have as many digits as most.
+                    alike = left[kind_of == kind]
+                    typical = self.values[int(alike[len(alike) // 2])]
+                    frames[kind] = _learned(known, edges, signatures[kind], typical)
             chosen = frames[kind_of]
             some = np.flatnonzero(chosen >= 0)
             if not len(some):
@@ -116,9 +120,10 @@ class MessageBlock:
             found.append((left[some[same]], chosen[some[same]], bounds[same], times[same]))
             rest: Mask = np.ones(len(left), np.bool_)
             rest[some[same]] = False
-            # A frame that few messages have is no sign of more that many have.
+            # A frame that only few of the messages have that it was learned from is no sign of more that many have.
+            # A known one may be of numbers with fewer digits, or of a declaration that was changed since.
             taken = np.bincount(kind_of[some[same]], minlength=len(kinds))
-            hopeless.update(np.flatnonzero(taken < _FEW_ALIKE).tolist())
+            hopeless.update(kind for kind in learned if taken[kind] < _FEW_ALIKE)
             left, kind_of = left[rest], kind_of[rest]
         return left
 

@@ -104,6 +104,24 @@ def test_numbers_with_other_digits_are_another_frame() -> None:
     compare([*values])
 
 
+def test_numbers_that_grow_do_not_end_the_use_of_frames() -> None:
+    """Each message of canal has the next `id`: the first have few digits, and are few."""
+    known = KnownFrames()
+    for begin in (0, 9_950, 99_500):
+        values = [
+            raw(message(number, ("INSERT", "UPDATE")[number % 2], id=number)) for number in range(begin, begin + 200)
+        ]
+        few = [value for value in values if json.loads(value)["id"] < 10]
+        assert set(left([*values], known)) <= set(few)
+
+
+def test_a_declaration_that_changes_has_frames_again() -> None:
+    known = KnownFrames()
+    for width in range(9, 29):
+        types = TYPES | {"name": f"varchar({width})"}
+        assert left([raw(message(number, mysqlType=types)) for number in range(50)], known) == []
+
+
 @pytest.mark.parametrize(
     "odd",
     [

@@ -17,12 +17,14 @@ class StateFolder:
 
     Contains only the location and the options of its store, so it pickles. Options may contain references to secrets,
     which are resolved when the store is opened. With a `prefix`, the folder consists only of the files whose names
-    begin with it.
+    begin with it. With `aside`, the folder never changes: files are written to that folder instead, and read there
+    first.
     """
 
     location: str
     options: tuple[tuple[str, str], ...] = ()
     prefix: str = ""
+    aside: StateFolder | None = None
 
     @classmethod
     def of(cls, location: str, options: Mapping[str, str] | None = None) -> StateFolder:
@@ -33,21 +35,29 @@ class StateFolder:
 
     def below(self, name: str, prefix: str = "") -> StateFolder:
         """Return a folder in this folder, or its files whose names begin with `prefix`."""
-        return StateFolder(f"{self.location.rstrip('/')}/{name}", self.options, prefix)
+        aside = None if self.aside is None else self.aside.below(name, prefix)
+        return StateFolder(f"{self.location.rstrip('/')}/{name}", self.options, prefix, aside)
+
+    def unchanged(self, aside: str) -> StateFolder:
+        """Return this folder for a question that must leave no trace: what is written goes to the folder `aside`."""
+        return StateFolder(self.location, self.options, self.prefix, StateFolder(aside, (), self.prefix))
 
     @property
     def exists(self) -> bool:
         store, root = _opened(self)
-        return bool(store.list(root))
+        return bool(store.list(root)) or (self.aside is not None and self.aside.exists)
 
     def names(self) -> list[str]:
         """Return the names of the files in order. Hidden files are not included: a crash may leave half a file."""
         store, root = _opened(self)
-        names = (entry.name for entry in store.list(root) if not entry.is_dir)
-        return sorted(name for name in names if name.startswith(self.prefix) and not name.startswith("."))
+        names = {entry.name for entry in store.list(root) if not entry.is_dir}
+        here = {name for name in names if name.startswith(self.prefix) and not name.startswith(".")}
+        return sorted(here if self.aside is None else here.union(self.aside.names()))
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, None if it does not exist."""
+        if self.aside is not None and (content := self.aside.read(name)) is not None:
+            return content
         store, root = _opened(self)
         try:
             return store.read(f"{root}/{name}")
@@ -57,16 +67,24 @@ class StateFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, replacing an older one. Readers see the whole file or the older one."""
+        if self.aside is not None:
+            self.aside.write(name, content)
+            return
         store, root = _opened(self)
         store.write(f"{root}/{name}", content)
 
     def create(self, name: str, content: bytes) -> bool:
         """Write a file that does not exist. Return False if another process has written it with other content."""
+        if self.aside is not None:
+            there = self.read(name)
+            return there == content if there is not None else self.aside.create(name, content)
         store, root = _opened(self)
         return put_if_absent(store, f"{root}/{name}", content)
 
     def delete(self, name: str) -> bool:
         """Delete a file. Return False if it did not exist."""
+        if self.aside is not None:  # a file of the folder itself stays, and stays visible
+            return self.aside.delete(name) or self.read(name) is not None
         store, root = _opened(self)
         # Deleting a missing file is not an error in any store, so its existence is checked first.
         if not store.exists(f"{root}/{name}"):

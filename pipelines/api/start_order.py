@@ -6,12 +6,15 @@ answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 
 from penstock.errors import PenstockError
 from penstock.ingest.source import TIMES_SMALL, Limit, Offsets, SmallBatchSource, patience
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.job.source_request import open_source
+from penstock.pipelines.job.source_request import source_for_a_question
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.driver_process import refuse_second_driver
 from penstock.pipelines.spark.session import is_local
@@ -29,7 +32,7 @@ def seems_to_need_spark(spec: PipelineSpec, *, runs_here: bool) -> bool:
         return True
     folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
     try:
-        # Sources may keep files in the checkpoint when they are asked, which only one process may do.
+        # The run beside another driver is refused; the question would only load the server.
         refuse_second_driver(folder)
         batch = folder.batches.next_batch()
         if batch is None or folder.has_requests or folder.parked():
@@ -44,14 +47,28 @@ def seems_to_need_spark(spec: PipelineSpec, *, runs_here: bool) -> bool:
 def _needs_spark(spec: PipelineSpec, start: Offsets, planned: Offsets | None, *, runs_here: bool) -> bool:
     pipeline = spec.pipeline
     limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
-    source = open_source(spec)
+    with (
+        # A table that the source noted now would not be new to the run any more.
+        tempfile.TemporaryDirectory(prefix="penstock-") as aside,
+        closing(source_for_a_question(spec, aside)) as source,
+        patience(0.0),
+        _unlogged("penstock.ingest"),
+    ):
+        until = source.available() if pipeline.until == "caught-up" else None
+        end = planned or source.latest_offsets(start, limit, until)
+        if end == start or not runs_here:
+            return end != start
+        small = source.small_weight() if isinstance(source, SmallBatchSource) else 0
+        return sum(one.weight for one in source.plan(start, end, 1)) > TIMES_SMALL * small
+
+
+@contextmanager
+def _unlogged(name: str) -> Iterator[None]:
+    """Log nothing but errors: the run plans the same batch again, and logs what it finds."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
     try:
-        with patience(0.0):
-            until = source.available() if pipeline.until == "caught-up" else None
-            end = planned or source.latest_offsets(start, limit, until)
-            if end == start or not runs_here:
-                return end != start
-            small = source.small_weight() if isinstance(source, SmallBatchSource) else 0
-            return sum(one.weight for one in source.plan(start, end, 1)) > TIMES_SMALL * small
+        yield
     finally:
-        source.close()
+        logger.setLevel(before)

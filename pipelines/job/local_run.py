@@ -151,16 +151,20 @@ class LocalRun:
         return False
 
     def _take(self, driver: BatchDriver, planner: BatchReader, batch: NextBatch, end: Offsets) -> None:
-        """Take one batch, in the order of Spark: its end is stored before it is written, and its finish after it."""
+        """Take one batch, in the order of Spark: its end is stored before it is read, and its finish after it."""
+        assert batch.start is not None
+        # A source may note what it found while it planned, such as a new table, and not find it new another time. So
+        # Spark must take the batch as it was planned here. The first batch it plans anew, from its beginning.
+        if batch.end is None and batch.number:
+            self.folder.batches.plan(batch.number, end)
         if not self.takes_batches:
             raise LeftToSpark("there is something to read")
-        assert batch.start is not None
         driver.started_millis = self.job.warehouse.now_millis()
         inputs = planner.small_inputs(batch.start, end, TIMES_SMALL)
         if inputs is None:
             raise LeftToSpark("the batch is large")
         rows = read_rows(copied(planner), inputs)
-        if batch.end is None:
+        if batch.end is None and not batch.number:
             self.folder.batches.plan(batch.number, end)
         driver.take(batch.number, write_rows(driver.reader, batch.number, rows))
         self.folder.batches.finish(batch.number)

@@ -5,6 +5,7 @@ Imports little: a bounded run asks its source for news before it starts Spark.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from penstock.formats.demand import DemandPolicy
@@ -25,6 +26,12 @@ def connector(spec: PipelineSpec) -> Connector[Any]:
 def open_source(spec: PipelineSpec) -> ChangeSource:
     """Return the source as described, without connecting to its server."""
     return connector(spec).open(spec.source, request_of(spec))
+
+
+def source_for_a_question(spec: PipelineSpec, aside: str) -> ChangeSource:
+    """Return the source for a question that must leave no trace in the checkpoint: it keeps its files in `aside`."""
+    request = request_of(spec)
+    return connector(spec).open(spec.source, replace(request, state=request.state.unchanged(aside)))
 
 
 def request_of(spec: PipelineSpec) -> SourceRequest:

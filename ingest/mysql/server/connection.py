@@ -130,11 +130,12 @@ def _log_protection(server: ServerAddress, *, encrypted: bool) -> None:
     """Log the connection's protection once per process and server, because a job connects often."""
     open_ = protection(server, encrypted=encrypted)
     place = (server.host, server.port, encrypted)
-    if open_ is None or place in _logged:
+    level = logging.INFO if encrypted or server.tls.mode == "disabled" else logging.WARNING
+    if open_ is None or place in _logged or not log.isEnabledFor(level):
         return
     _logged.add(place)
     log.log(
-        logging.INFO if encrypted or server.tls.mode == "disabled" else logging.WARNING,
+        level,
         'event=mysql_connection server=%s:%d tls="%s" hint=verify it with  ssl: {mode: verify-identity, ca: FILE}',
         server.host,
         server.port,

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.pipelines.api.start_order import seems_to_need_spark
+from penstock.pipelines.job import build, local_run
+from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
@@ -42,6 +45,31 @@ def test_a_new_table_is_copied(sync: Sync) -> None:
     assert not is_idle(sync.spec)
     sync.run()
     assert sync.ids("b") == [1]
+
+
+def test_a_table_that_a_changed_pattern_adds_is_copied(server: Playground, tmp_path: Path) -> None:
+    """What the source notes about a new table while it plans must not make the table one that was read before."""
+    server.run("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
+    server.run("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1)")
+    sync = Sync(server, tmp_path, flags=("--checkpoint", f"{tmp_path}/checkpoint", "--including-tables", "a"))
+    assert run_without_spark(sync.spec)
+    sync.flags = (*sync.flags[:-1], "a|b")
+    assert not seems_to_need_spark(sync.spec, runs_here=True)
+    assert build.ready(sync.spec).recovery.reread == ()
+    job, folder = build.ready(sync.spec), CheckpointFolder(sync.spec.checkpoint)
+    with pytest.MonkeyPatch.context() as patch:
+
+        def with_spark() -> LocalRun:
+            patch.undo()
+            return LocalRun(job, folder, fail)
+
+        patch.setattr(local_run, "TIMES_SMALL", 0)
+        LocalRun(job, folder, with_spark).run()
+    assert sync.ids("b") == [1]
+
+
+def fail() -> LocalRun:
+    raise AssertionError("nothing is left to Spark any more")
 
 
 def test_a_request_to_read_a_table_again_is_carried_out(sync: Sync) -> None:

@@ -40,3 +40,29 @@ def test_secrets_are_not_printed_and_references_are_resolved_late() -> None:
     assert pickle.loads(pickle.dumps(folder)) == folder
     with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE"):
         folder.names()
+
+
+def test_an_unchanged_folder_writes_aside(tmp_path: Path) -> None:
+    folder, aside = StateFolder(f"{tmp_path}/state"), f"{tmp_path}/aside"
+    for name in ("1", "2", "3"):
+        folder.below("deeper").write(name, b"before")
+    asked = folder.unchanged(aside).below("deeper")
+    asked.write("2", b"after")
+    assert (asked.create("1", b"other"), asked.create("1", b"before"), asked.create("4", b"new")) == (False, True, True)
+    assert (asked.delete("4"), asked.create("4", b"newer"), asked.delete("3"), asked.delete("5")) == (
+        True,
+        True,
+        True,
+        False,
+    )
+    assert [asked.read(name) for name in ("1", "2", "3", "4", "5")] == [b"before", b"after", b"before", b"newer", None]
+    assert asked.names() == ["1", "2", "3", "4"]
+    assert folder.unchanged(aside).below("deeper", prefix="4").names() == ["4"]
+    assert [folder.below("deeper").read(name) for name in ("1", "2", "3", "4")] == [
+        b"before",
+        b"before",
+        b"before",
+        None,
+    ]
+    assert StateFolder(f"{tmp_path}/none").unchanged(aside).below("deeper").exists
+    assert not (tmp_path / "none").exists()

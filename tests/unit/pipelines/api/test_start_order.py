@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
@@ -89,6 +90,21 @@ def test_the_source_is_not_queried_beside_another_driver(shop: Shop) -> None:
         assert needs_spark(shop.spec())
         other.kill()
     assert not (shop.folder / "checkpoint/files/2.json").exists()  # the other driver's to write
+
+
+def test_the_question_leaves_no_trace(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    """A source that notes what it finds would not find it new when the run asks."""
+    shop.put("2.json", insert("orders", {"id": 2}))
+    caplog.set_level(logging.INFO)
+    before = contents(shop.folder / "checkpoint")
+    assert not needs_spark(shop.spec())
+    assert contents(shop.folder / "checkpoint") == before
+    assert not caplog.messages
+    assert logging.getLogger("penstock.ingest").level == logging.NOTSET
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def test_the_question_imports_neither_spark_nor_what_reads_and_writes_tables(shop: Shop) -> None:

@@ -94,6 +94,10 @@ def add_a_file(shop: Shop) -> None:
     shop.put("2.json", insert("orders", {"id": 2}))
 
 
+def add_a_file_late(shop: Shop) -> None:
+    shop.put("3.json", insert("orders", {"id": 3}))
+
+
 def test_a_run_with_nothing_to_read_needs_no_spark(shop: Shop) -> None:
     assert not needs_spark(shop)
     assert shop.snapshots("orders") == 1
@@ -247,8 +251,10 @@ def test_spark_runs_large_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         patch.setattr(small_batches, "MOST_BYTES", 10)
         assert needs_spark(shop)
-    assert folder(shop).batches.last_planned == 0
+    assert folder(shop).batches.last_planned == 1  # Spark reads what was planned here, and plans nothing anew
+    add_a_file_late(shop)
     assert not needs_spark(shop)
+    assert shop.ids("orders") == [1, 2, 3]
 
 
 def test_spark_writes_many_buckets(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +301,7 @@ def test_spark_runs_all_batches_if_configured(shop: Shop) -> None:
     found.takes_batches = False
     found.run()
     assert spark.asked == ["run"]
-    assert folder(shop).batches.last_planned == 0
+    assert folder(shop).batches.last_planned == 1  # Spark takes the batch as it was planned here
 
 
 def test_deferred_ranges_are_planned_too(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
 from penstock.errors import PenstockError
-from penstock.ingest.source import TIMES_SMALL, Limit, Offsets, SmallBatchSource, patience
+from penstock.ingest.source import NO_LIMIT, TIMES_SMALL, Limit, Offsets, SmallBatchSource, patience
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.source_request import source_for_a_question
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -59,7 +59,8 @@ def _needs_spark(spec: PipelineSpec, start: Offsets, planned: Offsets | None, *,
         if end == start or not runs_here:
             return end != start
         small = source.small_weight() if isinstance(source, SmallBatchSource) else 0
-        return sum(one.weight for one in source.plan(start, end, 1)) > TIMES_SMALL * small
+        left = 0 if limit == NO_LIMIT else sum(source.lag(end).values())
+        return left + sum(one.weight for one in source.plan(start, end, 1)) > TIMES_SMALL * small
 
 
 @contextmanager

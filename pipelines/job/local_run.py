@@ -163,6 +163,8 @@ class LocalRun:
         inputs = planner.small_inputs(batch.start, end, TIMES_SMALL)
         if inputs is None:
             raise LeftToSpark("the batch is large")
+        if planner.leaves_much(end, TIMES_SMALL):
+            raise LeftToSpark("many small batches would follow")
         rows = read_rows(copied(planner), inputs)
         if batch.end is None and not batch.number:
             self.folder.batches.plan(batch.number, end)

@@ -115,8 +115,15 @@ class BatchReader:
         self.source.mirror(deferring_source(self.source).oldest(deferred_positions(end)) if deferred else end)
 
     def _is_small(self, ranges: Sequence[Range], times: int = 1) -> bool:
-        known = self.source.small_weight() if isinstance(self.source, SmallBatchSource) else 0
-        return sum(one.weight for one in ranges) <= times * known
+        return sum(one.weight for one in ranges) <= times * self._small_weight
+
+    @property
+    def _small_weight(self) -> int:
+        return self.source.small_weight() if isinstance(self.source, SmallBatchSource) else 0
+
+    def leaves_much(self, end: Offsets, times: int) -> bool:
+        """Return whether more than so many small batches follow a batch whose size is limited."""
+        return self.limit != NO_LIMIT and sum(self.source.lag(end).values()) > times * self._small_weight
 
     def late_inputs(
         self, start: Offsets, end: Offsets, schemas: Schemas, only: frozenset[str], left_out: frozenset[str]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import StoreError, TableCorrupt
+from penstock.ingest.source import SMALL_BYTES
 from penstock.pipelines.driver import small_batches
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.errors import CheckpointInUse
@@ -255,6 +256,18 @@ def test_spark_runs_large_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -
     add_a_file_late(shop)
     assert not needs_spark(shop)
     assert shop.ids("orders") == [1, 2, 3]
+
+
+def test_spark_runs_many_small_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process would take them one after the other, however many cores there are."""
+    sections = {"pipeline": {"max-batch": {"rows": 1}}}
+    for number in range(2, 12):
+        shop.put(f"{number:02}.json", insert("orders", {"id": number}))
+    with monkeypatch.context() as patch:
+        patch.setattr(local_run, "TIMES_SMALL", 1000 / SMALL_BYTES)
+        assert needs_spark(shop, **sections)
+    assert not needs_spark(shop, **sections)
+    assert shop.ids("orders") == list(range(1, 12))
 
 
 def test_spark_writes_many_buckets(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,7 +194,7 @@ def run_again(work: Work, home: Path, paths: Sequence[Path]) -> None:
 
 def replays(log: Path) -> int:
     """How often a table that was there already had to change in the middle of a batch."""
-    return sum("event=schema_evolved" in line and "from=None" not in line for line in log.open())
+    return sum("event=schema_evolved" in line and "from=none" not in line for line in log.open())
 
 
 def run_flink(work: Work, home: Path) -> Cost:

@@ -76,6 +76,10 @@ class BatchCosts:
 
     def lines(self) -> Iterator[str]:
         yield "at peak " + ", ".join(f"{kind} {self.peak[kind] / 2**20:,.0f} MiB" for kind in KINDS)
+        if self.done:
+            first = self.done[0]
+            shares = ", ".join(f"{kind} {first.cpu[kind]:.1f}" for kind in KINDS)
+            yield f"until the end of the first batch: {first.cpu.total():.1f} CPU-s ({shares})"
         if len(self.done) < 2:
             return
         events, spent, pace = self._steady()

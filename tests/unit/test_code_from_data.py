@@ -32,6 +32,8 @@ MODULES_THAT_UNPICKLE = {
     # Results of our own tasks, in a column of their own: a report is never mistaken for rows of a table.
     "pipelines/tasks/batch_result.py",
     "pipelines/driver/first_sample.py",
+    # A copy of the reader of batches, of bytes that were made in the line before.
+    "pipelines/driver/small_batches.py",
     # Results of units of an action, in the only column of the job that ran them.
     "pipelines/spark/units.py",
     # The same for statements of the catalog; the units come by a file that only this user can write and read.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.errors import PenstockError
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
+from penstock.pipelines.job.job import Job
 from penstock.pipelines.job.local_run import LocalRun, Run
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 
@@ -34,7 +35,7 @@ def is_idle(spec: PipelineSpec) -> bool:
 
 
 def _local_run(spec: PipelineSpec) -> LocalRun:
-    def with_spark() -> Run:
+    def with_spark(job: Job) -> Run:
         raise SparkNeeded
 
     return LocalRun(build.ready(spec), CheckpointFolder(spec.checkpoint), with_spark)

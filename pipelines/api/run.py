@@ -154,7 +154,7 @@ def _run_of(job: Job, folder: CheckpointFolder, spark: RunSession) -> Run:
     from penstock.pipelines.job.local_run import LocalRun
     from penstock.pipelines.spark.session import SUBMITTED
 
-    def with_spark() -> Run:
+    def with_spark(job: Job) -> Run:
         from penstock.pipelines.job.job_run import JobRun
 
         return JobRun(job, spark.session())
@@ -163,7 +163,7 @@ def _run_of(job: Job, folder: CheckpointFolder, spark: RunSession) -> Run:
     takes_batches = may_run_here(spark.spec, spark.master, spark.settings or {})
     may_be_idle = takes_batches or job.trigger.until_caught_up
     if spark.given is not None or SUBMITTED in os.environ or not may_be_idle:
-        return with_spark()
+        return with_spark(job)
     return LocalRun(job, folder, with_spark, takes_batches)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.ingest.decoded_source import ChangeSource
@@ -170,6 +170,11 @@ class Job:
         return BatchDriver(
             self.name, reader, targets, commits, parking, reread_fn, on_batch, eager=eager, filled=filled
         )
+
+    def knowing(self, tables: Iterable[str]) -> Job:
+        """Return the job with target tables that exist by now: a batch need not find out that they do."""
+        existing = tuple(sorted({*self.tables.existing, *tables}))
+        return replace(self, tables=replace(self.tables, existing=existing))
 
     def parking(self) -> ParkedTables:
         """Return the tables that are parked now."""

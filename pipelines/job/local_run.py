@@ -66,7 +66,7 @@ class LocalRun:
 
     job: Job
     folder: CheckpointFolder
-    with_spark: Callable[[], Run]
+    with_spark: Callable[[Job], Run]
     takes_batches: bool = True
     on_batch: OnBatch | None = None
     sleep: Callable[[float], None] = time.sleep
@@ -129,6 +129,7 @@ class LocalRun:
                     maintenance.maintain(now=True)
             finally:
                 planner.close()
+                self.job = self.job.knowing(driver.targets.schemas)
 
     def _take_all(self, driver: BatchDriver, planner: BatchReader) -> bool:
         """Take batches until the run ends. Return whether all were taken: a run that is stopped takes no more."""
@@ -191,7 +192,7 @@ class LocalRun:
         return self._stopped or self._paused
 
     def _continue_with_spark(self) -> None:
-        spark = self.with_spark()
+        spark = self.with_spark(self.job)
         spark.on_batch = self.on_batch
         self._spark = spark
         # A signal may have come while Spark was starting.

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.pipelines.api.start_order import seems_to_need_spark
 from penstock.pipelines.job import build, local_run
+from penstock.pipelines.job.job import Job
 from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from tests.integration.mysql.playground import Playground
@@ -59,7 +60,7 @@ def test_a_table_that_a_changed_pattern_adds_is_copied(server: Playground, tmp_p
     job, folder = build.ready(sync.spec), CheckpointFolder(sync.spec.checkpoint)
     with pytest.MonkeyPatch.context() as patch:
 
-        def with_spark() -> LocalRun:
+        def with_spark(job: Job) -> LocalRun:
             patch.undo()
             return LocalRun(job, folder, fail)
 
@@ -68,7 +69,7 @@ def test_a_table_that_a_changed_pattern_adds_is_copied(server: Playground, tmp_p
     assert sync.ids("b") == [1]
 
 
-def fail() -> LocalRun:
+def fail(job: Job) -> LocalRun:
     raise AssertionError("nothing is left to Spark any more")
 
 

@@ -18,7 +18,7 @@ from penstock.pipelines.driver import small_batches
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.errors import CheckpointInUse
 from penstock.pipelines.job import build, local_run
-from penstock.pipelines.job.job import RetryPolicy
+from penstock.pipelines.job.job import Job, RetryPolicy
 from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.ledger.batch_logs import BatchLogs
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -73,7 +73,7 @@ def run_as_spark(shop: Shop, **sections: Any) -> None:
 
 def local(shop: Shop, spark: SparkRun | None = None, **sections: Any) -> LocalRun:
     started = spark or SparkRun(["must not start"])
-    return LocalRun(build.ready(shop.spec(**sections)), folder(shop), lambda: started)
+    return LocalRun(build.ready(shop.spec(**sections)), folder(shop), lambda job: started)
 
 
 def folder(shop: Shop) -> CheckpointFolder:
@@ -252,7 +252,7 @@ def test_spark_runs_large_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         patch.setattr(small_batches, "MOST_BYTES", 10)
         assert needs_spark(shop)
-    assert folder(shop).batches.last_planned == 1  # Spark reads what was planned here, and plans nothing anew
+    assert folder(shop).batches.last_planned == 1  # Spark reads the batch that was planned here
     add_a_file_late(shop)
     assert not needs_spark(shop)
     assert shop.ids("orders") == [1, 2, 3]
@@ -268,6 +268,25 @@ def test_spark_runs_many_small_batches(shop: Shop, monkeypatch: pytest.MonkeyPat
         assert needs_spark(shop, **sections)
     assert not needs_spark(shop, **sections)
     assert shop.ids("orders") == list(range(1, 12))
+
+
+def test_spark_knows_the_tables_that_were_created(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its first batch would find them missing, and would be read twice."""
+    shop.put("2.json", insert("users", {"id": 1}))
+    found, handed = local(shop, pipeline={"max-batch": {"rows": 1}}), []
+
+    def with_spark(job: Job) -> SparkRun:
+        handed.append(job.tables.existing)
+        return SparkRun()
+
+    def add_a_large_batch(*given: Any) -> None:
+        shop.put("3.json", insert("users", {"id": 2}))
+        monkeypatch.setattr(local_run, "TIMES_SMALL", 0)
+
+    found.with_spark, found.on_batch = with_spark, add_a_large_batch
+    found.job = replace(found.job, trigger=replace(found.job.trigger, until_caught_up=False, seconds=0.0))
+    found.run()
+    assert handed == [("ods.orders", "ods.users")]
 
 
 def test_spark_writes_many_buckets(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +341,7 @@ def test_deferred_ranges_are_planned_too(shop: Shop, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(BatchReader, "latest_offsets", lambda self, start, limit, until: start | {"freshness": {}})
     found = local(shop)
     found.takes_batches = False
-    found.with_spark = lambda: spark
+    found.with_spark = lambda job: spark
     spark = SparkRun()
     found.run()
     assert spark.asked == ["run"]
@@ -415,7 +434,7 @@ def test_signals_reach_spark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Non
     spark = SparkRun(has_caught_up=False, is_resting=True)
     found = local(shop, spark)
 
-    def started() -> SparkRun:
+    def started(job: Job) -> SparkRun:
         found.pause()  # a signal that comes while Spark starts
         return spark
 

@@ -89,6 +89,10 @@ class LocalRun:
         self._check_start()
         failures = 0
         while not (self._stopped or self.has_caught_up):
+            # Here too: a source that is away ends a wait that is interrupted, each time it is asked.
+            if self._paused:
+                self._rest()
+                continue
             try:
                 self._take_batches()
             except (PenstockError, OSError) as error:

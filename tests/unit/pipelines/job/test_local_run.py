@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import StoreError, TableCorrupt
-from penstock.ingest.source import SMALL_BYTES
+from penstock.errors import SourceError, StoreError, TableCorrupt
+from penstock.ingest.source import SMALL_BYTES, patience_seconds
 from penstock.pipelines.driver import small_batches
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.errors import CheckpointInUse
@@ -417,6 +417,25 @@ def test_a_run_without_end_waits_for_rows_pauses_and_stops(shop: Shop) -> None:
     assert events == ["batch with 2", "rests", "batch with 3"]
     assert not found.has_caught_up
     assert not found.is_resting
+
+
+def test_a_run_that_is_paused_while_its_source_is_away_rests(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, queried, rests = local(shop), [], []
+
+    def away(reader: BatchReader) -> None:
+        queried.append(patience_seconds(60.0))
+        found.pause()
+        raise SourceError("away", retryable=True)
+
+    def sleep(seconds: float) -> None:
+        rests.append(found.is_resting)
+        if len(rests) == 3:
+            found.stop()
+
+    monkeypatch.setattr(BatchReader, "available", away)
+    found.sleep = sleep
+    found.run()
+    assert (queried, rests) == ([60.0], [True, True, True])
 
 
 def test_a_run_that_is_stopped_begins_no_more_batches(shop: Shop) -> None:

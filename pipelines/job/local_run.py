@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,15 +128,18 @@ class LocalRun:
             planner = copied(driver.reader)
             try:
                 with self._maintenance(driver) as maintenance:
-                    self.has_caught_up = self._take_all(driver, planner)
+                    self.has_caught_up = self._take_all(driver, planner, maintenance.tables)
                 if self.has_caught_up:
                     maintenance.maintain(now=True)
             finally:
                 planner.close()
                 self.job = self.job.knowing(driver.targets.schemas)
 
-    def _take_all(self, driver: BatchDriver, planner: BatchReader) -> bool:
-        """Take batches until the run ends. Return whether all were taken: a run that is stopped takes no more."""
+    def _take_all(self, driver: BatchDriver, planner: BatchReader, own: Callable[[], Iterable[str]]) -> bool:
+        """Take batches until the run ends. Return whether all were taken: a run that is stopped takes no more.
+
+        `own` returns the tables that the pipeline wrote, in this run or before.
+        """
         trigger, batch = self.job.trigger, self._next_batch()
         pace = BatchPace(trigger.seconds, sleep=self.sleep, stopped=self._is_interrupted)
         pace.until = planner.available() if trigger.until_caught_up else None
@@ -148,12 +151,20 @@ class LocalRun:
             end = batch.end or pace.next_end(planner, start, trigger.limit)
             # As with Spark, the first batch of a checkpoint is taken even if it is empty.
             if end == start and batch.start is not None:
-                if trigger.until_caught_up:
-                    return True
-                continue
+                if not trigger.until_caught_up:
+                    continue
+                self._check_compactions(own())
+                return True
             self._take(driver, planner, NextBatch(batch.number, start, batch.end), end)
             batch = NextBatch(batch.number + 1, end)
+            if not trigger.until_caught_up:
+                self._check_compactions(own())
         return False
+
+    def _check_compactions(self, tables: Iterable[str]) -> None:
+        """Raise LeftToSpark if compactions beside the batches are due."""
+        if self.job.background.compacts and any(due_buckets(self.job.warehouse, table) for table in tables):
+            raise LeftToSpark("compactions beside the batches are due")
 
     def _take(self, driver: BatchDriver, planner: BatchReader, batch: NextBatch, end: Offsets) -> None:
         """Take one batch, in the order of Spark: its end is stored before it is read, and its finish after it."""
@@ -175,19 +186,13 @@ class LocalRun:
             self.folder.batches.plan(batch.number, end)
         driver.take(batch.number, write_rows(driver.reader, batch.number, rows))
         self.folder.batches.finish(batch.number)
-        if self.job.background.compacts and any(due_buckets(self.job.warehouse, table) for table in self._own(driver)):
-            raise LeftToSpark("compactions beside the batches are due")
-
-    def _own(self, driver: BatchDriver) -> list[str]:
-        """Return the tables that the pipeline wrote, in this run or before."""
-        before = Lineage.of(self.job.warehouse, driver.targets.schemas, self.job.name, LOOKED_AT).newest
-        return sorted({*before, *driver.targets.received})
 
     def _maintenance(self, driver: BatchDriver) -> Maintenance:
-        own = self._own(driver)
+        # Tables without rows in this run are maintained too: their snapshots expire and their partitions become old.
+        before = Lineage.of(self.job.warehouse, driver.targets.schemas, self.job.name, LOOKED_AT).newest
         return Maintenance(
             self.job.warehouse,
-            lambda: sorted({*own, *driver.targets.received}),
+            lambda: sorted({*before, *driver.targets.received}),
             lambda: f"{self.job.name}-{driver.checkpoint}",
             maintenance_seconds=self.job.background.maintenance_seconds,
         )

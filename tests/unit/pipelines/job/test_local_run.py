@@ -365,6 +365,8 @@ def test_spark_starts_when_a_compaction_beside_the_batches_is_due(shop: Shop) ->
     assert shop.ids("orders") == list(range(1, 8))
     assert started == sorted(started)
     assert started[-1]
+    assert needs_spark(shop, sink=sink)  # also if there is nothing to read
+    assert not needs_spark(shop)  # batches that compact by themselves leave nothing to do
 
 
 def test_tables_are_maintained(tmp_path: Path) -> None:

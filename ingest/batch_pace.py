@@ -33,7 +33,6 @@ class BatchPace:
     interval: float | None = None
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    longest_wait: float = LONGEST_WAIT
     until: Offsets | None = None  # the end of a bounded stream
     stopped: Callable[[], bool] = lambda: False  # a wait that is stopped finds nothing
     _planned_at: float | None = field(default=None, init=False)
@@ -48,7 +47,7 @@ class BatchPace:
         while True:
             end = stream.latest_offsets(start, limit, self.until)
             waits = self.interval == 0 and self.until is None and not stream.at_barrier()
-            if end != start or not waits or self.clock() - began >= self.longest_wait or self.stopped():
+            if end != start or not waits or self.clock() - began >= LONGEST_WAIT or self.stopped():
                 return end
             self.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -58,7 +57,7 @@ class BatchPace:
         if not self.interval or self.until is not None or self._planned_at is None or stream.at_barrier():
             return True
         began, due = self.clock(), self._planned_at + self.interval
-        ends = min(due, began + self.longest_wait)
+        ends = min(due, began + LONGEST_WAIT)
         while (left := ends - self.clock()) > 0 and not self.stopped():
             self.sleep(min(left, LONGEST_PAUSE))
         return due <= ends and not self.stopped()

@@ -19,9 +19,9 @@ from penstock.table.catalog.settings import CatalogSettings
 # The rows of a batch are in memory together, and one process writes its buckets one after the other.
 MOST_BYTES = 64 << 20
 MOST_BUCKETS = 64
-# Keys that move need a step between reading and writing; the order of rows in postponed buckets depends on the
-# number of writers, which must not change from batch to batch.
-_MODES_OF_SPARK = {BucketMode.CROSS_PARTITION, BucketMode.POSTPONE}
+# Keys that move need a step between reading and writing. Postponed buckets keep the rows of a key in order by their
+# writer, so the number of writers must not change from batch to batch.
+SHUFFLED_MODES = {BucketMode.CROSS_PARTITION, BucketMode.POSTPONE}
 _BUCKET = ["table", "schema_id", "partition", "bucket"]
 
 
@@ -67,5 +67,5 @@ def _check_buckets(warehouse: CatalogSettings, rows: pa.Table) -> None:
         raise LeftToSpark(f"the batch has rows for {buckets.num_rows} buckets")
     versions = buckets.group_by(["table", "schema_id"]).aggregate([])
     for table, schema in zip(versions["table"].to_pylist(), versions["schema_id"].to_pylist(), strict=True):
-        if (mode := warehouse.layout(table, schema).mode) in _MODES_OF_SPARK:
+        if (mode := warehouse.layout(table, schema).mode) in SHUFFLED_MODES:
             raise LeftToSpark(f"buckets of {table} are of the kind {mode.value}")

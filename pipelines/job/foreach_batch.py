@@ -15,6 +15,7 @@ from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.compaction import Compact, DueBucket, bucket_groups, compact_task
+from penstock.pipelines.driver.small_batches import SHUFFLED_MODES
 from penstock.pipelines.job.partition_ids import partitioned
 from penstock.pipelines.mapping.target_tables import Schemas
 from penstock.pipelines.tasks import shuffle_rows as blobs
@@ -98,9 +99,7 @@ def has_few_buckets(warehouse: CatalogSettings, schemas: Schemas) -> bool:
     buckets = 0
     for table, schema in schemas.items():
         layout = warehouse.layout(table, schema)
-        # Keys that move need a step of their own. Postponed buckets keep the rows of a key in order by its writer,
-        # which therefore must not change from batch to batch.
-        if layout.mode in {BucketMode.CROSS_PARTITION, BucketMode.POSTPONE}:
+        if layout.mode in SHUFFLED_MODES:
             return False
         buckets += layout.bucket_count if layout.mode is BucketMode.FIXED else _BUCKETS_ASSUMED
         if buckets > FEW_BUCKETS:

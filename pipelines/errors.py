@@ -20,6 +20,16 @@ class KeylessTable(ConfigError):
 class CheckpointInUse(CheckpointMismatch):
     """Another process uses the same checkpoint; one of the two has to end."""
 
+    @classmethod
+    def by_another(cls, checkpoint: str) -> CheckpointInUse:
+        """Return the error of a process that has found another one on its checkpoint, and ends."""
+        return cls(
+            "another process is running this pipeline on the same checkpoint; this process ended, and nothing was "
+            "written twice",
+            checkpoint=checkpoint,
+            hint="run only one of them; use a different --name or --checkpoint for another pipeline",
+        )
+
 
 class TablesParked(PenstockError):
     """Tables that failed were parked, and the run has ended without them."""

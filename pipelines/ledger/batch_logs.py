@@ -142,13 +142,7 @@ class BatchLogs:
         where = self.folder.below(folder) if folder else self.folder
         where.delete(f".{file}.crc")
         if not where.create(file, content):
-            raise CheckpointInUse(
-                "another process is running this pipeline on the same checkpoint; this process ended, and nothing was "
-                "written twice",
-                checkpoint=self.folder.location,
-                file=name,
-                hint="run only one of them; use a different --name or --checkpoint for another pipeline",
-            )
+            raise CheckpointInUse.by_another(self.folder.location)
 
     def _offsets(self, number: int) -> Offsets | None:
         content = self.folder.below(OFFSETS).read(str(number))

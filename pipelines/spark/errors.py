@@ -81,11 +81,4 @@ def _late(error: PySparkException) -> WorkerLate | None:
 def _in_use(error: PySparkException, checkpoint: str) -> CheckpointInUse | None:
     if _CONCURRENT.match(str(error)) is None:
         return None
-    return CheckpointInUse(
-        (
-            "another process is running this pipeline on the same checkpoint; this process ended, and nothing "
-            "was written twice"
-        ),
-        checkpoint=checkpoint,
-        hint="run only one of them; use a different --name or --checkpoint for another pipeline",
-    )
+    return CheckpointInUse.by_another(checkpoint)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from penstock.errors import PenstockError
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch, RereadFn
@@ -21,6 +22,7 @@ from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks import bad_records
 from penstock.pipelines.tasks.bad_records import STRICT, ErrorPolicy
 from penstock.pipelines.tasks.read import BatchReader
+from penstock.storage.base import store_error
 from penstock.table.catalog.settings import CatalogSettings
 
 
@@ -44,6 +46,12 @@ class Delivery:
     resume_from_tables: bool = False
     eager: bool = False
     accept_gap: bool = False
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return whether the error may not occur another time, such as a timeout of a store or a server that is away."""
+    known = store_error(error, "the store failed") if isinstance(error, OSError) else error
+    return isinstance(known, PenstockError) and known.retryable
 
 
 @dataclass(frozen=True, slots=True)

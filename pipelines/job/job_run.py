@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from penstock.errors import PenstockError, StoreError
+from penstock.errors import PenstockError
 from penstock.ingest.spark_admission import PASSES_START, BoundedRun
 from penstock.ingest.spark_stream import changes_source
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.driver.maintenance import Maintenance
 from penstock.pipelines.errors import SparkEnded, WorkerLate
 from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacted_by_spark
-from penstock.pipelines.job.job import Job
+from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.job.long_batch import LongBatch, running_tasks
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
 from penstock.pipelines.spark.checkpoint_files import prefer_quick_files
@@ -29,7 +29,6 @@ from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
 from penstock.pipelines.spark.worker_start import start_workers
 from penstock.pipelines.tasks import shuffle_rows as blobs
-from penstock.storage.base import store_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,20 +86,17 @@ class JobRun:
                 if ended is not None:
                     return self._over(ended, error)
                 failures += 1
-                # Raised by pyarrow or the operating system, it may be an error of the store that passes, such as a
-                # timeout.
-                passing = store_error(error, "the store failed") if isinstance(error, OSError) else None
-                if not isinstance(passing, StoreError) or not self._may_retry(passing, failures):
+                if not self._may_retry(error, failures):
                     raise
                 self._pause(failures, str(error))
 
     def _jvm_ended(self, error: BaseException) -> SparkEnded | None:
         return jvm_ended(error, stopping=self._stopped)
 
-    def _may_retry(self, error: PenstockError, failures: int) -> bool:
+    def _may_retry(self, error: BaseException, failures: int) -> bool:
         configured = self.job.retry.times
         retries = max(configured, LATE_STARTS) if isinstance(error, WorkerLate) else configured
-        return error.retryable and failures <= retries and not self._stopped
+        return may_pass(error) and failures <= retries and not self._stopped
 
     def _pause(self, failures: int, reason: str) -> None:
         pause = self.job.retry.pause(failures)

@@ -25,12 +25,11 @@ from penstock.pipelines.driver.compaction import due_buckets
 from penstock.pipelines.driver.local_runner import write_rows
 from penstock.pipelines.driver.maintenance import Maintenance
 from penstock.pipelines.driver.small_batches import LeftToSpark, copied, read_rows, reread
-from penstock.pipelines.job.job import Job
+from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
 from penstock.pipelines.ledger.batch_logs import NextBatch
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.read import BatchReader
-from penstock.storage.base import store_error
 
 log = logging.getLogger(__name__)
 
@@ -97,10 +96,10 @@ class LocalRun:
                 self._take_batches()
             except (PenstockError, OSError) as error:
                 # A stop ends the wait for a source that is away.
-                if self._is_interrupted() and _may_pass(error):
+                if self._is_interrupted() and may_pass(error):
                     continue
                 failures += 1
-                if not _may_pass(error) or failures > self.job.retry.times:
+                if not may_pass(error) or failures > self.job.retry.times:
                     raise
                 pause = self.job.retry.pause(failures)
                 log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, error)
@@ -169,8 +168,9 @@ class LocalRun:
     def _take(self, driver: BatchDriver, planner: BatchReader, batch: NextBatch, end: Offsets) -> None:
         """Take one batch, in the order of Spark: its end is stored before it is read, and its finish after it."""
         assert batch.start is not None
-        # A source may note what it found while it planned, such as a new table, and not find it new another time. So
-        # Spark must take the batch as it was planned here. The first batch it plans anew, from its beginning.
+        # While a source plans, it may note what is new, such as a table, and that is not new the next time. So if the
+        # batch is left to Spark, Spark must read it up to the same end. In the first batch everything is new, so
+        # Spark can determine its end itself.
         if batch.end is None and batch.number:
             self.folder.batches.plan(batch.number, end)
         if not self.takes_batches:
@@ -238,11 +238,6 @@ class LocalRun:
     def is_resting(self) -> bool:
         """True if the job is paused and no batch is running."""
         return self._resting if self._spark is None else self._spark.is_resting
-
-
-def _may_pass(error: PenstockError | OSError) -> bool:
-    passing = store_error(error, "the store failed") if isinstance(error, OSError) else error
-    return isinstance(passing, PenstockError) and passing.retryable
 
 
 @contextmanager

@@ -124,10 +124,11 @@ class BatchLogs:
     def finish(self, number: int) -> None:
         """Note that the batch is in the tables, and forget batches that are as old as those that Spark forgets."""
         self._create(f"{COMMITS}/{number}", _FINISHED)
+        if number < _KEPT:
+            return
         for log in (OFFSETS, COMMITS):
-            name = str(number - _KEPT)
-            self.folder.below(log).delete(name)
-            self.folder.below(log).delete(f".{name}.crc")
+            self.folder.below(log).delete(str(number - _KEPT))
+            self._delete_checksum(log, str(number - _KEPT))
 
     def _metadata(self, number: int) -> dict[str, Any]:
         """Return the settings that Spark stored with a batch: it uses them again when it continues."""
@@ -138,11 +139,15 @@ class BatchLogs:
 
     def _create(self, name: str, content: bytes) -> None:
         folder, _, file = name.rpartition("/")
-        # Hadoop's file system would compare the file with a checksum that a crash left behind without its file.
-        where = self.folder.below(folder) if folder else self.folder
-        where.delete(f".{file}.crc")
-        if not where.create(file, content):
+        # It would be compared with a checksum that a crash left behind without its file.
+        self._delete_checksum(folder, file)
+        if not self.folder.create(name, content):
             raise CheckpointInUse.by_another(self.folder.location)
+
+    def _delete_checksum(self, folder: str, file: str) -> None:
+        """Delete the checksum that Hadoop's local file system writes beside a file. Stores have none."""
+        if "://" not in self.folder.location or self.folder.location.startswith("file:"):
+            (self.folder.below(folder) if folder else self.folder).delete(f".{file}.crc")
 
     def _offsets(self, number: int) -> Offsets | None:
         content = self.folder.below(OFFSETS).read(str(number))

@@ -124,3 +124,15 @@ def test_old_batches_are_forgotten(checkpoint: Path, monkeypatch: pytest.MonkeyP
         found.finish(number)
     names = sorted(str(path.relative_to(checkpoint)) for path in checkpoint.rglob("*") if path.is_file())
     assert names == ["commits/4", "commits/5", "metadata", "offsets/4", "offsets/5"]
+
+
+@pytest.mark.parametrize(("location", "requests"), [("s3://bucket/checkpoint", 2), ("/checkpoint", 4)])
+def test_a_store_gets_no_requests_for_checksums(location: str, requests: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(StateFolder, "read", lambda folder, name: None)
+    monkeypatch.setattr(StateFolder, "create", lambda folder, name, content: made.append(name) or True)
+    monkeypatch.setattr(StateFolder, "delete", lambda folder, name: made.append(name))
+    found = BatchLogs(StateFolder.of(location))
+    found.plan(1, {})
+    found.finish(1)
+    assert len(made) == requests

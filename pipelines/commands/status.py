@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
@@ -124,22 +125,20 @@ def _with_lag(state: PipelineState, pipeline: NamedPipeline, position: dict[str,
     """Return the state with the lag of the source, or with a warning if the source cannot be reached."""
     from dataclasses import replace
 
+    from penstock.ingest.source import patience
     from penstock.pipelines.job.source_request import connector, open_source
 
     assert pipeline.spec is not None
     kind = connector(pipeline.spec)
     try:
-        opened = open_source(pipeline.spec)
-        try:
+        with patience(0.0), closing(open_source(pipeline.spec)) as opened:
             state = replace(
                 state,
                 lag=opened.lag(position),
                 lag_unit=kind.capabilities.lag_unit,
                 deferred=state.deferred.counted(opened, position),
             )
-        finally:
-            opened.close()
-        warned = kind.warnings(pipeline.spec.source)
+            warned = kind.warnings(pipeline.spec.source)
         return replace(state, warnings=(*state.warnings, *warned))
     except PenstockError as error:
         return replace(state, warnings=(*state.warnings, f"the source cannot be reached: {error.message}"))

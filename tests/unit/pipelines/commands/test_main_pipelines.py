@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.files.source import FilesSource
 from penstock.ingest.kafka.config import KafkaConfig
 from penstock.ingest.mongodb.config import MongoConfig
 from penstock.ingest.pulsar.config import PulsarConfig
+from penstock.ingest.source import patience_seconds
 from penstock.pipelines.api.check_places import check_checkpoint, small_files
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.commands.run import started_at
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
-from tests.here import run
+from tests.here import note_as_spark_does, run
 from tests.shop import Shop, change, insert
 
 # Stores are kept by their warehouse's name, so each test has one of its own.
@@ -288,6 +290,19 @@ def test_a_table_is_fresh_if_the_source_has_no_more_data(shop: Shop, capsys: pyt
     assert answered(capsys, "status", "shop.yaml")["tables"][0]["fresh_seconds"] == 0
     shop.put("2.json", insert("orders", {"id": 2, "name": "b"}))
     assert answered(capsys, "status", "shop.yaml")["tables"][0]["fresh_seconds"] > 0
+
+
+def test_status_does_not_wait_for_a_source_that_is_away(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(yaml_file.load(Path("shop.yaml")))
+    note_as_spark_does(Path(yaml_file.load(Path("shop.yaml")).checkpoint))
+
+    def away(source: FilesSource, offsets: Any) -> dict[str, int]:
+        raise SourceError(f"not there after {patience_seconds(60.0):g} s", retryable=True)
+
+    monkeypatch.setattr(FilesSource, "lag", away)
+    assert "the source cannot be reached: not there after 0 s" in output_of(capsys, "status", "shop.yaml")
 
 
 def test_a_signal_waits_in_the_checkpoint(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

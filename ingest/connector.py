@@ -164,15 +164,15 @@ class TableCapture:
 
     `reads_rows`: the rows that a table has now are read first. `reads_new_tables`: so are those of tables that appear
     later. `renames_columns`: renamed columns are renamed in the target table at their position in the log.
-    `includes` says whether a table is captured, given tables to leave out. `captured_before` are tables captured in the
-    past.
+    `includes` says whether a table is captured, given tables to leave out. `captured_before` returns tables captured in
+    the past, given the end of the last finished batch.
     """
 
     reads_rows: bool
     reads_new_tables: bool
     renames_columns: bool
     includes: Callable[[TableName, frozenset[TableName]], bool]
-    captured_before: Callable[[], Collection[TableName]]
+    captured_before: Callable[[Offsets], Collection[TableName]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from penstock.ingest.connector import (
     TableName,
 )
 from penstock.ingest.database.settings import Address, DatabaseSettings
+from penstock.ingest.source import Offsets
 from penstock.settings import Names, Seconds, Strict, errors_in_place
 from penstock.table_pattern import TablePattern
 
@@ -111,8 +112,8 @@ class DatabaseConnector(Connector[C], Generic[C, S]):
         """Return whether renamed columns are renamed in the target table at their position in the log."""
         return False
 
-    def captured_before(self, settings: S) -> Collection[TableName]:
-        """Return the tables captured in the past, if files of the checkpoint name them; otherwise the offsets do."""
+    def captured_before(self, settings: S, reached: Offsets) -> Collection[TableName]:
+        """Return the tables captured up to there, if files of the checkpoint name them; otherwise the offsets do."""
         return ()
 
     def capture(self, config: C, request: SourceRequest) -> TableCapture:
@@ -122,7 +123,7 @@ class DatabaseConnector(Connector[C], Generic[C, S]):
             settings.new_tables,
             self.renames_columns(config),
             lambda name, left_out: replace(settings.tables, left_out=left_out).includes(*name),
-            lambda: self.captured_before(settings),
+            lambda reached: self.captured_before(settings, reached),
         )
 
     def prepared(self, settings: S, preparation: Preparation) -> S:

@@ -133,10 +133,13 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
     def renames_columns(self, config: MySqlConfig) -> bool:
         return config.ddl.rename_column == "rename"
 
-    def captured_before(self, settings: FollowSettings) -> Collection[TableName]:
+    def captured_before(self, settings: FollowSettings, reached: Offsets) -> Collection[TableName]:
+        from penstock.ingest.mysql.offsets import Progress
         from penstock.ingest.mysql.recorded_history import DefinitionStore
 
-        versions = (record.version for record in DefinitionStore(settings.state).records())
+        # The batch that follows was perhaps planned already, but none of its rows counts as captured.
+        records = DefinitionStore(settings.state).records(Progress.from_json(reached).identity)
+        versions = (record.version for record in records)
         return {version.name for version in versions if version.definition is not None and not version.left_out}
 
     def prepare(self, config: MySqlConfig, request: SourceRequest, preparation: Preparation) -> MySqlSource:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -65,6 +67,12 @@ class Progress:
         """The tables that are still to be read, or being read."""
         cut = [(cursor.database, cursor.table) for cursor in self.cursors]
         return [*self.waiting, *cut, *(part.name for part in self.parts)]
+
+    @property
+    def identity(self) -> str:
+        """A short text by which this state is recognized as the start of a plan, whatever its own batch contained."""
+        state = json.dumps(replace(self, batch=BatchContent()).to_json(), sort_keys=True)
+        return hashlib.sha256(state.encode()).hexdigest()[:16]
 
     def reading(self, names: Sequence[TableName]) -> Progress:
         """Return this state with the rows of these tables still to be read, even if some of them were read before."""

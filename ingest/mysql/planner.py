@@ -123,6 +123,8 @@ class Planner:
     def next(self, before: Progress, limit: Limit, until: LogPosition | None) -> Progress | None:
         """Return the end of the batch after `before`, with its content; None if there is nothing to do."""
         self.at_barrier = False
+        if self.recorded.plans_from(before):
+            self._facts = None
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
             requested = self.settings.is_requested(before.reread)
@@ -154,7 +156,7 @@ class Planner:
             plan = self._log_plan(progress, limit, until, rules)
             self.at_barrier = plan.at_barrier
             looked_up = self.recorded.looked_up(connection, plan, history)
-            # Before the offsets that rely on them are stored. After a crash in between, the plan adds them again.
+            # Before the offsets that rely on them are stored. After a crash in between, the plan finds them again.
             self.recorded.store(progress.server)
             mixed = rules.mixed_names(progress, plan)
             progress = rules.applied(progress, plan, looked_up)

@@ -37,30 +37,34 @@ class Record:
 class DefinitionStore:
     """The definitions in a folder of the checkpoint: files of JSON lines, each written completely and never changed.
 
-    A single planner writes them, before a batch relies on them. Records after the position where a pipeline resumes
-    belong to a plan that was never used, and are created again.
+    A single planner writes them, before a batch relies on them. A plan may fail after that, or its process be killed,
+    and is then made again from the same start. So the name of a file ends with the start of its plan, and whoever reads
+    the files to plan from a start passes over the ones of this start: the new plan finds the same definitions again.
     """
 
     folder: StateFolder
 
-    def records(self) -> list[Record]:
-        """Return all stored definitions in the order in which they were stored."""
+    def records(self, unless_planned_from: str = "") -> list[Record]:
+        """Return the stored definitions in the order in which they were stored, without those of one start."""
         found = []
         for name in self._files():
+            if unless_planned_from and name.split(".")[1] == unless_planned_from:
+                continue
             # splitlines() would also split inside a comment or a label that contains U+2028, U+2029 or U+0085.
             for line in filter(None, self._text(name).split("\n")):
                 server, version = json.loads(line)
                 found.append(Record(server, DefinitionVersion.from_json(version)))
         return found
 
-    def add(self, server: str, versions: Sequence[DefinitionVersion]) -> None:
-        """Store definitions in a new file."""
+    def add(self, server: str, versions: Sequence[DefinitionVersion], planned_from: str = "") -> None:
+        """Store definitions in a new file. `planned_from` is the start of the plan that found them."""
         if versions:
             lines = [json.dumps([server, version.to_json()], ensure_ascii=False) for version in versions]
             names = self._files()
             number = int(names[-1].partition(".")[0]) + 1 if names else 1
             # Padded with zeros, so that names sort in the order of writing.
-            self.folder.write(f"{number:012}.json", "\n".join(lines).encode())
+            name = ".".join(filter(None, (f"{number:012}", planned_from, "json")))
+            self.folder.write(name, "\n".join(lines).encode())
 
     def _text(self, name: str) -> str:
         content = self.folder.read(name)
@@ -82,6 +86,19 @@ class RecordedHistory:
 
     settings: FollowSettings
     _history: SchemaHistory | None = field(default=None, repr=False)
+    _planned_from: str = field(default="", repr=False)
+    _is_changed: bool = field(default=False, repr=False)
+
+    def plans_from(self, start: Progress) -> bool:
+        """Note the start of the next plan. Return whether the one before began there too, and found something.
+
+        That plan was not used, so all that is known in memory is forgotten.
+        """
+        again = self._is_changed and start.identity == self._planned_from
+        if again:
+            self._history = None
+        self._planned_from, self._is_changed = start.identity, False
+        return again
 
     @property
     def _stored(self) -> DefinitionStore:
@@ -121,9 +138,10 @@ class RecordedHistory:
         if self._history is None:
             with connected(self.settings.server) as connection:
                 self._history = self._empty(connection, server_facts(connection))
+            # Records after the position, or of a plan from here, belong to plans that were not used.
             self._history.restore(
                 record.version
-                for record in self._stored.records()
+                for record in self._stored.records(self._planned_from or progress.identity)
                 if record.server == progress.server and record.version.place <= progress.log.order[:2]
             )
         return self._history
@@ -141,8 +159,9 @@ class RecordedHistory:
 
     def store(self, server: str) -> None:
         """Record in the checkpoint what is new in the history."""
-        if self._history is not None:
-            self._stored.add(server, self._history.unsaved)
+        if self._history is not None and self._history.unsaved:
+            self._is_changed = True
+            self._stored.add(server, self._history.unsaved, self._planned_from)
             self._history.unsaved.clear()
 
     def looked_up(self, connection: Connection, plan: LogPlan, history: SchemaHistory) -> list[DefinitionVersion]:

@@ -117,8 +117,10 @@ def lacking_rows(
     # A pipeline that reads only the log cannot copy rows again.
     copies = capture.reads_rows
     unknown = goes_to.keys() - filled.sources.keys() - filled.left.keys()
-    # A driver that crashes right after it recorded a table as captured has read none of its rows.
-    before = capture.captured_before() if unknown and copies and not (filled.is_new or filled.is_adopted) else ()
+    reached = filled.checkpoint.batches.progress().offsets
+    # A driver may have crashed after the batch that read a table, and before it recorded the table as filled.
+    asks = unknown and copies and reached and not (filled.is_new or filled.is_adopted)
+    before = capture.captured_before(reached) if asks and reached else ()
     again, refused, passed = [], [], []
     for difference in filled.differences(goes_to, before):
         # The table is emptied and copied anyway. Next, what must not be copied, what can be, and what stops the

@@ -92,7 +92,7 @@ class TableConnector(Connector[TableSourceConfig]):
             reads_new_tables=True,
             renames_columns=False,
             includes=lambda name, left_out: name in names and name not in left_out,
-            captured_before=tuple,
+            captured_before=lambda _reached: (),
         )
 
     def prepare(self, config: TableSourceConfig, request: SourceRequest, preparation: Preparation) -> TableSource:

@@ -225,6 +225,17 @@ def test_stored_definitions_may_contain_line_separators(tmp_path: Path) -> None:
     assert [record.version for record in folder.records()] == [version, version]
 
 
+def test_definitions_of_a_plan_that_is_made_again_are_passed_over(tmp_path: Path) -> None:
+    table = TableDefinition("shop", "t", (MySqlColumn("id", MySqlType("int")),), ("id",))
+    first, second = (DefinitionVersion(("shop", "t"), "x.000001", pos, table) for pos in (10, 20))
+    folder = DefinitionStore(StateFolder(str(tmp_path / "history")))
+    folder.add("server", [first])  # also how earlier versions wrote it
+    folder.add("server", [second], "4711")
+    assert [record.version for record in folder.records()] == [first, second]
+    assert [record.version for record in folder.records("4711")] == [first]
+    assert [record.version for record in folder.records("4712")] == [first, second]
+
+
 @pytest.mark.parametrize(
     ("sql", "pairs"),
     [

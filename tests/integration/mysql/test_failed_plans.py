@@ -1,0 +1,136 @@
+"""Plans that fail at any point, and are made again: they must find what the failed ones had found."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.ingest.mysql.planner import Planner
+from penstock.ingest.mysql.recorded_history import DefinitionStore
+from penstock.ingest.mysql.server import connection as server_connection
+from penstock.pipelines.ledger.batch_logs import BatchLogs
+from tests.integration.mysql.playground import Playground
+from tests.integration.mysql.sync import Sync
+from tests.without_spark import run_without_spark
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+class Countdown:
+    """Calls `fails` when a function is called for the `at`th time, before it does anything or after it has done it."""
+
+    def __init__(self, at: int, fails: Callable[[], None], *, after: bool = False, counts: bool = True) -> None:
+        self.left, self.fails, self.after, self.counts = at, fails, after, counts
+
+    def around(self, function: Callable[..., object]) -> Callable[..., object]:
+        def counted(*args: object, **kwargs: object) -> object:
+            self.left -= self.counts
+            is_due = self.left == 0 and self.counts
+            if is_due and not self.after:
+                self.fails()
+            result = function(*args, **kwargs)
+            if is_due and self.after:
+                self.fails()
+            return result
+
+        return counted
+
+    def within(self, function: Callable[..., object]) -> Callable[..., object]:
+        """Return the function such that calls are counted while it runs."""
+
+        def around(*args: object, **kwargs: object) -> object:
+            self.counts = True
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.counts = False
+
+        return around
+
+
+@pytest.fixture
+def before(server: Playground, tmp_path: Path) -> Sync:
+    """A pipeline that has copied `a`, and is to read `b`, which is older, and `c`, which is new."""
+    server.run("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
+    server.run("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1), (2)")
+    sync = Sync(server, tmp_path / "before", flags=("--including-tables", "a"))
+    assert run_without_spark(checkpointed(sync).spec)
+    server.run("CREATE TABLE c (id INT PRIMARY KEY)", "INSERT INTO c VALUES (1)", "INSERT INTO a VALUES (2)")
+    return sync
+
+
+def checkpointed(sync: Sync) -> Sync:
+    sync.flags = (*sync.flags, "--checkpoint", f"{sync.folder}/checkpoint")
+    return sync
+
+
+def copies(before: Sync) -> Iterator[tuple[int, Sync]]:
+    """Yield copies of the pipeline, which read all tables from now on, each with its number."""
+    for number in itertools.count(1):
+        folder = before.folder.with_name(f"copy-{number}")
+        shutil.copytree(before.folder, folder)
+        yield number, checkpointed(Sync(before.server, folder, flags=("--including-tables", "a|b|c")))
+
+
+def ends_in(sync: Sync) -> None:
+    assert [sync.ids(name) for name in "abc"] == [[1, 2], [1, 2], [1]]
+    assert all(verdict.is_equal for verdict in sync.verified())
+
+
+def lose_connection() -> None:
+    raise pymysql.OperationalError(2013, "Lost connection to MySQL server during query")
+
+
+def die() -> None:
+    raise Killed
+
+
+def test_a_lost_connection_hides_no_table(before: Sync) -> None:
+    """The n-th statement of the plans fails, and the plan is made again by the same run or the next one."""
+    for number, sync in copies(before):
+        countdown = Countdown(number, lose_connection, counts=False)
+        with pytest.MonkeyPatch.context() as patch:
+            connection = server_connection.GuardedConnection
+            patch.setattr(connection, "query", countdown.around(connection.query))
+            patch.setattr(server_connection, "_PAUSE_S", 0.0)
+            patch.setattr(Planner, "next", countdown.within(Planner.next))
+            try:
+                run_without_spark(sync.spec)
+            except PenstockError:
+                run_without_spark(sync.spec)
+        ends_in(sync)
+        if countdown.left > 0:
+            break
+    assert number > 20
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "after"),
+    [
+        (DefinitionStore, "add", True),
+        (BatchLogs, "plan", False),
+        (BatchLogs, "plan", True),
+        (BatchLogs, "finish", False),
+    ],
+)
+def test_a_kill_hides_no_table_and_needs_no_new_copy(before: Sync, place: type, name: str, after: bool) -> None:
+    for number, sync in copies(before):
+        countdown = Countdown(number, die, after=after)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(place, name, countdown.around(getattr(place, name)))
+            try:
+                run_without_spark(sync.spec)
+            except Killed:
+                patch.undo()
+                run_without_spark(sync.spec)
+        ends_in(sync)
+        if countdown.left > 0:
+            break

@@ -126,8 +126,7 @@ class PgRangeReading:
                 batches = [completed(catalog, one, oddities, settings.demand) for one in found]
                 batches = [_after(one, max(done, self._first_row(one))) for one in batches]
                 decoded = DecodeResult([one for one in batches if len(one)], truncations=truncations)
-                size = sum(map(len, messages))
-                yield DecodedChunk(decoded, sum(map(len, decoded.batches)), size), decoder.rows
+                yield DecodedChunk(decoded, sum(map(len, decoded.batches)), messages.size), decoder.rows
 
     def _first_row(self, batch: ChangeBatch) -> int:
         """Return the number of the first row of a table that is applied: rows before TRUNCATE are not."""

@@ -12,6 +12,7 @@ from penstock.formats.change import DecodeOptions
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
+from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.relation import Column, LoggedRelation, PgType, Relation
 from penstock.ingest.postgres.values.cells import cells_of, rows_of
 from penstock.ingest.postgres.values.columns import value_column
@@ -79,7 +80,7 @@ def log_messages(*, binary: bool) -> list[bytes]:
 
 def decode(messages: list[bytes]) -> None:
     options = DecodeOptions(before_images="all")
-    for found in LogDecoder(described, options, Counter()).decode(MessageBlock.of(messages))[0]:
+    for found in LogDecoder(described, options, Counter()).decode(MessageBlock.of(Received.of(messages)))[0]:
         found.batch.rows.validate(full=True)
 
 
@@ -107,7 +108,8 @@ def test_a_damaged_log_message_is_decoded_or_refused(binary: bool, request: pyte
 
 def copied(messages: list[bytes], *, binary: bool) -> None:
     oddities: Counter[str] = Counter()
-    for column, cells in zip(RELATION.columns, cells_of(rows_of(messages), len(RELATION.columns)), strict=True):
+    rows = rows_of(Received.of(messages))
+    for column, cells in zip(RELATION.columns, cells_of(rows, len(RELATION.columns)), strict=True):
         value_column(cells, RELATION, column, oddities, binary=binary).validate(full=True)
 
 
@@ -146,8 +148,7 @@ HUGE = struct.pack(">i", 0x7FFFFFFF)
 )
 def test_a_damaged_array_is_refused(value: bytes) -> None:
     column = Column("a", PgType("", element=PgType("int4")))
-    rows = [struct.pack(">hi", 1, len(value)) + value]
-    (cells,) = cells_of(rows, 1)
+    (cells,) = cells_of(Received.of([struct.pack(">hi", 1, len(value)) + value]), 1)
     with pytest.raises(UnexpectedMessage) as refused:
         value_column(cells, RELATION, column, Counter(), binary=True)
     assert {"table", "column"} <= refused.value.facts.keys()

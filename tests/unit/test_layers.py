@@ -171,7 +171,7 @@ FLOORS = {
         {"connector"},
     ],
     "ingest/postgres": [
-        {"actions", "errors", "config"},
+        {"received", "actions", "errors", "config"},
         {"relation", "values"},
         {"server"},
         {"snapshot"},

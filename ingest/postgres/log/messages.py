@@ -10,12 +10,11 @@ import numpy as np
 from penstock.ingest.database.buffers import at_every_byte
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.relation import LoggedColumn, LoggedRelation
-from penstock.ingest.postgres.values.cells import Cells, located
+from penstock.ingest.postgres.values.cells import Cells
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.ingest.postgres.received import Received
     from penstock.ingest.postgres.relation import Identity, Relation
 
 
@@ -42,11 +41,11 @@ class MessageBlock:
     tag: Bytes
 
     @classmethod
-    def of(cls, messages: Sequence[bytes], envelope: int = ENVELOPE) -> MessageBlock:
+    def of(cls, messages: Received, envelope: int = ENVELOPE) -> MessageBlock:
         """Return a block of messages as they arrived; UnexpectedMessage for one of an unknown kind."""
-        data, start, end = located(messages)
+        data, end = messages.data, messages.end
         # The positions in the envelope are not used: the server sends zeros for messages within a transaction.
-        start = start + envelope
+        start = messages.start + envelope
         if (end <= start).any():
             raise UnexpectedMessage("the server sent a message without a kind")
         tag = data[start]

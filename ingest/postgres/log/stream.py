@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from penstock.ingest.database.buffers import at_every_byte
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.postgres.log.messages import BEGIN, COMMIT, DATA, ENVELOPE, KEEPALIVE
+from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -20,7 +24,6 @@ _BLOCK_BYTES, _BLOCK_MESSAGES = 4 << 20, 100_000
 _QUIET_S = 0.02
 # In seconds between two reports of our position. Without them the server ends the connection.
 _STATUS_S = 10.0
-_BOUNDS = frozenset({BEGIN, COMMIT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,43 +47,41 @@ def start_statement(part: WalRange) -> str:
     return f'START_REPLICATION SLOT "{part.slot}" LOGICAL {lsn_text(part.start)} ({options})'
 
 
-def streamed(connection: PgConnection, part: WalRange) -> Iterator[list[bytes]]:
+def streamed(connection: PgConnection, part: WalRange) -> Iterator[Received]:
     """Yield the messages of whole transactions in blocks; a block may end within a transaction.
 
     Nothing is confirmed but the start of the range, so that it can be read again.
     """
-    connection.start_stream(start_statement(part))
     stream = _MessageStream(connection, part)
     while not stream.done:
         stream.receive()
-        if stream.size >= _BLOCK_BYTES or len(stream.kept) >= _BLOCK_MESSAGES or stream.done:
+        if stream.size >= _BLOCK_BYTES or stream.messages >= _BLOCK_MESSAGES or stream.done:
             if stream.kept:
-                yield stream.kept
-            stream.kept, stream.size = [], 0
+                yield Received.joined(stream.kept)
+            stream.kept, stream.size, stream.messages = [], 0, 0
 
 
 class _MessageStream:
     def __init__(self, connection: PgConnection, part: WalRange) -> None:
         self.connection, self.part = connection, part
-        self.kept: list[bytes] = []
-        self.size = 0
+        self.kept: list[Received] = []
+        self.size, self.messages = 0, 0
         self.done = False
+        self._stream = connection.start_stream(start_statement(part))
         self._in_transaction = False
         self._reported = time.monotonic()
 
     def receive(self) -> None:
         """Receive what has arrived; ask the server how far it has read if nothing does."""
-        received: list[bytes] = []
-        is_open = self.connection.received(received, _QUIET_S)
-        if not received and is_open:
+        received = self.connection.received(self._stream, _QUIET_S)
+        if not len(received) and self._stream.is_open:
             # The server answers with its position, which may be beyond the range though no message was sent.
             self._report(asks=True)
-            if not self.connection.received(received, 1.0):
-                is_open = False
+            received = self.connection.received(self._stream, 1.0)
         self._collect(received)
         if time.monotonic() - self._reported > _STATUS_S:
             self._report(asks=False)
-        if not is_open and not self.done:
+        if not self._stream.is_open and not self.done:
             raise ConnectionLost(
                 "the server ended the stream of the replication slot",
                 retryable=True,
@@ -88,38 +89,39 @@ class _MessageStream:
                 wanted=lsn_text(self.part.end),
             )
 
-    def _collect(self, received: list[bytes]) -> None:
-        """Keep the messages up to the end of the range; only those that bound transactions are looked at."""
-        first = 0
-        bounds = [place for place, one in enumerate(received) if one[0] != DATA or one[ENVELOPE] in _BOUNDS]
-        for place in bounds:
-            message = received[place]
-            if message[0] == DATA and not self._is_in_range(message):
-                self.kept += received[first:place]
-                self.done = True
-                break
-            if message[0] == KEEPALIVE:
-                self.kept += received[first:place]
-                first = place + 1
-                self._note_keepalive(message)
-                if self.done:
-                    break
-        else:
-            self.kept += received[first:]
-        self.size += sum(map(len, received))
-
-    def _is_in_range(self, message: bytes) -> bool:
-        """Return whether a message that begins or ends a transaction belongs to the range."""
+    def _collect(self, received: Received) -> None:
+        """Keep the messages up to the end of the range, without the ones that only tell the server's position."""
+        # A message without content is none of the log, and the byte behind it is not looked at further.
+        tag = received.data[np.minimum(received.start + ENVELOPE, len(received.data) - 1)]
+        kind = received.data[received.start]
+        begins = np.flatnonzero((kind == DATA) & (tag == BEGIN))
         # BEGIN contains the position of the commit record.
-        begins = message[ENVELOPE] == BEGIN
-        if begins and int.from_bytes(message[ENVELOPE + 1 : ENVELOPE + 9], "big") >= self.part.end:
-            return False
-        self._in_transaction = begins
-        return True
+        commits = at_every_byte(received.data, ">u8")[received.start[begins] + ENVELOPE + 1]
+        beyond = begins[commits >= np.uint64(self.part.end)]
+        keep = kind != KEEPALIVE
+        if len(beyond):
+            keep[beyond[0] :] = False
+        bounds = np.flatnonzero((kind == DATA) & ((tag == BEGIN) | (tag == COMMIT)))
+        for place in np.flatnonzero(kind == KEEPALIVE).tolist():
+            if len(beyond) and place > beyond[0]:
+                break
+            before = bounds[: np.searchsorted(bounds, place)]
+            inside = bool(tag[before[-1]] == BEGIN) if len(before) else self._in_transaction
+            self._note_keepalive(received.body(place), inside=inside)
+            if self.done:
+                keep[place:] = False
+                break
+        self.done = self.done or bool(len(beyond))
+        if len(bounds):
+            self._in_transaction = bool(tag[bounds[-1]] == BEGIN)
+        if keep.any():
+            self.kept.append(received.chosen(keep))
+        self.size += received.size
+        self.messages += len(received)
 
-    def _note_keepalive(self, message: bytes) -> None:
+    def _note_keepalive(self, message: bytes, *, inside: bool) -> None:
         # Within a transaction, the position may be that of a record after rows that are still to be sent.
-        if not self._in_transaction and int.from_bytes(message[1:9], "big") >= self.part.end:
+        if not inside and int.from_bytes(message[1:9], "big") >= self.part.end:
             self.done = True
         elif message[17]:
             self._report(asks=False)
@@ -129,5 +131,5 @@ class _MessageStream:
         place = self.part.start.to_bytes(8, "big")
         # Microseconds since 2000-01-01, as in all times of the protocol.
         micros = int((time.time() - 946_684_800) * 1_000_000).to_bytes(8, "big", signed=True)
-        self.connection.send(b"r" + place * 3 + micros + bytes([asks]))
+        self._stream.send(b"r" + place * 3 + micros + bytes([asks]))
         self._reported = time.monotonic()

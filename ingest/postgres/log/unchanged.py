@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats.demand import needed
+from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.relation import PgType, Relation
 from penstock.ingest.postgres.server.catalog import qualified, quoted, relations
 from penstock.ingest.postgres.server.visibility import wait_for_standbys
@@ -140,7 +141,7 @@ def _from_server(
             f"SELECT k.n::int8{', ' if values else ''}{values} FROM (VALUES {', '.join(lines)}) k(n, {names_of_keys}) "
             f"JOIN {qualified(now.name)} t ON {match}"
         )
-        messages = [message for block in connection.copied(select_) for message in block]
+        messages = Received.joined(list(connection.copied(select_)))
         found = list(cells_of(rows_of(messages), len(selected) + 1))
         places = binary_column(found[0], _NUMBER, oddities).to_numpy(zero_copy_only=False).astype(np.int64)
         seen[places] = True

@@ -7,16 +7,18 @@ below them. Login, TLS, Kerberos and service files are libpq's.
 from __future__ import annotations
 
 import logging
-import select
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.postgres.errors import NoFreeSlot, SlotBusy, SlotLost, SlotMissing
+from penstock.ingest.postgres.received import Received
+from penstock.ingest.postgres.server.copy_stream import CopyStream, ServerRefused, SocketStream
+from penstock.ingest.postgres.server.libpq_stream import LibpqStream, run
 from penstock.ingest.source import patience_seconds
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class PgConnection:
 
     server: PgAddress
     raw: PGconn
+    _stream: CopyStream | None = field(default=None, repr=False)
 
     def rows(self, sql: str) -> list[Row]:
         """Return the rows of a small query, as texts."""
@@ -54,26 +57,13 @@ class PgConnection:
         rows = self.rows(sql)
         return rows[0][0] if rows else None
 
-    def copied(self, select_: str, block: int = _COPY_BYTES) -> Iterator[list[bytes]]:
+    def copied(self, select_: str, block: int = _COPY_BYTES) -> Iterator[Received]:
         """Yield the messages of `COPY (...) TO STDOUT (FORMAT binary)`, some at a time: one for each row."""
-        self._run(f"COPY ({select_}) TO STDOUT (FORMAT binary)")
-        some: list[bytes] = []
-        size = 0
-        receive = self.raw.get_copy_data
-        while True:
-            count, data = receive(0)
-            if count < 0:
-                break
-            some.append(bytes(data))
-            size += count
-            if size >= block:
-                yield some
-                some, size = [], 0
-        self._check(self.raw.get_result(), select_)
-        # libpq accepts the next command only after all results of this one were fetched.
-        while self.raw.get_result() is not None:
-            pass
-        yield some
+        statement = f"COPY ({select_}) TO STDOUT (FORMAT binary)"
+        with self._named(statement):
+            stream = self._start(statement)
+            while stream.is_open:
+                yield stream.read(block)
 
     def literal(self, text: str) -> str:
         """Return a text as a literal of SQL."""
@@ -81,50 +71,43 @@ class PgConnection:
 
         return bytes(pq.Escaping(self.raw).escape_literal(text.encode())).decode()
 
-    def start_stream(self, statement: str) -> None:
+    def start_stream(self, statement: str) -> CopyStream:
         """Begin to receive the log."""
-        self._run(statement)
+        with self._named(statement):
+            return self._start(statement)
 
-    def received(self, some: list[bytes], wait_s: float) -> bool:
-        """Add the messages that have arrived, after waiting for a first one; False once the stream has ended."""
-        receive = self.raw.get_copy_data
-        while True:
-            count, data = receive(1)
-            if count > 0:
-                some.append(bytes(data))
-            elif count == 0:
-                if some or not self._readable(wait_s):
-                    return True
-                self.raw.consume_input()
-                wait_s = 0.0
-            elif count == -1:
-                self._check(self.raw.get_result(), "START_REPLICATION")
-                return False
-
-    def send(self, message: bytes) -> None:
-        """Send a message on the stream, such as the position that has been reached."""
-        self.raw.put_copy_data(message)
-        self.raw.flush()
+    def received(self, stream: CopyStream, wait_s: float) -> Received:
+        """Return the messages of the log that have arrived, after waiting for a first one."""
+        with self._named("START_REPLICATION"):
+            return stream.read_now(wait_s)
 
     def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
         self.raw.finish()
 
-    def _readable(self, wait_s: float) -> bool:
-        return bool(select.select([self.raw.socket], [], [], wait_s)[0])
+    def _start(self, statement: str) -> CopyStream:
+        self._stream = self._stream or (LibpqStream(self.raw) if self._is_encrypted() else SocketStream.of(self.raw))
+        self._stream.start(statement)
+        return self._stream
+
+    def _is_encrypted(self) -> bool:
+        if self.raw.ssl_in_use:
+            return True
+        # libpq does not say whether Kerberos encrypts the connection.
+        return self.value("SELECT encrypted FROM pg_stat_gssapi WHERE pid = pg_backend_pid()") == "t"
 
     def _run(self, sql: str) -> PGresult:
-        result = self.raw.exec_(sql.encode())
-        self._check(result, sql)
-        return result
+        with self._named(sql):
+            return run(self.raw, sql)
 
-    def _check(self, result: PGresult | None, sql: str) -> None:
-        from psycopg import pq
-
-        if result is None or result.status not in {pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE}:
-            return
-        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        text = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
-        raise refused(self.server, state, text.decode("utf-8", "replace").strip(), sql)
+    @contextmanager
+    def _named(self, sql: str) -> Iterator[None]:
+        """Raise errors of the server as Penstock errors with the statement."""
+        try:
+            yield
+        except ServerRefused as error:
+            raise refused(self.server, error.state, error.text, sql) from error
 
 
 def _text(value: bytes | None) -> str | None:

@@ -150,7 +150,7 @@ def chunk_batches(
     relation = replace(relation, columns=tuple(one for one in relation.columns if demand.includes(one.name)))
     for block in connection.copied(_statement(connection, chunk, relation, condition), BLOCK_BYTES):
         messages = rows_of(block)
-        if not messages:
+        if not len(messages):
             continue
         arrays = [
             value_column(cells, relation, one, oddities, binary=one.type.is_binary)

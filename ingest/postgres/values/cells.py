@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import at_every_byte, slices, with_spare_bytes
+from penstock.ingest.database.buffers import at_every_byte, slices
 from penstock.ingest.postgres.errors import UnexpectedMessage
+from penstock.ingest.postgres.received import Received
 
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
@@ -68,44 +69,41 @@ _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _TRAILER = b"\xff\xff"
 
 
-def located(messages: Sequence[bytes]) -> tuple[Bytes, Int64s, Int64s]:
-    """Return messages as one buffer with spare bytes, and the start and end of each."""
-    lengths = np.fromiter(map(len, messages), np.int64, len(messages))
-    end = np.cumsum(lengths)
-    return with_spare_bytes(b"".join(messages)), end - lengths, end
-
-
-def rows_of(messages: Sequence[bytes]) -> list[bytes]:
+def rows_of(messages: Received) -> Received:
     """Return the messages that are rows, without the file header and trailer."""
-    rows = list(messages)
-    if rows and rows[0].startswith(_SIGNATURE):
+    if not len(messages):
+        return messages
+    start, data = messages.start.copy(), messages.data
+    if data[start[0] : start[0] + len(_SIGNATURE)].tobytes() == _SIGNATURE:
         # The signature has 11 bytes. Flags and the length of an extension follow, four bytes each.
-        header = 19 + int.from_bytes(rows[0][15:19], "big")
+        header = 19 + int.from_bytes(data[start[0] + 15 : start[0] + 19].tobytes(), "big")
         # Newer servers send the header alone, older ones with the first row.
-        rows[0] = rows[0][header:]
-    if rows and rows[-1] == _TRAILER:
-        rows.pop()
-    return [row for row in rows if row]
+        start[0] += header
+    keep = start < messages.end
+    # A row has two bytes only if it has no columns, and then they are zeros.
+    if keep[-1] and messages.end[-1] - start[-1] == len(_TRAILER):
+        keep[-1] = data[start[-1] : messages.end[-1]].tobytes() != _TRAILER
+    return Received(data, start[keep], messages.end[keep])
 
 
-def cells_of(messages: Sequence[bytes], columns: int) -> Iterator[Cells]:
+def cells_of(rows: Received, columns: int) -> Iterator[Cells]:
     """Yield the cells column by column; UnexpectedMessage if a row does not have these columns."""
-    data, start, end = located(messages)
+    data, start, end = rows.data, rows.start, rows.end
     sizes = at_every_byte(data, ">i4")
     if len(start) and (at_every_byte(data, ">i2")[start] != columns).any():
         raise UnexpectedMessage("a row of COPY has another number of columns than were selected", wanted=columns)
     # After the number of columns. One step reads a column of all rows.
     at = start + 2
     for _ in range(columns):
-        if (at + 4 > end).any():
-            raise UnexpectedMessage("a row of COPY ends before its last column")
+        # A row that has ended is followed by another or by spare bytes, so this reads no other memory.
         length = sizes[at].astype(np.int64)
         null = length < 0
-        length = np.where(null, 0, length)
+        np.maximum(length, 0, out=length)
+        first = at + 4
+        at = first + length
         # A cell beyond its row would be read from other memory.
-        if (at + 4 + length > end).any():
+        if (at > end).any():
             raise UnexpectedMessage("a row of COPY ends before its last column")
-        yield Cells(data, at + 4, length, null)
-        at = at + 4 + length
+        yield Cells(data, first, length, null)
     if (at != end).any():
         raise UnexpectedMessage("a row of COPY is longer than its last column")

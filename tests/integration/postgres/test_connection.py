@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from penstock.errors import ConfigError
@@ -10,10 +13,12 @@ from penstock.ingest.postgres.errors import SlotBusy, SlotMissing
 from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.copy_stream import SocketStream
+from penstock.ingest.postgres.server.libpq_stream import LibpqStream
 from penstock.ingest.postgres.server.lsn import sound_position
 from penstock.ingest.postgres.server.publication import Publication
 from penstock.ingest.postgres.server.slot import create_slot, free_slot
-from tests.integration.postgres.sync import DATABASE, PgPlayground
+from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
 
 pytestmark = pytest.mark.postgres
 
@@ -81,3 +86,36 @@ def test_errors_of_the_server_have_classes(server: PgPlayground) -> None:
         pass
     with pytest.raises(ConfigError), connected(address(server, password="${NOT_SET_ANYWHERE}")):
         pass
+
+
+TABLE = ("table-name=t",)
+
+
+def test_encrypted_connections_read_the_same(server: PgPlayground, tmp_path: Path) -> None:
+    """Libpq reads them; the others are read from their socket."""
+    certificate = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.crt"
+    server.run(f"COPY (SELECT 1) TO PROGRAM '{certificate} 2>/dev/null && chmod 600 server.key'")
+    server.run("ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()", "SELECT pg_sleep(0.5)")
+    try:
+        server.create("t", "id int PRIMARY KEY, name text")
+        server.run("INSERT INTO t SELECT n, 'read ' || n FROM generate_series(1, 20000) n")
+        syncs = [
+            PgSync(server, tmp_path / mode, "t", (*TABLE, f"debezium.database.sslmode={mode}", f"slot.name={mode}"))
+            for mode in ("require", "disable")
+        ]
+        for sync in syncs:
+            sync.run()
+        server.run("UPDATE t SET name = 'read again ' || id WHERE id % 2 = 0", "DELETE FROM t WHERE id = 7")
+        for sync in syncs:
+            sync.run()
+        with connected(address(server)) as connection:  # libpq prefers encryption
+            assert isinstance(connection._start("COPY (SELECT 1) TO STDOUT"), LibpqStream)
+        plain = replace(address(server), options=(("sslmode", "disable"),))
+        with connected(plain) as connection:
+            assert isinstance(connection._start("COPY (SELECT 1) TO STDOUT"), SocketStream)
+    finally:
+        server.run("ALTER SYSTEM RESET ssl", "SELECT pg_reload_conf()")
+    encrypted, direct = (sync.rows("t") for sync in syncs)
+    assert encrypted == direct
+    assert len(direct) == 19_999
+    assert direct[2]["name"] == "read again 2"

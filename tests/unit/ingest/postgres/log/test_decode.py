@@ -13,6 +13,7 @@ from penstock.ingest.database.unordered_deletes import UNORDERED_DELETE
 from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
 from penstock.ingest.postgres.log.decode import DecodedRows, LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
+from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.relation import Column, LoggedRelation, PgType, Relation
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.unit.ingest.postgres.pgoutput import (
@@ -44,7 +45,7 @@ def decoder(options: DecodeOptions = KEY_CHANGES) -> LogDecoder:
 
 
 def decoded(*messages: bytes, options: DecodeOptions = KEY_CHANGES) -> list[DecodedRows]:
-    return decoder(options).decode(MessageBlock.of(messages))[0]
+    return decoder(options).decode(MessageBlock.of(Received.of(messages)))[0]
 
 
 def images(found: DecodedRows) -> list[Image]:
@@ -136,14 +137,16 @@ def test_a_repeated_relation_message_does_not_divide_the_batch() -> None:
 def test_rows_are_numbered_across_blocks_and_tables() -> None:
     both = decoder()
     head = [begin(1, millis=5), relation(1, "t", COLUMNS), relation(2, "other", COLUMNS), insert(2, ["1", "a"])]
-    assert both.decode(MessageBlock.of(head))[0] == []
-    (found,) = both.decode(MessageBlock.of([insert(1, ["1", "a"])]))[0]
+    assert both.decode(MessageBlock.of(Received.of(head)))[0] == []
+    (found,) = both.decode(MessageBlock.of(Received.of([insert(1, ["1", "a"])])))[0]
     assert (found.batch.positions.tolist(), found.batch.event_times.tolist(), both.rows) == ([1], [5], 2)
 
 
 def test_truncated_tables_are_reported() -> None:
     _, truncations = decoder().decode(
-        MessageBlock.of([begin(1), relation(1, "t", COLUMNS), relation(2, "other", COLUMNS), truncate(1, 2)])
+        MessageBlock.of(
+            Received.of([begin(1), relation(1, "t", COLUMNS), relation(2, "other", COLUMNS), truncate(1, 2)])
+        )
     )
     assert [(truncation.database, truncation.table) for truncation in truncations] == [("public", "t")]
 
@@ -217,9 +220,9 @@ def test_deletes_without_the_sequence_field_are_counted_and_logged(caplog: pytes
     ordered = replace(KEY_CHANGES, tables={("public", "t"): rule})
     oddities: Counter[str] = Counter()
     messages = begin(1), relation(1, "t", COLUMNS), update(1, ["1", "b"]), delete(1, key=["1", None])
-    LogDecoder(described, ordered, oddities).decode(MessageBlock.of(messages))
+    LogDecoder(described, ordered, oddities).decode(MessageBlock.of(Received.of(messages)))
     assert +oddities == {UNORDERED_DELETE: 1}
     assert "event=deletes_without_effect table=public.t deletes=1 missing=v" in caplog.text
     full = begin(1), relation(1, "t", COLUMNS, keys=("id", "v"), identity="f"), delete(1, old=["1", "b"])
-    LogDecoder(described, ordered, oddities).decode(MessageBlock.of(full))
+    LogDecoder(described, ordered, oddities).decode(MessageBlock.of(Received.of(full)))
     assert +oddities == {UNORDERED_DELETE: 1}

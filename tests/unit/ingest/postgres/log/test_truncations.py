@@ -6,6 +6,7 @@ import pytest
 
 from penstock.ingest.postgres.log.messages import MessageBlock
 from penstock.ingest.postgres.log.truncations import TruncateScan, TruncateTransaction
+from penstock.ingest.postgres.received import Received
 from tests.unit.ingest.postgres.pgoutput import begin, commit, insert, relation, truncate
 
 T, U = relation(1, "t", [("id", 23)]), relation(2, "u", [("id", 23)])
@@ -19,7 +20,7 @@ LOG = [
 def found(*tables: str, applied: int = 0, block: int = len(LOG)) -> TruncateTransaction | None:
     scan = TruncateScan({("public", table) for table in tables}, applied)
     for first in range(0, len(LOG), block):
-        if scan.is_over(MessageBlock.of(LOG[first : first + block])):
+        if scan.is_over(MessageBlock.of(Received.of(LOG[first : first + block]))):
             break
     return scan.found
 

@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from penstock.ingest.postgres.errors import UnexpectedMessage
+from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.values.cells import cells_of, rows_of
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -21,12 +22,18 @@ def row(*values: bytes | None) -> bytes:
     "messages", [[HEADER, row(b"ab", None), b"\xff\xff"], [HEADER + row(b"ab", None), b"\xff\xff"]]
 )
 def test_header_and_trailer_are_skipped(messages: list[bytes]) -> None:
-    assert rows_of(messages) == [row(b"ab", None)]
-    assert rows_of([HEADER]) == rows_of([b"\xff\xff"]) == rows_of([]) == []
+    assert bodies(messages) == [row(b"ab", None)]
+    assert bodies([HEADER]) == bodies([b"\xff\xff"]) == bodies([]) == []
+    assert bodies([b"\xff\xff", row(b"a")]) == [b"\xff\xff", row(b"a")]  # only the last message can be the trailer
+
+
+def bodies(messages: list[bytes]) -> list[bytes]:
+    rows = rows_of(Received.of(messages))
+    return [rows.body(number) for number in range(len(rows))]
 
 
 def test_cells_are_found_column_by_column() -> None:
-    first, second = cells_of([row(b"ab", None), row(b"", b"xyz")], 2)
+    first, second = cells_of(Received.of([row(b"ab", None), row(b"", b"xyz")]), 2)
     assert [
         first.data[start : start + size].tobytes() for start, size in zip(first.start, first.length, strict=True)
     ] == [
@@ -39,6 +46,6 @@ def test_cells_are_found_column_by_column() -> None:
 
 def test_rows_with_other_columns_are_errors() -> None:
     with pytest.raises(UnexpectedMessage, match="another number of columns"):
-        list(cells_of([row(b"a")], 2))
+        list(cells_of(Received.of([row(b"a")]), 2))
     with pytest.raises(UnexpectedMessage, match="longer than its last column"):
-        list(cells_of([row(b"a") + b"!"], 1))
+        list(cells_of(Received.of([row(b"a") + b"!"]), 1))

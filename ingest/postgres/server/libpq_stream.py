@@ -1,0 +1,85 @@
+"""The data of a COPY or of a replication slot from libpq, message by message: the way of encrypted connections."""
+
+from __future__ import annotations
+
+import select
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.ingest.postgres.received import Received
+from penstock.ingest.postgres.server.copy_stream import ServerRefused
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn, PGresult
+
+
+@dataclass(slots=True)
+class LibpqStream:
+    """A stream that libpq reads and decrypts."""
+
+    raw: PGconn
+    is_open: bool = False
+
+    def start(self, statement: str) -> None:
+        run(self.raw, statement)
+        self.is_open = True
+
+    def read(self, least: int) -> Received:
+        some: list[bytes] = []
+        size, receive = 0, self.raw.get_copy_data
+        while self.is_open and size < least:
+            count, data = receive(0)
+            if count < 0:
+                self._end()
+                # libpq accepts the next command only after all results of this one were fetched.
+                while self.raw.get_result() is not None:
+                    pass
+            else:
+                some.append(bytes(data))
+                size += count
+        return Received.of(some)
+
+    def read_now(self, wait_s: float) -> Received:
+        some: list[bytes] = []
+        receive = self.raw.get_copy_data
+        while self.is_open:
+            count, data = receive(1)
+            if count > 0:
+                some.append(bytes(data))
+            elif count < 0:
+                self._end()
+            elif some or not select.select([self.raw.socket], [], [], wait_s)[0]:
+                break
+            else:
+                self.raw.consume_input()
+                wait_s = 0.0
+        return Received.of(some)
+
+    def send(self, message: bytes) -> None:
+        self.raw.put_copy_data(message)
+        self.raw.flush()
+
+    def close(self) -> None:
+        """Do nothing: the connection is closed by its owner."""
+
+    def _end(self) -> None:
+        self.is_open = False
+        check(self.raw.get_result())
+
+
+def run(raw: PGconn, statement: str) -> PGresult:
+    """Return the result of a statement. Raise ServerRefused if the server refuses it."""
+    result = raw.exec_(statement.encode())
+    check(result)
+    return result
+
+
+def check(result: PGresult | None) -> None:
+    """Raise ServerRefused if the result is an error."""
+    from psycopg import pq
+
+    if result is None or result.status not in {pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE}:
+        return
+    state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    text = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
+    raise ServerRefused(state, text.decode("utf-8", "replace").strip())

@@ -1,0 +1,183 @@
+"""Data of COPY and of the log, read from a socket: however it is cut, and whatever the server says in between."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from penstock.ingest.postgres.received import Received
+from penstock.ingest.postgres.server.copy_frames import HEAD, data_frames
+from penstock.ingest.postgres.server.copy_stream import ServerRefused, SocketStream
+
+
+def frame(kind: bytes, body: bytes = b"") -> bytes:
+    return kind + (len(body) + 4).to_bytes(4, "big") + body
+
+
+OPEN, ENDED, READY = frame(b"H", b"\1\0\0"), frame(b"c") + frame(b"C", b"COPY 2\0"), frame(b"Z", b"I")
+NOTICE = frame(b"N", b"SNOTICE\0Mlook\0\0")
+ERROR = frame(b"E", b"SERROR\0VERROR\0C42P01\0Mno such table\0\0")
+
+
+def bodies(found: Received) -> list[bytes]:
+    return [found.body(number) for number in range(len(found))]
+
+
+@contextmanager
+def answered(*parts: bytes, asks: bytes = b"COPY t\0") -> Iterator[SocketStream]:
+    """Yield a stream whose server reads the statement, sends these parts one by one, and closes the connection."""
+    ours, servers = socket.socketpair()
+    ours.setblocking(False)
+
+    def serve() -> None:
+        with servers:
+            asked = servers.recv(1 << 16)
+            assert asked == frame(b"Q", asks)
+            for part in parts:
+                servers.sendall(part)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    stream = SocketStream(ours)
+    try:
+        yield stream
+    finally:
+        stream.close()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def all_read(stream: SocketStream, least: int) -> list[bytes]:
+    stream.start("COPY t")
+    found = []
+    while stream.is_open:
+        found += bodies(stream.read(least))
+    return found
+
+
+def messages(chance: random.Random, count: int) -> list[bytes]:
+    """Return messages full of what looks like the beginning of a frame."""
+    pieces = [
+        b"d",
+        b"\0",
+        b"\0\0\0\7",
+        b"d\0\0\0\5x",
+        b"d\0\0\0\3",
+        b"d\0\0\1\0",
+        b"Z\0\0\0\5I",
+        b"word",
+        bytes(90),
+        b"E\0\0\0\4",
+    ]
+    return [b"".join(chance.choices(pieces, k=chance.randrange(6))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_messages_are_found_in_pieces_of_any_size(seed: int) -> None:
+    chance = random.Random(seed)
+    sent = messages(chance, chance.choice((0, 1, 5, 300)))
+    data = OPEN + b"".join(frame(b"d", one) for one in sent)
+    for _ in range(chance.randrange(3)):
+        data = NOTICE + data
+    data += ENDED + READY + chance.choice((b"", NOTICE))
+    sizes = chance.choice(((1, 3), (1, 40), (500, 5000)))
+    parts, rest = [], data
+    while rest:
+        size = chance.randint(*sizes)
+        parts.append(rest[:size])
+        rest = rest[size:]
+    with answered(*parts) as stream:
+        assert all_read(stream, chance.choice((1, 100, 1 << 20))) == sent
+
+
+def test_notices_between_messages_are_passed_over() -> None:
+    data = OPEN + frame(b"d", b"one") + NOTICE + frame(b"S", b"a\0b\0") + frame(b"d", b"two") + ENDED + READY
+    with answered(data) as stream:
+        assert all_read(stream, 1 << 20) == [b"one", b"two"]
+
+
+def test_messages_larger_than_the_buffer_are_read() -> None:
+    large = [bytes([number]) * (9 << 20) for number in (1, 2)]
+    with answered(OPEN + b"".join(frame(b"d", one) for one in large), frame(b"d", b"3") + ENDED + READY) as stream:
+        assert all_read(stream, 1000) == [*large, b"3"]
+    huge = bytes(17 << 20)  # the first byte of its length is not zero
+    with answered(OPEN + frame(b"d", huge) + frame(b"d", b"3"), ENDED + READY) as stream:
+        assert all_read(stream, 1000) == [huge, b"3"]
+
+
+def test_an_error_has_its_state_and_the_next_statement_is_read_from_its_beginning() -> None:
+    with answered(ERROR + READY) as stream, pytest.raises(ServerRefused) as caught:
+        stream.start("COPY t")
+    assert (caught.value.state, caught.value.text) == ("42P01", "no such table")
+    data = OPEN + frame(b"d", b"one") + ERROR + READY
+    with answered(data) as stream, pytest.raises(ServerRefused, match="42P01"):
+        all_read(stream, 1 << 20)
+
+
+@pytest.mark.parametrize("cut", range(1, 30, 4))
+def test_a_connection_that_is_closed_is_an_error(cut: int) -> None:
+    data = OPEN + frame(b"d", b"one") + frame(b"d", b"two") + ENDED
+    with answered(data[:cut]) as stream, pytest.raises(ServerRefused, match="closed the connection"):
+        all_read(stream, 1 << 20)
+
+
+def test_the_reason_of_a_closed_connection_is_in_the_error() -> None:
+    fatal = frame(b"E", b"SFATAL\0C57P01\0Mterminating connection\0\0")
+    for data in (fatal, OPEN + fatal, OPEN + frame(b"d", b"one") + fatal):
+        with answered(data) as stream, pytest.raises(ServerRefused, match="57P01"):
+            all_read(stream, 1 << 20)
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"HTTP/1.1 400 Bad", b"\0" * 20, b"E\xff\xff\xff\xff", b"N\0\0\0\0", b"d\xff\0\0\0", b"d\0\0\0\3abc"]
+)
+def test_answers_of_other_protocols_are_errors(garbage: bytes) -> None:
+    for data in (garbage, OPEN + garbage):
+        with answered(data) as stream, pytest.raises(ServerRefused, match="not of the protocol"):
+            all_read(stream, 1 << 20)
+
+
+def test_the_log_is_read_as_it_arrives() -> None:
+    both = frame(b"W", b"\1\0\0")
+    ours, servers = socket.socketpair()
+    ours.setblocking(False)
+    with servers:
+        stream = SocketStream(ours)
+        servers.sendall(both + frame(b"d", b"kept"))
+        stream.start("START")
+        assert bodies(stream.read_now(1.0)) == [b"kept"]
+        assert bodies(stream.read_now(0.01)) == []
+        stream.send(b"r position")
+        assert servers.recv(1000) == frame(b"Q", b"START\0") + frame(b"d", b"r position")
+        servers.sendall(frame(b"d", b"one") + frame(b"d", b"two")[:4])
+        assert bodies(stream.read_now(1.0)) == [b"one"]
+        servers.sendall(frame(b"d", b"two")[4:] + frame(b"c"))
+        assert bodies(stream.read_now(1.0)) == [b"two"]
+        assert not stream.is_open
+        stream.close()
+
+
+def followed(data: bytes, filled: int) -> tuple[list[int], int]:
+    found, place = [], 0
+    while place + HEAD <= filled and data[place : place + 1] == b"d":
+        end = place + 1 + int.from_bytes(data[place + 1 : place + HEAD], "big")
+        if not place + HEAD <= end <= filled:
+            break
+        found.append(place)
+        place = end
+    return found, place
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_frames_are_the_ones_that_follow_each_other(seed: int) -> None:
+    chance = random.Random(seed)
+    data = b"".join(frame(b"d", one) for one in messages(chance, chance.randrange(8))) + chance.choice((b"", READY))
+    filled = chance.randint(0, len(data))
+    places, after = data_frames(np.frombuffer(data + bytes(8), np.uint8), filled)
+    assert (places.tolist(), after) == followed(data, filled)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.mutants.mutant import ROOT, Mutant, source_tree
 
 _SEED = re.compile(r"^seed (\d+), step", re.MULTILINE)
-_TEST = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_TEST = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)  # not a logged error
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +16,7 @@ from penstock.pipelines.api.replay_dead_letters import replay
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -23,6 +24,7 @@ from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from tests.invariants import check_invariants
 from tests.pipeline_stories.checks import LETTERS, check_counts, check_tables
 from tests.pipeline_stories.failure import StoryFailed
+from tests.pipeline_stories.local_process import LocalProcess
 from tests.pipeline_stories.log_source import LOGS
 from tests.pipeline_stories.model import DATABASE, Model
 from tests.pipeline_stories.process import Driver, SparkLog, fault_at, merged, opened
@@ -61,8 +63,7 @@ class Performance:
         return f"story-{self.story.seed}"
 
     def _new_log(self) -> SparkLog:
-        number = len(self.done)
-        return SparkLog(self.disk, f"{ROOT}/checkpoint-{number}", f"checkpoint-{number}")
+        return SparkLog(self.disk, f"{ROOT}/checkpoint-{len(self.done)}")
 
     def run(self) -> Performance:
         # Key indexes and lookup files are stored on local disk: no story must find those of another.
@@ -102,7 +103,8 @@ class Performance:
 
     def _run(self, step: Step) -> str:
         """Run until caught up; where a fault stops the driver, the next one continues without faults."""
-        outcome = self._attempts(step, lambda: self._one_run(step))
+        ways = iter((step, {**step, "local": step.get("again_local", step.get("local", False))}))
+        outcome = self._attempts(step, lambda: self._one_run(next(ways, step)))
         if self._parked and not step.get("leaves_parked"):
             again: Step = {"op": "run"}
             outcome += f" parked {sorted(self._parked)} {self._attempts(again, lambda: self._one_run(again, RETRY))}"
@@ -147,24 +149,52 @@ class Performance:
 
         if "limit" in step:
             sections = merged(sections, {"pipeline": {"max-batch": {"rows": step["limit"]}}})
-        with self._driver(sections, meddle, is_open=step.get("open", False)).started() as driver:
-            if step.get("zombie"):
-                self._overtaken(driver)
-            else:
-                driver.run(torn=f"{DATABASE}.{step['torn']}" if "torn" in step else None)
-            self._parked = set(driver.driver.parking.tables)
-            # Batches that tables receive later are not reported.
-            self._counts_all &= not self._parked
-            self._parks |= bool(self._parked)
+        torn = f"{DATABASE}.{step['torn']}" if "torn" in step else None
+        driver = self._driver(sections, meddle, is_open=step.get("open", False))
+        if step.get("local") and not driver.is_open:
+            # A zombie parks no tables: what it notes about them after the other one has gone on would be wrong.
+            self._run_locally(driver, None if step.get("zombie") else torn, step.get("zombie"))
+        else:
+            with driver.started():
+                if step.get("zombie"):
+                    self._overtaken(driver, step["zombie"])
+                else:
+                    driver.run(torn)
+        self._parked = set(self._parked_now())
+        # Batches that tables receive later are not reported.
+        self._counts_all &= not self._parked
+        self._parks |= bool(self._parked)
 
-    def _overtaken(self, zombie: Driver) -> None:
+    def _run_locally(self, driver: Driver, torn: str | None, zombie: str | None) -> None:
+        """Run without Spark, and be overtaken by another driver before the first commit if this is a zombie."""
+        overtakes = [zombie] if zombie else []
+
+        def before_commit() -> None:
+            if overtakes:
+                self._overtake(overtakes.pop())
+            driver.between()
+
+        LocalProcess(driver, before_commit, torn).run()
+
+    def _overtaken(self, zombie: Driver, by: str) -> None:
         """Let another driver commit all, after the tasks of this one's batch are done; then go on with this one."""
         if not zombie.planned():
             return
         result, number = zombie.tasks_done(), self.spark.done
-        with self._driver({}, lambda: None).started() as other:
-            other.run()
+        self._overtake(by)
         zombie.driver.take(number, result)
+
+    def _overtake(self, by: str) -> None:
+        other = self._driver({}, lambda: None)
+        if by == "local":
+            LocalProcess(other, lambda: None).run()
+        else:
+            with other.started():
+                other.run()
+
+    def _parked_now(self) -> Iterable[str]:
+        with self._process(never):
+            return CheckpointFolder(self.spark.folder).parked()
 
     def _meddle(self, action: str) -> None:
         """Let another process work on the tables."""
@@ -234,7 +264,7 @@ class Performance:
             yield
 
     def _driver(self, sections: Mapping[str, Any], between: Callable[[], None], *, is_open: bool = False) -> Driver:
-        checkpoint, story = self.spark.id, self.story
+        checkpoint, story = self.spark.folder, self.story
 
         def on_batch(identity: BatchIdentity, report: BatchReport) -> None:
             self._reports[checkpoint, identity.number] = report
@@ -261,6 +291,7 @@ class Performance:
             return self._tables()
 
     def _check(self) -> None:
+        self.spark.check()
         if self._sent or self._parked:
             return
         found = {table.name.partition(".")[2]: table for table in self._found()}

@@ -43,9 +43,12 @@ class Plot:
     added: int = 0
     changes: int = 0
     at: int = 0
+    # Apart, so that whether a run needs Spark changes nothing else in a story.
+    without_spark: random.Random = field(init=False)
 
     def story(self) -> Story:
         draw = self.draw
+        self.without_spark = random.Random(f"without Spark {self.seed}")
         self.pipeline = Description(draw)
         partitions = draw.choice((1, 1, 2, 3))
         self.sent = [[] for _ in range(partitions)]
@@ -55,12 +58,19 @@ class Plot:
             self.pipeline.keys,
             self.pipeline.sections(),
             steps,
-            {"piece": draw.choice((1, 2, 5, 100)), "small": draw.choice((0, 0, 10_000)), "looks": draw.random() < 0.3},
+            {
+                "piece": draw.choice((1, 2, 5, 100)),
+                "small": self._small(draw.choice((0, 0, 10_000))),
+                "looks": draw.random() < 0.3,
+            },
             draw.choice((1, 2, 3)),
             draw.choice((1, 2, 3)),
             partitions,
             self.seed,
         )
+
+    def _small(self, drawn: int) -> int:
+        return drawn or self.without_spark.choice((0, 1, 10_000))
 
     def _steps(self) -> Iterator[Step]:
         draw = self.draw
@@ -90,7 +100,20 @@ class Plot:
             run["torn"] = "merged" if self.pipeline.merges else draw.choice(tuple(self.pipeline.keys))
             if draw.random() < 0.5:
                 run["leaves_parked"] = True
-        return run
+        return run | self._ways(run)
+
+    def _ways(self, run: Step) -> Step:
+        """Return whether the run needs Spark, and where this is new."""
+        draw, ways = self.without_spark, dict[str, Any]()
+        for name in ("local", "again_local"):
+            if draw.random() < 0.5:
+                ways[name] = True
+        if "zombie" in run:
+            ways["zombie"] = draw.choice(("local", "spark"))
+        if "fault" in run and draw.random() < 0.5:
+            name, most = draw.choice((("checkpoint", 60), ("checkpoint create", 6), ("checkpoint create", 6)))
+            ways["fault"] = [name, draw.randint(1, most), run["fault"][2]]
+        return ways
 
     def _messages(self, count: int) -> Iterator[tuple[int, Change]]:
         draw = self.draw

@@ -6,10 +6,11 @@ import json
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -24,7 +25,9 @@ from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.driver.local_runner import ORDER, run_tasks
 from penstock.pipelines.job import build
 from penstock.pipelines.job.foreach_batch import has_few_buckets
-from penstock.pipelines.ledger import batch_identity, filled_tables
+from penstock.pipelines.job.job import Job
+from penstock.pipelines.ledger import batch_identity, batch_logs, checkpoint_folder, filled_tables
+from penstock.pipelines.ledger.batch_logs import BatchLogs
 from penstock.pipelines.mapping import target_tables
 from penstock.pipelines.tasks import write
 from penstock.pipelines.tasks.batch_result import SCHEMA as RESULTS
@@ -43,25 +46,65 @@ from tests.simulation.scenes import ambient
 from tests.simulation.store import Disk, Fault, Faults, Operation, SimStore
 
 
-@dataclass
+@dataclass(frozen=True)
 class SparkLog:
-    """Spark's checkpoint: the ends of batches, written before a batch runs, and how many batches are done."""
+    """Spark's checkpoint: the ends of batches, written before a batch runs, and which batches are done.
+
+    Spark writes it past the faults of the store, but reads what runs without Spark have left there.
+    """
 
     disk: Disk
     folder: str
-    id: str
-    ends: list[Offsets] = field(default_factory=list)
-    done: int = 0
+
+    @property
+    def id(self) -> str:
+        """The id of the query, which the first run determines."""
+        path = f"{self.folder}/metadata"
+        if path not in self.disk.files:
+            self.disk.put(path, json.dumps({"id": self.folder.rpartition("/")[2]}).encode())
+        return str(json.loads(self.disk.files[path][0])["id"])
+
+    @property
+    def planned(self) -> int:
+        return self._count("offsets")
+
+    @property
+    def done(self) -> int:
+        return self._count("commits")
+
+    def end(self, number: int) -> Offsets:
+        version, _, end = self.disk.files[f"{self.folder}/offsets/{number}"][0].decode().split("\n")
+        assert version == "v1"
+        return dict(json.loads(end))
 
     def plan(self, end: Offsets) -> None:
-        self.disk.put(f"{self.folder}/offsets/{len(self.ends)}", f"v1\n{{}}\n{json.dumps(end)}".encode())
-        self.ends.append(end)
+        path = f"{self.folder}/offsets/{self.planned}"
+        metadata = {"batchWatermarkMs": 0, "batchTimestampMs": self.disk.clock(), "conf": {}}
+        self.disk.put(path, f"v1\n{json.dumps(metadata)}\n{json.dumps(end)}".encode())
 
     def finish(self) -> None:
-        self.disk.put(f"{self.folder}/commits/{self.done}", b"v1\n{}")
-        self.done += 1
+        self.disk.put(f"{self.folder}/commits/{self.done}", b'v1\n{"nextBatchWatermarkMs":0}')
+
+    def check(self) -> None:
+        """Check that Spark could continue here: all batches are there, and at most one of them is not done."""
+        assert self.planned - self.done in {0, 1}, f"{self.planned} batches are planned, {self.done} are done"
+        for number in range(max(0, self.planned - KEPT), self.planned):
+            self.end(number)
+        assert not self.planned or self.id
+
+    def _count(self, log: str) -> int:
+        """Return the number of the next batch in a log."""
+        folder = f"{self.folder}/{log}"
+        names = (path.rpartition("/")[2] for path in self.disk.inside.get(folder, ()))
+        numbers = {int(name) for name in names if name.isdigit()}
+        last = max(numbers, default=-1)
+        # Older ones may be left where a deletion failed: Spark deletes all that are too old.
+        missing = set(range(max(0, last + 1 - KEPT), last + 1)) - numbers
+        assert not missing, f"{log} up to {last} lacks {sorted(missing)}"
+        return last + 1
 
 
+KEPT = 100  # batches in the logs
 _WHOLE = {Fault.TORN: Fault.AFTER, Fault.DIES_TORN: Fault.DIES_AFTER}
 
 
@@ -72,6 +115,9 @@ def opened(disk: Disk, seed: str, faults: Faults, log: list[Operation]) -> ExitS
     stack.enter_context(patch.object(opening, "_local", lambda _: store))
     environment = ambient(disk, seed)
     stack.enter_context(patch.object(settings, "Environment", lambda: environment))
+    logs = partial(BatchLogs, now=lambda: disk.clock() / 1000)
+    stack.enter_context(patch.object(checkpoint_folder, "BatchLogs", logs))
+    stack.enter_context(patch.object(batch_logs, "uuid", SimpleNamespace(uuid4=environment.new_uuid)))
     # One request after the other, so that equal seeds give equal traces.
     for module in (commits, batch_identity, filled_tables, target_tables):
         stack.enter_context(patch.object(module, "THREADS", 1))
@@ -102,9 +148,9 @@ class Driver:
     driver: BatchDriver = field(init=False)
 
     @contextmanager
-    def started(self) -> Iterator[Driver]:
+    def started(self, job: Job | None = None) -> Iterator[Driver]:
         with tempfile.TemporaryDirectory(prefix="penstock-story-") as folder:
-            job = build.ready(self.spec)
+            job = job or build.ready(self.spec)
             self.limit, self.until = job.trigger.limit, None if self.is_open else job.source.available()
             self.driver = job.driver(Path(folder), self.tasks, self.writers, run_tasks, self.on_batch)
             self.driver.checkpoint = self.log.id
@@ -115,14 +161,14 @@ class Driver:
     def run(self, torn: str | None = None) -> None:
         """Run until caught up. The files of the table `torn` are damaged at first."""
         while self.planned():
-            with patch.object(write, "TableTaskWriter", partial(_opened, torn)):
+            with damaged(torn):
                 result = self.tasks_done()
             self.take(result)
             torn = None
 
     def planned(self) -> bool:
         """Plan the next batch, unless the last one is not done. Return False if there is nothing to read."""
-        if len(self.log.ends) == self.log.done:
+        if self.log.planned == self.log.done:
             end = self.driver.reader.latest_offsets(self._start, self.limit, self.until)
             if end == self._start:
                 return False
@@ -131,13 +177,13 @@ class Driver:
 
     @property
     def _start(self) -> Offsets:
-        return self.log.ends[self.log.done - 1] if self.log.done else self.driver.reader.initial_offsets()
+        return self.log.end(self.log.done - 1) if self.log.done else self.driver.reader.initial_offsets()
 
     def tasks_done(self) -> BatchResult:
         """Run the tasks of the batch, as Spark does: a small one in a single task, without a shuffle."""
         driver = self.driver
         driver.reader = pickle.loads(pickle.dumps(driver.reader))  # as a task has it
-        inputs = driver.reader.inputs(self._start, self.log.ends[self.log.done])
+        inputs = driver.reader.inputs(self._start, self.log.end(self.log.done))
         if len(inputs) == 1 and has_few_buckets(driver.reader.warehouse, driver.targets.schemas):
             return _written_by_one(driver.reader, self.log.done, inputs)
         return run_tasks(driver.reader, self.log.done, inputs)
@@ -146,6 +192,11 @@ class Driver:
         self.between()
         self.driver.take(self.log.done, result)
         self.log.finish()
+
+
+def damaged(torn: str | None) -> AbstractContextManager[object]:
+    """Return a context in which the files of this table are damaged."""
+    return patch.object(write, "TableTaskWriter", partial(_opened, torn))
 
 
 def _opened(torn: str | None, warehouse: CatalogSettings, table: str, *rest: Any, **more: Any) -> TableTaskWriter:
@@ -165,12 +216,16 @@ def _written_by_one(reader: BatchReader, number: int, inputs: Sequence[TaskInput
 
 
 def fault_at(name: str, nth: int, fault: Fault) -> Faults:
-    """Return faults that strike once: at the nth operation of this name, or of any name."""
+    """Return faults that strike once: at the nth operation of this name, on the checkpoint or anywhere."""
     seen = [0]
 
     def faults(operation: Operation) -> Any:
-        seen[0] += name in {"any", operation.name}
-        if seen[0] != nth or name not in {"any", operation.name}:
+        names = {"any", operation.name}
+        if "/checkpoint-" in operation.path:
+            names |= {"checkpoint", f"checkpoint {operation.name}"}
+        is_named = name in names
+        seen[0] += is_named
+        if seen[0] != nth or not is_named:
             return None
         # A small file is replaced as a whole, in every store.
         return _WHOLE.get(fault, fault) if operation.name == "write" else fault

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock.pipelines.ledger import batch_logs
+from tests.pipeline_stories import process
 from tests.pipeline_stories.failure import StoryFailed
 from tests.pipeline_stories.performance import Performance
 from tests.pipeline_stories.plot import story_of
 from tests.pipeline_stories.story import Story
+from tests.simulation.store import Fault
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 QUICK, NIGHT = 7, 2000
@@ -41,9 +44,34 @@ def test_many_random_stories_succeed(night: bool) -> None:
         Performance(story_of(seed)).run()
 
 
+OPERATIONS = {"create": range(1, 10), "delete": range(1, 5), "exists": (1, 8, 12), "list": (1, 4, 8), "read": (1, 4, 8)}
+ROW = {"k": "x", "p": "a", "n": "1", "v": "a", "b": None, "d": None, "t": None}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("again_local", [True, False])
+@pytest.mark.parametrize(("name", "number"), [(name, one) for name, some in OPERATIONS.items() for one in some])
+def test_a_run_without_spark_survives_each_fault_of_its_checkpoint(
+    name: str, number: int, again_local: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four batches, of which the logs keep two. After the fault, the same way of running or Spark continues."""
+    for module, kept in ((batch_logs, "_KEPT"), (process, "KEPT")):
+        monkeypatch.setattr(module, kept, 2)
+    inserts = [{"db": "shop_0", "table": "orders", "op": "I", "after": {"id": str(id_), **ROW}} for id_ in range(4)]
+    send = {"op": "send", "messages": [[0, {"before": None, **one}] for one in inserts]}
+    changes = name in {"create", "delete"}
+    for fault in Fault if changes else (Fault.BEFORE, Fault.STALE, Fault.DIES_BEFORE):
+        run = {"op": "run", "limit": 1, "local": True, "again_local": again_local}
+        steps = [send, {**run, "fault": [f"checkpoint {name}", number, fault.name]}]
+        played = Performance(Story("canal-json", {"orders": ["id"]}, {"errors": {"bad-record": "dead-letter"}}, steps))
+        played.run()
+        assert played.spark.done == 4
+        assert [one.fault for one in played.log if one.fault] == [fault]
+
+
 def test_a_lost_row_is_noticed() -> None:
     """A story whose model has one message more than its pipeline must fail."""
-    row = {"id": "1", "k": "x", "p": "a", "n": "1", "v": "a", "b": None, "d": None, "t": None}
+    row = {"id": "1", **ROW}
     change = {"db": "shop_0", "table": "orders", "op": "I", "before": None, "after": row}
     errors = {"bad-record": "dead-letter"}
     steps = [{"op": "send", "messages": [[0, change]]}]

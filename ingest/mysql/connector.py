@@ -140,7 +140,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
         # The batch that follows was perhaps planned already, but none of its rows counts as captured.
         records = DefinitionStore(settings.state).records(Progress.from_json(reached).identity)
         versions = (record.version for record in records)
-        return {version.name for version in versions if version.definition is not None and not version.left_out}
+        return {version.name for version in versions if version.is_captured}
 
     def prepare(self, config: MySqlConfig, request: SourceRequest, preparation: Preparation) -> MySqlSource:
         from penstock.ingest.mysql.source import MySqlSource

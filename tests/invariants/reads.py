@@ -86,7 +86,10 @@ def is_settled(table: Table, snapshot: Snapshot, producer: str) -> bool:
 
 def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snapshot, *, strict: bool) -> Iterator[str]:
     half: tuple[Row, Row] | None = None  # a -U whose +U has not come yet
+    keeps_first = table.options.get("merge-engine") == "first-row"
     for kind, key, row in keyed(table, changes):
+        if keeps_first and kind == "+U":
+            kind = "+I"  # a first row has the kind with which it arrived, as in Paimon
         place = f"I4 snapshot {snapshot.id}: {kind} {row}"
         if strict and kind == "+I" and key in state:
             yield f"{place} of a key that is there"

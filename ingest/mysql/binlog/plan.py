@@ -88,7 +88,7 @@ class RangePlanner:
         is_barrier: Callable[[Statement], bool] = lambda statement: False,
         includes: Callable[[str, str], bool] = every_table,
     ) -> None:
-        self.limits, self.history, self.is_barrier = limits, history, is_barrier
+        self.limits, self.history, self.is_barrier, self.includes = limits, history, is_barrier, includes
         self.transactions = Transactions(start, mariadb=history.mariadb)
         self.cut = RangeCutter(start, start.gtid if limits.by_gtid else "", CapturedRows(includes))
         self.ddl: list[LoggedDdl] = []
@@ -195,7 +195,8 @@ class RangePlanner:
 
     def _applied(self, query: Query, segment: Segment, event: int) -> list[LoggedDdl]:
         pos = int(segment.pos[event])
-        return [LoggedDdl(change, segment.file, pos) for change in self.history.apply(query, segment.file, pos)]
+        changes = self.history.apply(query, segment.file, pos, self.includes)
+        return [LoggedDdl(change, segment.file, pos) for change in changes]
 
     def _cut_within_transaction(self, segment: Segment) -> LogPosition | None:
         """End the range inside a transaction that alone exceeds a range; end the plan too if it is full."""

@@ -20,13 +20,14 @@ from penstock.ingest.mysql.errors import DdlNotUnderstood
 from penstock.ingest.mysql.position import file_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from penstock.ingest.mysql.binlog.options import TableChoice
     from penstock.ingest.mysql.binlog.query import Query
     from penstock.ingest.mysql.position import LogPosition
     from penstock.ingest.mysql.server.connection import ServerFacts
 
+EXCLUDED = "excluded"
 Name = tuple[str, str]
 Place = tuple[int, int]
 
@@ -51,6 +52,10 @@ class DefinitionVersion:
     @property
     def place(self) -> Place:
         return file_number(self.file), self.pos
+
+    @property
+    def is_captured(self) -> bool:
+        return self.definition is not None and not self.left_out
 
     def to_json(self) -> dict[str, object]:
         record: dict[str, object] = {"table": list(self.name), "file": self.file, "pos": self.pos}
@@ -169,8 +174,8 @@ class SchemaHistory:
             self._note(DefinitionVersion(name, at.file, at.pos, definition, left_out=reason))
 
     def was_captured(self, name: Name) -> bool:
-        """Return whether the table's rows were ever captured."""
-        return not all(version.left_out for version in self.versions.get(name, ()))
+        """Return whether the table's rows were ever captured: its definition was known then."""
+        return any(version.is_captured for version in self.versions.get(name, ()))
 
     def restore(self, records: Iterable[DefinitionVersion]) -> None:
         """Load stored versions, in the order in which they were stored."""
@@ -182,8 +187,13 @@ class SchemaHistory:
                 self.tables.known.pop(version.name, None)
         self.unsaved.clear()
 
-    def apply(self, query: Query, file: str, pos: int) -> list[TableChange]:
+    def apply(
+        self, query: Query, file: str, pos: int, includes: Callable[[str, str], bool] = lambda *_: True
+    ) -> list[TableChange]:
         """Apply the statement logged at this position to the definitions.
+
+        Tables that are not included are followed too: one may be renamed to a name that is. But they count as left
+        out, so that they are new when they are included later.
 
         A statement at or before the position of a table's newest version changes nothing for that table: so reading the
         binlog twice has the same result, and a table that was added later is not altered by events before its start.
@@ -201,10 +211,13 @@ class SchemaHistory:
         for change in changes:
             if change.kind in {"truncate", "rows-moved"}:
                 continue
-            if change.old_name is not None:
-                self._note(DefinitionVersion(change.old_name, file, pos, self.tables.known.get(change.old_name)))
             unclear, left_out = (change.detail if change.kind == kind else "" for kind in ("unclear", "left-out"))
-            self._note(DefinitionVersion(change.name, file, pos, self.tables.known.get(change.name), unclear, left_out))
+            noted = [(change.name, unclear, left_out)]
+            if change.old_name is not None:
+                noted.insert(0, (change.old_name, "", ""))
+            for name, unclear, left_out in noted:
+                reason = left_out or ("" if includes(*name) else EXCLUDED)
+                self._note(DefinitionVersion(name, file, pos, self.tables.known.get(name), unclear, reason))
         return changes
 
     def _is_known_from(self, name: Name, place: Place) -> bool:

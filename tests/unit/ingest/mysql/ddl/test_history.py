@@ -96,6 +96,33 @@ def ddl(history: SchemaHistory, sql: str, pos: int) -> list:
     return history.apply(Query(sql, "d", ansi_quotes=False, backslash_escapes=True), "x.000001", pos)
 
 
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("CREATE TABLE t (a INT PRIMARY KEY)",),
+        ("ALTER TABLE t ADD b INT",),  # it was created before the pipeline
+        ("CREATE TABLE t (a INT PRIMARY KEY)", "ALTER TABLE t ADD b INT", "TRUNCATE t"),
+        ("DROP TABLE t",),
+        ("CREATE TABLE t AS SELECT 1",),
+        ("RENAME TABLE old TO t",),
+    ],
+)
+def test_a_table_that_was_excluded_is_new_when_it_is_included(statements: tuple[str, ...], tmp_path: Path) -> None:
+    history, name = SchemaHistory(), ("d", "t")
+    for place, sql in enumerate(statements, 1):
+        query = Query(sql, "d", ansi_quotes=False, backslash_escapes=True)
+        history.apply(query, "x.000001", 100 * place, lambda database, table: table != "t")
+    assert not history.was_captured(name)
+    store = DefinitionStore(StateFolder(str(tmp_path / "history")))
+    store.add("server", history.unsaved)
+    again = SchemaHistory()
+    again.restore(record.version for record in store.records())
+    assert not again.was_captured(name)
+    assert again.tables.known == history.tables.known  # the definition is followed all the same
+    ddl(again, "CREATE TABLE t (a INT PRIMARY KEY)", 900)
+    assert again.was_captured(name)
+
+
 def test_a_definition_is_valid_after_its_statement() -> None:
     history = SchemaHistory()
     ddl(history, "CREATE TABLE t (a INT)", 100)

@@ -1,4 +1,4 @@
-"""Plans that fail at any point, and are made again: they must find what the failed ones had found."""
+"""Tables that a running pipeline finds: whatever fails while they are found, and whatever happened to them before."""
 
 from __future__ import annotations
 
@@ -83,6 +83,29 @@ def copies(before: Sync) -> Iterator[tuple[int, Sync]]:
 def ends_in(sync: Sync) -> None:
     assert [sync.ids(name) for name in "abc"] == [[1, 2], [1, 2], [1]]
     assert all(verdict.is_equal for verdict in sync.verified())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE b ADD n INT",
+        "ALTER TABLE b RENAME COLUMN id TO id",
+        "TRUNCATE TABLE b",
+        "RENAME TABLE b TO x, x TO b",
+    ],
+)
+def test_a_table_that_was_altered_while_it_was_excluded_is_copied(server: Playground, tmp_path: Path, sql: str) -> None:
+    server.run("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
+    server.run("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1), (2)")
+    sync = checkpointed(Sync(server, tmp_path, flags=("--including-tables", "a")))
+    assert run_without_spark(sync.spec)
+    server.run(sql, "INSERT INTO b (id) VALUES (3)", "INSERT INTO a VALUES (2)")
+    assert run_without_spark(sync.spec)
+    server.run("INSERT INTO b (id) VALUES (4)", "DELETE FROM b WHERE id = 1")
+    sync.flags = ("--including-tables", "a|b", *sync.flags[2:])
+    assert run_without_spark(sync.spec)
+    assert all(verdict.is_equal for verdict in sync.verified())
+    assert sync.ids("b") == [row[0] for row in server.rows("SELECT id FROM b ORDER BY id")]
 
 
 def lose_connection() -> None:

@@ -24,7 +24,7 @@ from penstock.ingest.mysql.logged_ddl_rules import LoggedDdlRules
 from penstock.ingest.mysql.offsets import BatchContent, Progress
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import RecordedHistory
-from penstock.ingest.mysql.server.catalog import definitions
+from penstock.ingest.mysql.server.catalog import columns_with_values, definitions
 from penstock.ingest.mysql.server.connection import connected, server_facts, variables
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.source import Barrier, Limit
@@ -158,7 +158,9 @@ class Planner:
             looked_up = self.recorded.looked_up(connection, plan, history)
             # Before the offsets that rely on them are stored. After a crash in between, the plan finds them again.
             self.recorded.store(progress.server)
-            mixed = rules.mixed_names(progress, plan)
+            mixed = rules.mixed_names(
+                progress, plan, lambda table: columns_with_values(connection, table, is_mariadb=facts.is_mariadb)
+            )
             progress = rules.applied(progress, plan, looked_up)
             if not progress.batch.barriers and progress.reads_tables:
                 progress = with_chunks(self.settings, connection, progress, limit, before.log)

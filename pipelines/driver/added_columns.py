@@ -21,15 +21,22 @@ log = logging.getLogger(__name__)
 _REPLACES_ROWS = frozenset({"deduplicate", "partial-update"})
 
 
-def fill_added_columns(reader: BatchReader, current: TableSchema, found: Sequence[SeenSchema]) -> None:
-    """Request that source tables are read again whose new columns have values in rows that the table already has."""
+def fill_added_columns(reader: BatchReader, current: TableSchema | None, found: Sequence[SeenSchema]) -> None:
+    """Request that source tables are read again whose new columns have values in rows that came before.
+
+    These are rows of the target table, or rows of the batch itself: a table may be created, filled and altered in it.
+    """
     source = reader.source
     if not isinstance(source, RereadableSource):
         return
-    for table, added in _added_columns(reader, current, found).items():
+    new = _added_within(found) if current is None else _added_columns(reader, current, found)
+    for table, added in new.items():
         filled = source.filled_columns(table, added)
         if not filled:
             continue
+        if current is None:
+            sources = [one.schema for one in found]
+            current = reader.mapping.planned(found[0].table, sources, reader.warehouse.now_millis())
         name, columns, refusal = ".".join(table), ",".join(filled), _refusal(current)
         if refusal is None:
             source.read_again(table)
@@ -57,6 +64,16 @@ def _added_columns(
         if added and schema.database is not None and schema.table is not None:
             tables.setdefault((schema.database, schema.table), set()).update(added)
     return tables
+
+
+def _added_within(found: Sequence[SeenSchema]) -> dict[tuple[str, str], set[str]]:
+    """Return the columns of each source table that some of its schemas in the batch have and others lack."""
+    names: dict[tuple[str, str], list[set[str]]] = {}
+    for schema in (one.schema for one in found):
+        if schema.database is not None and schema.table is not None:
+            names.setdefault((schema.database, schema.table), []).append({field.name for field in schema.fields})
+    added = {table: set[str]().union(*some) - some[0].intersection(*some) for table, some in names.items()}
+    return {table: columns for table, columns in added.items() if columns}
 
 
 def _refusal(table: TableSchema) -> str | None:

@@ -46,10 +46,9 @@ class TableEvolution:
         schemas, unmade = {}, dict[str, PenstockError]()
         for table, found in drifts.items():
             current = self.reader.warehouse.store(table).schema() if table in self.targets.schemas else None
-            if current is not None:
+            try:
                 # Before the columns are added: after a crash in between, they would not be new any more.
                 fill_added_columns(self.reader, current, found)
-            try:
                 schema = self.reader.mapping.evolved(table, current, found)
             except (SchemaConflict, ConfigError) as error:
                 if current is None:

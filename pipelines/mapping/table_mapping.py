@@ -126,6 +126,10 @@ class TableMapping(Protocol):
         """
         ...
 
+    def planned(self, table: str, sources: Sequence[SourceSchema], now: int) -> TableSchema:
+        """Return the first schema of a table that does not exist yet."""
+        ...
+
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
         """Create or alter the table so that it can store all these schemas, and return its newest version."""
         ...

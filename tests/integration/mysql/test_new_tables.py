@@ -108,6 +108,35 @@ def test_a_table_that_was_altered_while_it_was_excluded_is_copied(server: Playgr
     assert sync.ids("b") == [row[0] for row in server.rows("SELECT id FROM b ORDER BY id")]
 
 
+@pytest.mark.parametrize("running", [True, False], ids=["streamed", "copied"])
+def test_a_table_that_is_created_and_altered_in_one_batch_has_the_values(
+    server: Playground, tmp_path: Path, running: bool
+) -> None:
+    """Rows of the log from before the column must not overwrite those that were copied with it."""
+    server.run("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+    sync = checkpointed(Sync(server, tmp_path, flags=("--including-tables", "a|b")))
+    assert run_without_spark(sync.spec)
+    statements = ("CREATE TABLE b (id INT PRIMARY KEY)", "INSERT INTO b VALUES (1), (2)")
+    more = ("ALTER TABLE b ADD n INT DEFAULT 5", "INSERT INTO b (id) VALUES (3)", "ALTER TABLE b ADD m INT NOT NULL")
+    with pytest.MonkeyPatch.context() as patch:
+        if running:  # a run that finds the table in the log, not at its start
+            found = Planner.next
+
+            def created(self: Planner, *rest: object) -> object:
+                if not server.rows("SHOW TABLES LIKE 'b'"):
+                    found(self, *rest)  # type: ignore[arg-type]  # those of the caller
+                    server.run(*statements, *more)
+                return found(self, *rest)  # type: ignore[arg-type]  # those of the caller
+
+            patch.setattr(Planner, "next", created)
+        else:
+            server.run(*statements, *more)
+        for _ in range(3):
+            run_without_spark(sync.spec)
+    assert [(row["id"], row["n"], row["m"]) for row in sync.rows("b")] == [(1, 5, 0), (2, 5, 0), (3, 5, 0)]
+    assert all(verdict.is_equal for verdict in sync.verified())
+
+
 def lose_connection() -> None:
     raise pymysql.OperationalError(2013, "Lost connection to MySQL server during query")
 

@@ -32,7 +32,7 @@ _KNOWN = frozenset({COPY_DATA, _COPY_OUT, _COPY_BOTH, _COPY_DONE, _COMPLETE, _RE
 _LONGEST, _LONGEST_DATA = 1 << 24, (1 << 30) + 64  # bytes of a frame; a value may have a gibibyte
 _READ_BYTES = 256 << 10
 # What arrives within this time in seconds is read at once: a reading costs as much as decoding some hundred rows.
-_GATHERED_S, _LATE_S = 0.001, 0.05
+_GATHERED_S, _GATHERED_LONGEST_S, _LATE_S = 0.001, 0.01, 0.05
 
 
 class ServerRefused(Exception):
@@ -109,9 +109,10 @@ class SocketStream:
         return Received.joined([one for one in parts if len(one)])
 
     def read_now(self, wait_s: float) -> Received:
-        wanted = max(_READ_BYTES, self._first_end())
-        while self._filled < wanted and self._fill(wanted, wait_s):
-            wait_s = _GATHERED_S
+        wanted, until = max(_READ_BYTES, self._first_end()), float("inf")
+        # A server that sends a little all the time must not delay what has arrived.
+        while self._filled < wanted and time.monotonic() < until and self._fill(wanted, wait_s):
+            until, wait_s = min(until, time.monotonic() + _GATHERED_LONGEST_S), _GATHERED_S
         return self._taken()
 
     def send(self, message: bytes) -> None:
@@ -188,7 +189,7 @@ class SocketStream:
                 return False
             # The server sends little at a time.
             time.sleep(_GATHERED_S)
-            count = self.socket.recv_into(place)
+            return self._fill(wanted, 0.0)
         self._filled += count
         self._is_closed = count == 0
         return count > 0

@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
 
 from penstock.ingest.postgres.received import Received
+from penstock.ingest.postgres.server import copy_stream
 from penstock.ingest.postgres.server.copy_frames import HEAD, data_frames
 from penstock.ingest.postgres.server.copy_stream import ServerRefused, SocketStream
 
@@ -30,7 +32,7 @@ def bodies(found: Received) -> list[bytes]:
 
 
 @contextmanager
-def answered(*parts: bytes, asks: bytes = b"COPY t\0") -> Iterator[SocketStream]:
+def answered(*parts: bytes, asks: bytes = b"COPY t\0", pause_s: float = 0.0) -> Iterator[SocketStream]:
     """Yield a stream whose server reads the statement, sends these parts one by one, and closes the connection."""
     ours, servers = socket.socketpair()
     ours.setblocking(False)
@@ -39,8 +41,10 @@ def answered(*parts: bytes, asks: bytes = b"COPY t\0") -> Iterator[SocketStream]
         with servers:
             asked = servers.recv(1 << 16)
             assert asked == frame(b"Q", asks)
-            for part in parts:
-                servers.sendall(part)
+            with suppress(BrokenPipeError, ConnectionResetError):  # the reader may have seen enough
+                for part in parts:
+                    servers.sendall(part)
+                    time.sleep(pause_s)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -161,6 +165,16 @@ def test_the_log_is_read_as_it_arrives() -> None:
         assert bodies(stream.read_now(1.0)) == [b"two"]
         assert not stream.is_open
         stream.close()
+
+
+def test_a_server_that_always_sends_a_little_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_stream, "_GATHERED_S", 0.02)  # the pauses are shorter
+    parts = [frame(b"W", b"\1\0\0"), *(frame(b"d", b"%d" % number) for number in range(4000))]
+    with answered(*parts, pause_s=0.001) as stream:
+        stream.start("COPY t")
+        began, found = time.monotonic(), stream.read_now(1.0)
+        assert 0 < len(found) < 1000
+        assert time.monotonic() - began < 1.0
 
 
 def followed(data: bytes, filled: int) -> tuple[list[int], int]:

@@ -132,7 +132,7 @@ class LoggedDdlRules:
     def _is_captured(self, name: TableName) -> bool:
         return self.settings.tables.includes(*name)
 
-    def mixed_names(
+    def tables_with_mixed_columns(
         self, progress: Progress, plan: LogPlan, with_values: Callable[[TableName], Collection[str]]
     ) -> list[TableName]:
         """Return the tables that renamed a column during the snapshot, or added one that older rows have a value in.
@@ -144,10 +144,10 @@ class LoggedDdlRules:
         # Without a position to settle at, rows of the snapshot are mixed with older events only while tables are
         # read.
         if progress.settle is None:
-            mixed = progress.reads_tables
+            all_mixed = progress.reads_tables
         else:
-            mixed = progress.unsettled or progress.log.is_before(progress.settle)
-        if not mixed:
+            all_mixed = progress.unsettled or progress.log.is_before(progress.settle)
+        if not all_mixed:
             # New tables are read while others stream, and rows of those come only from the binlog by now.
             altered = [seen for seen in altered if seen.change.name in progress.unread]
         return [

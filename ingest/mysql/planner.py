@@ -158,7 +158,7 @@ class Planner:
             looked_up = self.recorded.looked_up(connection, plan, history)
             # Before the offsets that rely on them are stored. After a crash in between, the plan finds them again.
             self.recorded.store(progress.server)
-            mixed = rules.mixed_names(
+            mixed = rules.tables_with_mixed_columns(
                 progress, plan, lambda table: columns_with_values(connection, table, is_mariadb=facts.is_mariadb)
             )
             progress = rules.applied(progress, plan, looked_up)

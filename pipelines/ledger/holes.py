@@ -119,7 +119,7 @@ def lacking_rows(
     unknown = goes_to.keys() - filled.sources.keys() - filled.left.keys()
     reached = filled.checkpoint.batches.progress().offsets
     # A driver may have crashed after the batch that read a table, and before it recorded the table as filled.
-    asks = unknown and copies and reached and not (filled.is_new or filled.is_adopted)
+    asks = unknown and copies and not (filled.is_new or filled.is_adopted)
     before = capture.captured_before(reached) if asks and reached else ()
     again, refused, passed = [], [], []
     for difference in filled.differences(goes_to, before):

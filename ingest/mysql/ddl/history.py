@@ -211,14 +211,24 @@ class SchemaHistory:
         for change in changes:
             if change.kind in {"truncate", "rows-moved"}:
                 continue
-            unclear, left_out = (change.detail if change.kind == kind else "" for kind in ("unclear", "left-out"))
-            noted = [(change.name, unclear, left_out)]
             if change.old_name is not None:
-                noted.insert(0, (change.old_name, "", ""))
-            for name, unclear, left_out in noted:
-                reason = left_out or ("" if includes(*name) else EXCLUDED)
-                self._note(DefinitionVersion(name, file, pos, self.tables.known.get(name), unclear, reason))
+                self._note(self._version(change.old_name, file, pos, includes))
+            unclear, left_out = (change.detail if change.kind == kind else "" for kind in ("unclear", "left-out"))
+            self._note(self._version(change.name, file, pos, includes, unclear, left_out))
         return changes
+
+    def _version(
+        self,
+        name: Name,
+        file: str,
+        pos: int,
+        includes: Callable[[str, str], bool],
+        unclear: str = "",
+        left_out: str = "",
+    ) -> DefinitionVersion:
+        """Return the table's definition after a statement, left out if the table is not included."""
+        reason = left_out or ("" if includes(*name) else EXCLUDED)
+        return DefinitionVersion(name, file, pos, self.tables.known.get(name), unclear, reason)
 
     def _is_known_from(self, name: Name, place: Place) -> bool:
         """Return whether the table's definition is already known as of this position or a later one."""

@@ -39,7 +39,7 @@ class Received:
         firsts = [int(one.start[0]) if len(one) else 0 for one in parts]
         used = [one.data[first : int(one.end[-1]) if len(one) else 0] for one, first in zip(parts, firsts, strict=True)]
         places = np.cumsum([0, *map(len, used)])
-        moves = [place - first for place, first in zip(places.tolist(), firsts, strict=False)]
+        moves = [place - first for place, first in zip(places[:-1].tolist(), firsts, strict=True)]
         return cls(
             np.concatenate([*used, np.zeros(SPARE, np.uint8)]),
             np.concatenate([one.start + move for one, move in zip(parts, moves, strict=True)]),
@@ -57,5 +57,5 @@ class Received:
     def body(self, number: int) -> bytes:
         return self.data[self.start[number] : self.end[number]].tobytes()
 
-    def chosen(self, keep: slice | Bools) -> Received:
+    def chosen(self, keep: Bools) -> Received:
         return Received(self.data, self.start[keep], self.end[keep])

@@ -90,7 +90,7 @@ class _MessageStream:
             )
 
     def _collect(self, received: Received) -> None:
-        """Keep the messages up to the end of the range, without the ones that only tell the server's position."""
+        """Keep the messages up to the end of the range. Keepalives are not kept: they contain no changes."""
         # A message without content is none of the log, and the byte behind it is not looked at further.
         tag = received.data[np.minimum(received.start + ENVELOPE, len(received.data) - 1)]
         kind = received.data[received.start]

@@ -45,6 +45,8 @@ from tests.pipeline_stories import log_source
 from tests.simulation.scenes import ambient
 from tests.simulation.store import Disk, Fault, Faults, Operation, SimStore
 
+KEPT = 100  # batches in the logs
+
 
 @dataclass(frozen=True)
 class SparkLog:
@@ -56,9 +58,8 @@ class SparkLog:
     disk: Disk
     folder: str
 
-    @property
-    def id(self) -> str:
-        """The id of the query, which the first run determines."""
+    def begun(self) -> str:
+        """Return the id of the query. Stores a new one at the first start."""
         path = f"{self.folder}/metadata"
         if path not in self.disk.files:
             self.disk.put(path, json.dumps({"id": self.folder.rpartition("/")[2]}).encode())
@@ -90,7 +91,7 @@ class SparkLog:
         assert self.planned - self.done in {0, 1}, f"{self.planned} batches are planned, {self.done} are done"
         for number in range(max(0, self.planned - KEPT), self.planned):
             self.end(number)
-        assert not self.planned or self.id
+        assert not self.planned or f"{self.folder}/metadata" in self.disk.files, "the query has no id"
 
     def _count(self, log: str) -> int:
         """Return the number of the next batch in a log."""
@@ -104,7 +105,6 @@ class SparkLog:
         return last + 1
 
 
-KEPT = 100  # batches in the logs
 _WHOLE = {Fault.TORN: Fault.AFTER, Fault.DIES_TORN: Fault.DIES_AFTER}
 
 
@@ -153,7 +153,7 @@ class Driver:
             job = job or build.ready(self.spec)
             self.limit, self.until = job.trigger.limit, None if self.is_open else job.source.available()
             self.driver = job.driver(Path(folder), self.tasks, self.writers, run_tasks, self.on_batch)
-            self.driver.checkpoint = self.log.id
+            self.driver.checkpoint = self.log.begun()
             if job.recovery.retry_parked:
                 self.driver.catch_up()
             yield self

@@ -54,7 +54,7 @@ ROW = {"k": "x", "p": "a", "n": "1", "v": "a", "b": None, "d": None, "t": None}
 def test_a_run_without_spark_survives_each_fault_of_its_checkpoint(
     name: str, number: int, again_local: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four batches, of which the logs keep two. After the fault, the same way of running or Spark continues."""
+    """The run takes four batches, and the logs keep two. After the fault, it continues with or without Spark."""
     for module, kept in ((batch_logs, "_KEPT"), (process, "KEPT")):
         monkeypatch.setattr(module, kept, 2)
     inserts = [{"db": "shop_0", "table": "orders", "op": "I", "after": {"id": str(id_), **ROW}} for id_ in range(4)]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import pymysql
 import pytest
 
 from penstock.errors import PenstockError
@@ -15,45 +14,10 @@ from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.recorded_history import DefinitionStore
 from penstock.ingest.mysql.server import connection as server_connection
 from penstock.pipelines.ledger.batch_logs import BatchLogs
+from tests.integration.mysql.failing_calls import Countdown, Killed, die, lose_connection
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 from tests.without_spark import run_without_spark
-
-
-class Killed(BaseException):
-    """The process dies here."""
-
-
-class Countdown:
-    """Calls `fails` when a function is called for the `at`th time, before it does anything or after it has done it."""
-
-    def __init__(self, at: int, fails: Callable[[], None], *, after: bool = False, counts: bool = True) -> None:
-        self.left, self.fails, self.after, self.counts = at, fails, after, counts
-
-    def around(self, function: Callable[..., object]) -> Callable[..., object]:
-        def counted(*args: object, **kwargs: object) -> object:
-            self.left -= self.counts
-            is_due = self.left == 0 and self.counts
-            if is_due and not self.after:
-                self.fails()
-            result = function(*args, **kwargs)
-            if is_due and self.after:
-                self.fails()
-            return result
-
-        return counted
-
-    def within(self, function: Callable[..., object]) -> Callable[..., object]:
-        """Return the function such that calls are counted while it runs."""
-
-        def around(*args: object, **kwargs: object) -> object:
-            self.counts = True
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self.counts = False
-
-        return around
 
 
 @pytest.fixture
@@ -135,14 +99,6 @@ def test_a_table_that_is_created_and_altered_in_one_batch_has_the_values(
             run_without_spark(sync.spec)
     assert [(row["id"], row["n"], row["m"]) for row in sync.rows("b")] == [(1, 5, 0), (2, 5, 0), (3, 5, 0)]
     assert all(verdict.is_equal for verdict in sync.verified())
-
-
-def lose_connection() -> None:
-    raise pymysql.OperationalError(2013, "Lost connection to MySQL server during query")
-
-
-def die() -> None:
-    raise Killed
 
 
 def test_a_lost_connection_hides_no_table(before: Sync) -> None:

@@ -21,9 +21,9 @@ from penstock.pipelines.job import local_run
 from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.ledger.batch_logs import BatchLogs
 from penstock.pipelines.tasks.read import BatchReader
+from tests.integration.mysql.failing_calls import Countdown, Killed, die, lose_connection
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
-from tests.integration.mysql.test_new_tables import Countdown, Killed, die, lose_connection
 from tests.without_spark import run_without_spark
 
 SEEDS = range(int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "3")))
@@ -53,7 +53,7 @@ ACTIONS = {
 
 @dataclass
 class Play:
-    """A pipeline and its server, on which `draw` decides what happens. `told` says what has happened."""
+    """Random statements on a server, and runs of a pipeline between them. `told` is the list of what was done."""
 
     server: Playground
     folder: Path

@@ -69,3 +69,25 @@ while True:
             os.kill(process.pid, signal.SIGKILL)
     lake.run()
     lake.check()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_waits")
+@pytest.mark.parametrize("seed", [4, 5])
+def test_a_batch_that_is_repeated_after_its_dimension_has_changed_looks_at_the_snapshot_of_its_plan(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Warehouse(tmp_path, seed)
+    lake.change()
+    lake.run("dim-users")
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock.pipelines.driver.commit.Commits.commit", _fail)
+        with pytest.raises(ConnectionError):
+            lake.run("dwd-orders")
+    lake.change()
+    lake.run()
+    lake.check()
+
+
+def _fail(*_: object) -> None:
+    raise ConnectionError("the store is away")

@@ -194,7 +194,8 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
                 hint="leave it out, and add it as a reference to a variable: connection.options: ...&KEY=${VARIABLE}",
             )
         user, _, password = (unquote(part) for part in login.partition(":"))
-        address = MongoAddress(hosts, user, password or "${MONGODB_PASSWORD}", url.scheme, url.query)
+        reference = "${MONGODB_PASSWORD}" if user else ""
+        address = MongoAddress(hosts, user, password or reference, url.scheme, url.query)
         found = "The server was not examined." if options.offline else _collections_found(address, database)
         section = _DRAFT.format(
             scheme=url.scheme,

@@ -52,6 +52,10 @@ def test_draft_counts_the_collections_that_can_be_captured(addresses: list[Mongo
 def test_draft_without_a_login_needs_no_variable(addresses: list[MongoAddress]) -> None:
     assert CONNECTOR.draft("mongodb://h/shop", OFFLINE).environment == ()
     assert addresses == []
+    draft = CONNECTOR.draft("mongodb://h/shop", EXAMINED)
+    assert draft.found == "The server has 1 collections in shop, about 1,200 documents."
+    (address,) = addresses
+    assert address.uri == "mongodb://h/?"
 
 
 @pytest.mark.parametrize("option", ["tlsCertificateKeyFilePassword=x", "authMechanismProperties=AWS_SESSION_TOKEN:x"])

@@ -192,15 +192,20 @@ class FilledTables:
         Called again, it changes nothing.
         """
         before = (dict(self.sources), dict(self.left), dict(self.marks))
-        # A batch that was planned before this run does not include the sources that were added for this run.
+        # Sources of messages are not known before their first message, so those that the batch contained are added.
+        seen = {source: table for table, found in sources.items() for source in found}
         if number > self.planned:
-            seen = {source: table for table, found in sources.items() for source in found}
-            # Sources of messages are not known before their first message, so those that the batch contained are
-            # added.
             self.sources |= self.expected | seen
             self.left = {source: target for source, target in self.left.items() if source not in self.sources}
             self._renew_marks({*self.expected.values(), *(table for table in sources if table not in self.marks)})
             self.expected = {}
+        else:
+            # The batch was planned before this run, so it does not include the sources that were added for this run,
+            # and of those that it contained only the ones are new that the start did not know.
+            known = self.sources.keys() | self.left.keys() | self.expected.keys()
+            new = {source: table for source, table in seen.items() if source not in known}
+            self.sources |= new
+            self._renew_marks({table for table in new.values() if table not in self.marks})
         for table, snapshot in made.items():
             if table in self.marks:
                 created = self.marks[table].created

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import DecodeError
 from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config.model import PipelineSpec
@@ -153,6 +154,29 @@ def test_an_interrupted_first_batch_is_not_reported_as_an_older_version(
     assert "event=first_batch_repeated" in caplog.text
     assert "event=tables_adopted" not in caplog.text
     assert shop.ids("orders") == [1, 2, 3]
+
+
+def test_a_table_whose_first_batch_was_repeated_is_missed_when_it_is_dropped(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.put("1.json", insert("orders", {"id": 1}), "not a message")
+    with pytest.raises(DecodeError):
+        run(shop.spec())
+    lenient = shop.spec(errors={"bad-record": "skip"})
+    run(lenient)
+    assert shop.ids("orders") == [1]
+    shutil.rmtree(shop.table("orders").path)
+    with pytest.raises(CheckpointMismatch):
+        run(lenient)
+
+
+def test_a_source_table_that_first_appeared_in_a_repeated_batch_is_known(shop: Shop) -> None:
+    shop.put("4.json", insert("fresh", {"id": 4}), "not a message")
+    with pytest.raises(DecodeError):
+        run(shop.spec())
+    run(shop.spec(errors={"bad-record": "skip"}))
+    assert kept(shop).sources[("shop", "fresh")] == "ods.fresh"
+    mark = kept(shop).marks["ods.fresh"]
+    assert mark.snapshot == shop.table("fresh").latest_snapshot.id  # type: ignore[union-attr]
 
 
 def test_the_recorded_state_is_small_and_readable(shop: Shop) -> None:

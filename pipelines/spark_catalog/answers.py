@@ -91,7 +91,7 @@ def _procedure(request: Request) -> dict[str, object]:
     }
 
 
-def _call(request: Request) -> list[str]:
+def _call(request: Request) -> dict[str, list[str]]:
     name = str(request.given["procedure"])
     # Spark binds the arguments of CALL to the parameters by name or place, and sends one value for each parameter.
     values = zip(find_procedure(name).names, request.given["values"], strict=True)
@@ -99,7 +99,11 @@ def _call(request: Request) -> list[str]:
     tables = [one for one in ("table", "target_table") if one in arguments]
     arguments |= {one: _full_name(arguments[one], request.database) for one in tables}
     results = run_named(name, request.catalog, arguments, request.executor)
-    return ["OK"] if results is None else results
+    return {"rows": ["OK"] if results is None else results, "tables": [_quoted(arguments[one]) for one in tables]}
+
+
+def _quoted(table: str) -> str:
+    return ".".join(f"`{name}`" for name in table.split("."))
 
 
 def _full_name(table: str, database: str) -> str:
@@ -137,7 +141,7 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "check_row_changes": row_statements.check_row_changes,
     "can_delete": row_statements.can_delete,
     "delete": row_statements.delete,
-    "procedures": lambda request: sorted(PROCEDURES) if request.database in {"", "sys"} else [],
+    "procedures": lambda _: sorted(PROCEDURES),
     "procedure": _procedure,
     "call": _call,
 }

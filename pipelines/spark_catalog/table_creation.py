@@ -134,7 +134,7 @@ def create_table_like(request: Request) -> None:
     """Run CREATE TABLE LIKE another table of the catalog."""
     like = request.catalog.table(str(request.given["like"])).definition
     properties = request.texts("properties")
-    _check_new({name: text for name, text in properties.items() if name != "provider"})
+    _check_new(properties)
     # The path is that of the other table, and two tables must not share a folder.
     options = {key: value for key, value in like.options.items() if key != PATH.key}
     options |= table_options(properties) | _path(properties)

@@ -101,10 +101,13 @@ def _changes(given: Mapping[str, Any]) -> Iterator[SchemaChange]:
 def _column_changes(given: Mapping[str, Any], name: Name) -> Iterator[SchemaChange]:
     match given:
         case {"kind": "AddColumn", "type": text, "nullable": nullable, "comment": comment}:
+            if given.get("default") is not None:
+                raise ConfigError(
+                    "a column cannot be added with a default: rows that are there would be null, not the default",
+                    hint="ADD COLUMN without DEFAULT, then ALTER COLUMN ... SET DEFAULT for the rows that follow",
+                )
             type_ = type_text(_type(text), nullable=nullable)
             yield AddColumn(name, type_, comment, given.get("first", False), given.get("after"))
-            if given.get("default") is not None:
-                yield UpdateColumnDefault(name, default_text(given["default"]))
         case {"kind": "DeleteColumn"}:
             yield DropColumn(name)
         case {"kind": "RenameColumn", "to": new}:

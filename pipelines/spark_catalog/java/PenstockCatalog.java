@@ -238,6 +238,9 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
         return request("drop_table").table(identifier).answer().asBoolean();
     }
 
+    /** A dropped table is gone in any case: no catalog here has a place for deleted tables. */
+    public boolean purgeTable(Identifier identifier) { return dropTable(identifier); }
+
     public void renameTable(Identifier from, Identifier to) {
         String[] database = to.namespace();
         // Spark passes the name of the catalog too if the statement has it.

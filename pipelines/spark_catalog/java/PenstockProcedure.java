@@ -6,6 +6,7 @@ import java.util.Collections;
 import java.util.Iterator;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
@@ -53,7 +54,19 @@ class PenstockProcedure implements UnboundProcedure, BoundProcedure {
             if (input.isNullAt(i)) values.addNull();
             else values.add(input.getUTF8String(i).toString());
         }
-        return Collections.singletonList(new ProcedureRows(Request.texts(UnitJobs.answer(request)))).iterator();
+        JsonNode answer = UnitJobs.answer(request);
+        refreshCached(Request.texts(Request.at(answer, "tables")));
+        return Collections.singletonList(new ProcedureRows(Request.texts(Request.at(answer, "rows")))).iterator();
+    }
+
+    /** Let Spark read tables again that it has cached, since the call may have changed their rows. */
+    private void refreshCached(String[] tables) {
+        SparkSession session = SparkSession.active();
+        if (session.sharedState().cacheManager().isEmpty()) return;
+        for (int i = 0; i < tables.length; i++) {
+            String table = "`" + catalog.name + "`." + tables[i];
+            if (session.catalog().tableExists(table)) session.catalog().refreshTable(table);
+        }
     }
 }
 

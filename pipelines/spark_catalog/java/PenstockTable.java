@@ -139,7 +139,8 @@ class StoredTable extends PenstockTable implements
         Set all = new HashSet(super.capabilities());
         all.addAll(Arrays.asList(new Object[] {
             TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE, TableCapability.TRUNCATE,
-            TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC}));
+            TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC,
+            TableCapability.AUTOMATIC_SCHEMA_EVOLUTION}));
         return all;
     }
 

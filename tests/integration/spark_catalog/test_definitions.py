@@ -167,7 +167,8 @@ def test_only_a_table_that_exists_is_replaced(spark: SparkSession, catalog: Cata
 def test_every_alter_is_done(spark: SparkSession, catalog: Catalog) -> None:
     fresh(spark, "altered", "(1, 'a', 1, 'x')")
     for change in (
-        "ADD COLUMN coupon STRING DEFAULT 'none' AFTER status",
+        "ADD COLUMN coupon STRING AFTER status",
+        "ALTER COLUMN coupon SET DEFAULT 'none'",
         "ADD COLUMNS (e INT COMMENT 'e', f BIGINT FIRST)",
         "RENAME COLUMN coupon TO voucher",
         "ALTER COLUMN e TYPE BIGINT",
@@ -200,6 +201,9 @@ def test_drop_and_truncate(spark: SparkSession, catalog: Catalog) -> None:
     assert rows(spark, "SELECT count(*) FROM gone") == [(0,)]
     spark.sql("DROP TABLE gone")
     assert not catalog.table_exists("shop.gone")
+    fresh(spark, "purged", "(1, 'a', 1, 'x')")
+    spark.sql("DROP TABLE purged PURGE")
+    assert not catalog.table_exists("shop.purged")
     spark.sql("CREATE DATABASE lake.empty")
     spark.sql("DROP DATABASE lake.empty")
     assert ("empty",) not in rows(spark, "SHOW DATABASES IN lake")
@@ -212,6 +216,7 @@ def test_drop_and_truncate(spark: SparkSession, catalog: Catalog) -> None:
         ("CREATE TABLE bad (a INT) USING parquet", "not USING parquet"),
         ("CREATE TABLE bad (a INT) STORED AS PARQUET", "'file.format' = 'parquet'"),
         ("CREATE TABLE bad LIKE refused STORED AS ORC", "STORED AS and ROW FORMAT are for tables of Hive"),
+        ("CREATE TABLE bad LIKE refused USING parquet", "not USING parquet"),
         ("CREATE TABLE bad (a INT) ROW FORMAT DELIMITED FIELDS TERMINATED BY ','", "'file.format' = 'parquet'"),
         ("CREATE TABLE bad (a INT) PARTITIONED BY (bucket(4, a))", "not partitioned by bucket(4, a)"),
         ("CREATE TABLE bad (a INT) LOCATION '/tmp/elsewhere'", "remove LOCATION"),
@@ -226,6 +231,7 @@ def test_drop_and_truncate(spark: SparkSession, catalog: Catalog) -> None:
         ("ALTER TABLE refused CLUSTER BY (id)", "is not supported"),
         ("ALTER TABLE refused ADD CONSTRAINT c CHECK (id > 0)", "is not supported"),
         ("ALTER TABLE refused DROP COLUMN id", "primary key column cannot be dropped"),
+        ("ALTER TABLE refused ADD COLUMN late INT DEFAULT 5", "then ALTER COLUMN ... SET DEFAULT"),
         ("ALTER TABLE refused ADD PARTITION (dt = 'z')", "created by the first row"),
         ("ALTER TABLE refused SET TBLPROPERTIES ('bukcet' = '1')", "did you mean bucket?"),
         ("DROP TABLE `refused$snapshots`", "is a part of a table"),

@@ -108,6 +108,11 @@ class DecodeError(PenstockError):
     exit_code = 8
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things as text, such as "1 table" or "2,000 tables"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the known name that is most similar to an unknown one, or None if no name is similar."""
     return next(iter(_close_matches(name, known, 1, cutoff)), None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from penstock.errors import counted
 from penstock.ingest.connector import (
     BYTES,
     Capabilities,
@@ -58,7 +59,7 @@ class FilesConnector(Connector[FilesConfig]):
 
     def check(self, config: FilesConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
         names = self.open(config, request).available()["names"]
-        return SourceCheck(f"{config.path}: {len(names)} files")
+        return SourceCheck(f"{config.path}: {counted(len(names), 'file')}")
 
     def keyless(self, config: FilesConfig) -> KeylessRule:
         return "as-stated"

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError, SourceError, counted
 from penstock.ingest.connector import (
     Capabilities,
     Preparation,
@@ -63,7 +63,7 @@ class KafkaConnector(MessageConnector[KafkaConfig]):
             source.close()
         partitions = sum(map(len, offsets.values()))
         servers = config.properties["bootstrap.servers"]
-        return SourceCheck(f"Kafka at {servers}: {len(offsets)} topics, {partitions} partitions")
+        return SourceCheck(f"Kafka at {servers}: {counted(len(offsets), 'topic')}, {counted(partitions, 'partition')}")
 
     def kept_for(self, config: KafkaConfig, request: SourceRequest, seconds: float) -> list[SourceFinding]:
         from penstock.ingest.kafka.retention import retention_findings

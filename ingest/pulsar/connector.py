@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError, SourceError, counted
 from penstock.ingest.connector import (
     ENTRIES,
     Capabilities,
@@ -73,7 +73,8 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
         cluster = PulsarCluster(self._settings(config, request))
         places = cluster.partitions()
         topics = len({topic for topic, _ in places})
-        shown = f"Pulsar at {config.properties[SERVICE_URL]}: {topics} topics, {len(places)} partitions"
+        found = f"{counted(topics, 'topic')}, {counted(len(places), 'partition')}"
+        shown = f"Pulsar at {config.properties[SERVICE_URL]}: {found}"
         return SourceCheck(shown, tuple(_findings(cluster, places, config, self._settings(config, request))))
 
     def prepare(self, config: PulsarConfig, request: SourceRequest, preparation: Preparation) -> DecodedSource:

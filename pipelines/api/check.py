@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, PenstockError, counted
 from penstock.pipelines.api.findings import Finding, of_error
 
 if TYPE_CHECKING:
@@ -91,6 +91,6 @@ def _options(spec: PipelineSpec) -> Iterator[Finding]:
     # Building the job raises the errors; the job itself is not needed.
     job(spec)
     if not wrong:
-        yield Finding("options", "ok", f"{len(options)} table options, all known")
+        yield Finding("options", "ok", f"{counted(len(options), 'table option')}, all known")
     for name, note in without_effect(options).items():
         yield Finding("options", "warning", f"{name} has no effect: {note}")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, counted
 from penstock.pipelines.api.findings import Finding
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.build import filled_tables, shape
@@ -47,7 +47,7 @@ def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
 
 def _tables(catalog: CatalogBackend) -> str:
     counts = {database: len(catalog.tables(database)) for database in catalog.databases()}
-    return f"{sum(counts.values())} tables in {len(counts)} databases"
+    return f"{counted(sum(counts.values()), 'table')} in {counted(len(counts), 'database')}"
 
 
 def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
@@ -69,7 +69,9 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
             9,
         )
     elif state.tables:
-        yield Finding("tables", "ok", f"{len(state.tables)} tables of this pipeline, batch {state.progress.done}")
+        yield Finding(
+            "tables", "ok", f"{counted(len(state.tables), 'table')} of this pipeline, batch {state.progress.done}"
+        )
         yield from small_files(warehouse, [table.table for table in state.tables])
         yield from table_options(spec, warehouse, [table.table for table in state.tables if not table.error])
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from penstock.errors import PenstockError, PositionLost
+from penstock.errors import PenstockError, PositionLost, counted
 from penstock.formats.change import SourceSchema
 from penstock.ingest.connector import SourceCheck
 from penstock.ingest.source import Limit, Offsets, patience
@@ -65,7 +65,7 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     checked = kind.check(spec.source, request, must=filled.is_new)
     names = [name_of(table) for table in checked.tables]
     shown = ", ".join(map(".".join, names[:5]))
-    yield Finding("source", "ok", f"{checked.place}: {len(names)} tables to capture: {shown}")
+    yield Finding("source", "ok", f"{checked.place}: {counted(len(names), 'table')} to capture: {shown}")
     yield from _of_source(checked)
     for name, lines in checked.selections.items():
         for line in lines:

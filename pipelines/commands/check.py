@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.errors import counted
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.api.check import checked, checked_spec
 from penstock.pipelines.api.findings import exit_code
@@ -42,7 +43,3 @@ def command(name: str, words: list[str]) -> int:
 def _jars(given: Given) -> str:
     settings = pairs(given.get("spark-conf", ()))
     return settings.get("spark.jars.packages", "") + settings.get("spark.jars", "")
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, counted
 from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given, parse_with_words
 from penstock.pipelines.commands.output import answer, harmless, print_rows, wants_json
@@ -22,7 +22,7 @@ _OF_LETTERS = (
     Flag("reason", "only dead letters with this reason, as  list  shows it", metavar="REASON"),
     Flag("target", "only dead letters of this target table", metavar="DATABASE.TABLE"),
     Flag("position", "only the dead letter with this source position, as  show  prints it", metavar="PLACE@OFFSET"),
-    Flag("limit", "number of dead letters to show, newest first (default: 20)", metavar="N"),
+    Flag("limit", "with show: number of dead letters, newest first (default: 20)", metavar="N"),
     Flag("dry-run", "with replay and drop: only print what would be done", "bool"),
 )
 FLAGS = (
@@ -43,6 +43,11 @@ def command(name: str, words: list[str]) -> int:
     limit = number(given, "limit")
     if limit is not None and limit < 1:
         raise ConfigError(f"--limit {limit} shows no dead letter", hint="a limit is 1 or more")
+    if limit is not None and verb != "show":
+        raise ConfigError(
+            f"--limit has no meaning for {verb}, which applies to all dead letters that the other flags select",
+            hint="select them with  --reason ,  --target  or  --position",
+        )
     table = _table(pipeline, given)
     if table is None:
         return answer(given, {"pipeline": pipeline.name, "letters": 0}, f"{pipeline.name} has no dead letters")
@@ -168,7 +173,7 @@ def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -
     if wants_json(given):
         facts = {"pipeline": pipeline.name, "table": table.name, "letters": rows.num_rows, "groups": found}
         return answer(given, facts)
-    print(f"{rows.num_rows} dead letters of {pipeline.name} in {table.name}")
+    print(f"{counted(rows.num_rows, 'dead letter')} of {pipeline.name} in {table.name}")
     if found:
         print()
         print_rows(list(found[0]), [list(one.values()) for one in found])
@@ -196,9 +201,14 @@ def _drop(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -
     if not yes(given, "dry-run") and rows.num_rows:
         table.delete(_where(pipeline, given))
     facts = {"pipeline": pipeline.name, "dropped": rows.num_rows, "dry_run": yes(given, "dry-run")}
-    return answer(
-        given, facts, f"{rows.num_rows} dead letters {'would be' if yes(given, 'dry-run') else 'were'} dropped"
-    )
+    letters = counted(rows.num_rows, "dead letter")
+    if yes(given, "dry-run"):
+        return answer(given, facts, f"{letters} would be dropped")
+    return answer(given, facts, f"{letters} {_was(rows.num_rows)} dropped")
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -> int:
@@ -214,12 +224,13 @@ def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given)
     latest = table.latest_snapshot
     if yes(given, "dry-run") or not letters or latest is None:
         facts: dict[str, Any] = {"pipeline": pipeline.name, "letters": len(letters), "dry_run": True}
-        return answer(given, facts, f"{len(letters)} dead letters would be replayed")
+        return answer(given, facts, f"{counted(len(letters), 'dead letter')} would be replayed")
     # Before the letters are deleted: after a crash in between, the same command finds the same snapshot of letters,
     # and tables that have its rows skip it.
     done = replay(pipeline.spec, letters, latest)
     settle(table, letters, done.bad, pipeline.name)
     good = len(letters) - len(done.bad)
     facts = {"pipeline": pipeline.name, "replayed": good, "still_bad": len(done.bad), "rows": done.rows}
-    answer(given, facts, f"{good} dead letters were written to their tables, {len(done.bad)} are still bad")
+    still = f"{len(done.bad)} {'is' if len(done.bad) == 1 else 'are'} still bad"
+    answer(given, facts, f"{counted(good, 'dead letter')} {_was(good)} written, {still}")
     return 8 if done.bad else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.errors import counted
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.execution import EXECUTION, executor_of
@@ -70,7 +71,11 @@ def expire_snapshots(given: Given) -> int:
         "files_deleted": expired.swept.deleted,
         "files_failed": expired.swept.failed,
     }
-    return answer(given, facts, f"expired {expired.snapshots} snapshots, deleted {expired.swept.deleted} files")
+    return answer(
+        given,
+        facts,
+        f"expired {counted(expired.snapshots, 'snapshot')}, deleted {counted(expired.swept.deleted, 'file')}",
+    )
 
 
 def expire_changelogs(given: Given) -> int:
@@ -82,12 +87,16 @@ def expire_changelogs(given: Given) -> int:
         delete_all=yes(given, "delete-all"),
     )
     facts = {"changelogs": expired.changelogs, "files_deleted": expired.swept.deleted}
-    return answer(given, facts, f"expired {expired.changelogs} changelogs, deleted {expired.swept.deleted} files")
+    return answer(
+        given,
+        facts,
+        f"expired {counted(expired.changelogs, 'changelog')}, deleted {counted(expired.swept.deleted, 'file')}",
+    )
 
 
 def mark_partition_done(given: Given) -> int:
     marked = table_of(given).mark_partitions_done(partitions(given))
-    return answer(given, {"partitions": marked}, f"marked {len(marked)} partitions as done")
+    return answer(given, {"partitions": marked}, f"marked {counted(len(marked), 'partition')} as done")
 
 
 def reset_consumer(given: Given) -> int:
@@ -121,9 +130,8 @@ def remove_orphan_files(given: Given) -> int:
     size = sum(orphan.size for orphan in found)
     facts = {"files": len(found), "bytes": size, "deleted": not dry, "paths": [orphan.path for orphan in found]}
     listed = "\n".join(orphan.path for orphan in found) + "\n" if dry and found else ""
-    return answer(
-        given, facts, f"{listed}{len(found)} orphan files, {size} bytes{' (not deleted)' if dry else ', deleted'}"
-    )
+    kept = " (not deleted)" if dry else ", deleted"
+    return answer(given, facts, f"{listed}{counted(len(found), 'orphan file')}, {counted(size, 'byte')}{kept}")
 
 
 def drop_partition(given: Given) -> int:
@@ -138,7 +146,7 @@ def expire_partitions(given: Given) -> int:
     options = pairs(given.get("table-conf", ()))
     options |= {option: given[flag][-1] for flag, option in _EXPIRY.items() if flag in given}
     gone = table_of(given).expire_partitions(options)
-    return answer(given, {"partitions": gone}, f"dropped {len(gone)} partitions")
+    return answer(given, {"partitions": gone}, f"dropped {counted(len(gone), 'partition')}")
 
 
 _EXPIRY = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.errors import counted
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.output import answer
@@ -66,7 +67,7 @@ def _repair(given: Given) -> int:
     repaired = catalog_of(given).repair(text(given, "identifier"))
     facts = [{"table": one.name, "outcome": one.outcome} for one in repaired]
     listed = "".join(f"{one.name}  {one.outcome}\n" for one in repaired if one.outcome != "unchanged")
-    return answer(given, {"tables": facts}, f"{listed}{len(repaired)} tables compared with the metastore")
+    return answer(given, {"tables": facts}, f"{listed}{counted(len(repaired), 'table')} compared with the metastore")
 
 
 def _publish_iceberg(given: Given) -> int:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.ingest.connector import BYTES, LOG_BYTES, LOG_SECONDS, ROWS, WAL_BYTES
+from penstock.errors import counted
+from penstock.ingest.connector import BYTES, ENTRIES, LOG_BYTES, LOG_SECONDS, RECORDS, ROWS, WAL_BYTES
 from penstock.ingest.database.table_parts import unfinished_parts
 from penstock.pipelines.monitor.status import PipelineState, TableStatus
 
@@ -193,7 +194,7 @@ def place(position: Mapping[str, Any]) -> str:
         to_copy = len(position.get("waiting", ())) + len(position.get("cursors", ())) + ("rest" in position)
         to_copy += len(position.get("parts", ()))
         text = at if isinstance(at, str) else f"{at['file']}:{at['pos']}"
-        return text + (f", {to_copy} tables to copy" if to_copy else "")
+        return text + (f", {counted(to_copy, 'table')} to copy" if to_copy else "")
     shown = json.dumps({name: value for name, value in position.items() if name not in {"now", "lookups", "freshness"}})
     return shown if len(shown) <= 200 else f"{shown[:200]}..."
 
@@ -220,6 +221,7 @@ def moment(millis: int | None) -> str | None:
     return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds")
 
 
+_ONE: dict[str, str] = {RECORDS: "record", ENTRIES: "entry", ROWS: "row"}
 _LOG = "log"  # the place of the log in the lag of a server; its other places are tables that are still to be copied
 
 
@@ -229,14 +231,16 @@ def lag_text(lag: Mapping[str, int], unit: str) -> str:
         return "caught up"
     if unit in {LOG_BYTES, WAL_BYTES, LOG_SECONDS}:
         behind = lag.get(_LOG, 0)
-        size = f"{behind:,} seconds" if unit == LOG_SECONDS else size_text(behind)
+        size = counted(behind, "second") if unit == LOG_SECONDS else size_text(behind)
         tables = sum(1 for place, count in lag.items() if place != _LOG and count)
         parts = [f"{size} {unit.partition(' ')[2]} behind"] if behind else []
-        return ", ".join([*parts, *([f"{tables} tables to copy"] if tables else [])])
+        return ", ".join([*parts, *([f"{counted(tables, 'table')} to copy"] if tables else [])])
     places = sum(1 for count in lag.values() if count)
     if unit == BYTES:
-        return f"{size_text(sum(lag.values()))} behind in {places} files"
-    return f"{sum(lag.values()):,} {unit} behind in {places} {'tables' if unit == ROWS else 'partitions'}"
+        return f"{size_text(sum(lag.values()))} behind in {counted(places, 'file')}"
+    behind_in = counted(places, "table" if unit == ROWS else "partition")
+    behind = sum(lag.values())
+    return f"{behind:,} {_ONE.get(unit, unit) if behind == 1 else unit} behind in {behind_in}"
 
 
 def size_text(count: int) -> str:

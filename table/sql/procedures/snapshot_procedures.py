@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, counted
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.errors import SnapshotMissing
 from penstock.table.handle import Table
@@ -55,7 +55,7 @@ def _expire_snapshots(catalog: Catalog, given: Arguments) -> str:
         max_deletes=given.number("max_deletes"),
         options=given.options("options"),
     )
-    return f"expired {expired.snapshots} snapshots, deleted {expired.swept.deleted} files"
+    return f"expired {counted(expired.snapshots, 'snapshot')}, deleted {counted(expired.swept.deleted, 'file')}"
 
 
 def _expire_changelogs(catalog: Catalog, given: Arguments) -> str:
@@ -66,7 +66,7 @@ def _expire_changelogs(catalog: Catalog, given: Arguments) -> str:
         max_deletes=given.number("max_deletes"),
         delete_all=given.flag("delete_all"),
     )
-    return f"expired {expired.changelogs} changelogs, deleted {expired.swept.deleted} files"
+    return f"expired {counted(expired.changelogs, 'changelog')}, deleted {counted(expired.swept.deleted, 'file')}"
 
 
 def _reset_consumer(catalog: Catalog, given: Arguments) -> str:

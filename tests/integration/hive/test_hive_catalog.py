@@ -248,7 +248,7 @@ def test_repair_makes_the_metastore_follow_the_tables(
     assert ids(lake.table("shop.orders")) == [1, 3]
     flags = ["--warehouse", f"{tmp_path}/warehouse", "--catalog-conf", f"uri={metastore}"]
     assert main(["repair", *flags, "--catalog-conf", "metastore=hive", "--identifier", "shop"]) == 0
-    assert "1 tables compared with the metastore" in capsys.readouterr().out
+    assert "1 table compared with the metastore" in capsys.readouterr().out
     called = penstock.sql("CALL sys.repair('ods')", warehouse=lake.warehouse, options=options(metastore))
     assert called.to_pydict() == {"result": ["ods.orders: unchanged"]}
 

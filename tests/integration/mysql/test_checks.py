@@ -248,7 +248,7 @@ def test_a_system_versioned_table_is_reported_as_left_out(
     out = capsys.readouterr().out
     assert f"{DATABASE}.past keeps the rows of its past, and is left out" in out
     assert f"ALTER TABLE `{DATABASE}`.`past` DROP SYSTEM VERSIONING" in out
-    assert "1 tables to capture" in out
+    assert "1 table to capture" in out
 
 
 @pytest.mark.mysql

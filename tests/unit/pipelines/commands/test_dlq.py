@@ -178,6 +178,29 @@ def test_a_limit_is_a_number_of_dead_letters(shop: Shop, limit: str) -> None:
     assert main(["dlq", "shop.yaml", "show", "--limit", limit]) == 2
 
 
+@pytest.mark.parametrize("verb", ["drop", "replay", "list"])
+def test_a_limit_is_refused_where_all_dead_letters_are_taken(
+    shop: Shop, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["dlq", "shop.yaml", verb, "--limit", "1"]) == 2
+    assert f"--limit has no meaning for {verb}" in capsys.readouterr().err
+    assert answered(capsys, "shop.yaml", "list")["letters"] == 2
+
+
+def test_one_dead_letter_is_called_one(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    widened(shop)
+    assert main(["dlq", "shop.yaml", "replay"]) == 8
+    assert capsys.readouterr().out == "1 dead letter was written, 1 is still bad\n"
+    assert main(["dlq", "shop.yaml", "list"]) == 0
+    assert capsys.readouterr().out.startswith("1 dead letter of shop in ods.")
+    assert main(["dlq", "shop.yaml", "replay", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "1 dead letter would be replayed\n"
+    assert main(["dlq", "shop.yaml", "drop"]) == 0
+    assert capsys.readouterr().out == "1 dead letter was dropped\n"
+    assert main(["dlq", "shop.yaml", "drop"]) == 0
+    assert capsys.readouterr().out == "0 dead letters were dropped\n"
+
+
 def test_a_pipeline_without_dead_letters_reports_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "p.yaml").write_text(FILE.format(folder=tmp_path))

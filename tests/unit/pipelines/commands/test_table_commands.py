@@ -85,7 +85,7 @@ def test_every_command_lists_its_flags(name: str, capsys: pytest.CaptureFixture[
 def test_snapshots_expire_by_the_flags(shop: Shop) -> None:
     report = shop.json("expire_snapshots", "--retain_max=1", "--retain-min", "1", "--max-deletes=1")
     assert report["snapshots"] == 1
-    assert shop.run("expire-snapshots", "--retain-max", "1").startswith("expired 1 snapshots")
+    assert shop.run("expire-snapshots", "--retain-max", "1").startswith("expired 1 snapshot,")
     assert [snapshot.id for snapshot in shop.orders.snapshots] == [3]
     check_invariants(shop.orders)
 

@@ -271,7 +271,7 @@ def test_the_live_line_is_drawn_again_if_the_source_has_no_more_data(monkeypatch
     live.batch(facts())
     live.looked(Look(NOW + 30_000, {"log": 0}))
     first, second = stream.getvalue().split("\r\033[2K")
-    assert first.endswith("1.7 MB of the binlog behind, 1 tables to copy   fresh 6 s")
+    assert first.endswith("1.7 MB of the binlog behind, 1 table to copy   fresh 6 s")
     assert "caught up   fresh 0 s" in second
 
 
@@ -281,10 +281,11 @@ def test_the_live_line_is_drawn_again_if_the_source_has_no_more_data(monkeypatch
         ({"log": 0}, LOG_BYTES, "caught up"),
         ({"log": 0, "shop.a": 1, "shop.b": 1}, LOG_BYTES, "2 tables to copy"),
         ({"log": 999}, LOG_BYTES, "999 bytes of the binlog behind"),
-        ({"log": 7, "shop.a": 1}, LOG_SECONDS, "7 seconds of the oplog behind, 1 tables to copy"),
-        ({"log": 999, "public.a": 1}, WAL_BYTES, "999 bytes of the WAL behind, 1 tables to copy"),
+        ({"log": 7, "shop.a": 1}, LOG_SECONDS, "7 seconds of the oplog behind, 1 table to copy"),
+        ({"log": 999, "public.a": 1}, WAL_BYTES, "999 bytes of the WAL behind, 1 table to copy"),
         ({"a.json": 1500, "b.json": 500}, BYTES, "2.0 kB behind in 2 files"),
-        ({"t/0": 494, "t/1": 0}, RECORDS, "494 records behind in 1 partitions"),
+        ({"t/0": 494, "t/1": 0}, RECORDS, "494 records behind in 1 partition"),
+        ({"t/0": 1}, RECORDS, "1 record behind in 1 partition"),
         ({"ods.a": 1200, "ods.b": 3, "ods.c": 0}, CONNECTOR.capabilities.lag_unit, "1,203 rows behind in 2 tables"),
     ],
 )

@@ -143,7 +143,7 @@ def test_tables_that_users_copy_again_are_listed() -> None:
     }
     found = state(None, requests=requests)
     head, _, _, foot = as_lines(found, as_facts(found, position), lambda *words: "")
-    assert head[1] == "source at binlog.000012:4567, 1 tables to copy"
+    assert head[1] == "source at binlog.000012:4567, 1 table to copy"
     assert foot == [
         "copy requested  shop.a",
         "copy requested  shop.b, c where id > 1",

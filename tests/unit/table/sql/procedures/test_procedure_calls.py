@@ -110,10 +110,10 @@ def app(made: Path, tmp_path: Path) -> App:
         ("rollback(table => 'visits', version => 'kept')", ["snapshot 2", "removed snapshot 3"]),
         ("rollback(table => 'visits', snapshot => 1)", ["snapshot 1", "removed snapshots 2 to 3; removed tags kept"]),
         ("rollback_to_timestamp(table => 'visits', timestamp => '2999-01-01 00:00:00')", ["snapshot 3"]),
-        ("expire_snapshots('app.visits', 2, 1)", ["expired 1 snapshots, deleted 5 files"]),
+        ("expire_snapshots('app.visits', 2, 1)", ["expired 1 snapshot, deleted 5 files"]),
         (
             "expire_snapshots(table => 'visits', retain_max => 1, options => 'snapshot.expire.limit=1')",
-            ["expired 1 snapshots, deleted 5 files"],
+            ["expired 1 snapshot, deleted 5 files"],
         ),
         ("expire_changelogs(table => 'visits', delete_all => true)", ["expired 0 changelogs, deleted 0 files"]),
         ("reset_consumer('app.visits', 'me', 2)", ["me continues at snapshot 2"]),

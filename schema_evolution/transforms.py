@@ -83,6 +83,17 @@ class Transform:
         )
 
     @property
+    def clear_uses(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the masked columns whose values a column of the projection has or uses without a mask."""
+        masks = self.masks or {}
+        used = {
+            item.name: tuple(sorted(masks.keys() & columns_of(item.value)))
+            for item in self.projection
+            if item.value is not None and item.name not in masks
+        }
+        return {name: columns for name, columns in used.items() if columns}
+
+    @property
     def filter_moves(self) -> bool:
         """Return whether the filter depends on lookups, or on the time or the kind of a change."""
         return self.filters and (self.looks_up or (self.filter is not None and depends_on_change(self.filter)))

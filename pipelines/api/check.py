@@ -77,7 +77,8 @@ def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Find
 
 def _options(spec: PipelineSpec) -> Iterator[Finding]:
     """Build everything that a job consists of: expressions, patterns, names of metadata columns."""
-    from penstock.pipelines.job.build import job
+    from penstock.pipelines.job.build import job, shape
+    from penstock.pipelines.mapping.target_tables import settings_of
     from penstock.table.options.checks import check_given, without_effect
 
     options = spec.sink.options
@@ -94,3 +95,11 @@ def _options(spec: PipelineSpec) -> Iterator[Finding]:
         yield Finding("options", "ok", f"{counted(len(options), 'table option')}, all known")
     for name, note in without_effect(options).items():
         yield Finding("options", "warning", f"{name} has no effect: {note}")
+    for one in shape(spec, settings_of(spec.sink.catalog)).table_rules.transforms:
+        for name, columns in one.clear_uses.items():
+            yield Finding(
+                "options",
+                "warning",
+                f"{name} of {one.tables.text} is computed from {', '.join(columns)} without the mask",
+                f"add a mask for {name}, unless it may be read",
+            )

@@ -198,6 +198,8 @@ def _reason(shape: PipelineMapping, source: SourceSchema, declared: SourceField)
     rule = shape.table_rules.transform(source.database, source.table)
     if rule is not None and declared.name in (rule.masks or {}):
         return f"masked by {(rule.masks or {})[declared.name]}"
+    if rule is not None and declared.name in rule.clear_uses:
+        return f"computed from {', '.join(rule.clear_uses[declared.name])} without the mask"
     if declared.type is None:
         return "the format declares no types: STRING"
     if declared.name in {DELETED, DELETED_AT} and shape.marks_deletes(source.database, source.table):

@@ -120,6 +120,18 @@ def test_plan_shows_masked_columns(shop: Shop) -> None:
     }
 
 
+def test_a_column_that_shows_a_masked_one_is_reported_by_plan_and_check(shop: Shop) -> None:
+    shop.put("1.json", insert("users", {"id": 1, "email": "ann@x.de"}))
+    projection = "*, email as contact, lower(email) as mail, id + 1 as next"
+    spec = shop.spec(**transform("shop.users", projection=projection, mask={"email": "sha256", "mail": "md5"}))
+    _, (table,) = tables_planned(spec, 100)
+    reasons = {column.name: column.reason for column in table.columns}
+    assert reasons["contact"] == "computed from email without the mask"
+    assert (reasons["email"], reasons["mail"]) == ("masked by sha256", "masked by md5")
+    warned = [item.message for item in checked_spec(spec) if item.level == "warning"]
+    assert warned == ["contact of shop.users is computed from email without the mask"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -96,16 +96,17 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
         return cut_chunk(connection, rest, rows)
 
     def _with_new_collections(self, connection: MongoConnection, progress: MongoProgress) -> MongoProgress:
-        """Return the state in which collections that came by a rename are read as a whole.
+        """Return the state in which collections that came by a rename, or are captured again, are read as a whole.
 
         The events of a new collection are all in the log, but not the documents that a renamed one already had.
+        Collections that are excluded or away are not known any more: their events are not read, or have another name.
         """
         now = {one.table: one.identity for one in self.captured(connection)}
         fresh = [name for name, identity in now.items() if progress.known.get(name) != identity]
+        progress = replace(progress, known=now)
         if not fresh:
             return progress
         log.info("event=collections_added collections=%s", ",".join(map(".".join, fresh)))
-        progress = replace(progress, known={**progress.known, **{name: now[name] for name in fresh}})
         reads = self.settings.new_tables and self.settings.reads_tables
         return progress.reading(fresh) if reads else progress
 

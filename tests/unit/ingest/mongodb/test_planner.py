@@ -150,6 +150,25 @@ def test_collection_with_another_identity_is_read_again(planner: MongoPlanner, s
     assert again.known[USERS] == "07"
 
 
+def test_collection_that_was_excluded_for_a_while_is_read_again(server: Server, tmp_path: Path) -> None:
+    all_of_them, without_users = planner_of(tmp_path), planner_of(tmp_path, **{"tables.exclude": ["shop.users"]})
+    settled = following(all_of_them, copied(all_of_them))
+    server.second += 1
+    excluded = following(without_users, settled)
+    assert list(excluded.known) == [ORDERS]
+    again = following(all_of_them, excluded)
+    assert [one.name for one in again.batch.chunks] == [USERS]
+
+
+def test_collection_that_had_another_name_for_a_while_is_read_again(planner: MongoPlanner, server: Server) -> None:
+    settled = following(planner, copied(planner))
+    count = server.counts.pop("users")
+    away = following(planner, settled)
+    server.counts["users"] = count
+    again = following(planner, away)
+    assert [one.name for one in again.batch.chunks] == [USERS]
+
+
 def test_other_server_is_refused(planner: MongoPlanner, server: Server) -> None:
     begun = planner.begin()
     server.name = "rs1"

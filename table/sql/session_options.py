@@ -38,18 +38,18 @@ def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
         _set_read_option(context.read_options, option.key, option.value)
         return done()
     key = option.key.lower()
+    possible = _OPTIONS.get(key)
+    if key not in _TEXTS and possible is None:
+        if key.startswith(_OTHER_ENGINES):
+            return pa.table({"result": [f"{option.key} has no effect here"]})
+        hint = "options of one read or write: t /*+ OPTIONS('key' = 'value') */"
+        raise ConfigError(f"the session option {option.key!r} is not supported", hint=hint)
     if option.value is None:
         context.options.pop(key, None)
         return done()
-    if key in _TEXTS:
+    if possible is None:
         context.options[key] = option.value
         return done()
-    possible = _OPTIONS.get(key)
-    if possible is None and key.startswith(_OTHER_ENGINES):
-        return pa.table({"result": [f"{option.key} has no effect here"]})
-    if possible is None:
-        hint = "options of one read or write: t /*+ OPTIONS('key' = 'value') */"
-        raise ConfigError(f"the session option {option.key!r} is not supported", hint=hint)
     if option.value.lower() not in possible:
         raise ConfigError(
             f"{option.key} = {option.value!r} is not supported here", hint=f"it can be {' or '.join(possible)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from penstock.errors import ConfigError
-from penstock.table.sql.grammar.mentions import hinted_options
+from penstock.table.sql.grammar.mentions import table_options
 from penstock.table.sql.grammar.tokens import SqlToken, tokens_of
 
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
@@ -180,7 +180,7 @@ class Cursor:
         if self.kind() != "hint":
             return {}
         self._at += 1
-        return hinted_options(self._tokens[self._at - 1].text)
+        return table_options(self._tokens[self._at - 1].text)
 
     def until(self, *ends: str) -> str:
         """Read up to one of the words, which must be outside of brackets and CASE, or to the end; return the text."""

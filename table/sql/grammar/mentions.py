@@ -15,7 +15,7 @@ _HINTED_OPTION = r"'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'"
 _HINTED_OPTIONS = re.compile(rf"\s*({_HINTED_OPTION}\s*(,\s*(?=')|$))*")
 _PAIR = r"(?:'[^']+'|`[^`]+`)\s*=\s*'[^']*'"
 _WITH = re.compile(rf"with\s*\(\s*{_PAIR}(?:\s*,\s*{_PAIR})*\s*\)", re.IGNORECASE)
-_BEFORE_TABLE = {"from", "join", "using", "table", "describe", "summarize", ","}
+_BEFORE_TABLE = {"from", "join", "using", "table", "describe", "summarize", "pivot", "unpivot", ","}
 _FROM_WORDS = {"from", "join", "using"}
 _OTHER_CLAUSES = {"select", "where", "on", "group", "order", "having", "limit", "qualify", "window", "values", "set"}
 _POINTS = {"version": "scan.version", "system_version": "scan.version", "timestamp": "", "system_time": ""}
@@ -23,7 +23,7 @@ _POINTS = {"version": "scan.version", "system_version": "scan.version", "timesta
 _NO_ALIAS = {
     *("where", "join", "left", "right", "full", "inner", "cross", "natural", "on", "using", "group", "order"),
     *("having", "limit", "union", "except", "intersect", "qualify", "window", "offset", "semi", "anti", "asof"),
-    *("positional", "lateral", "tablesample", "set", "when"),
+    *("positional", "lateral", "tablesample", "set", "when", "pivot", "unpivot", "select"),
 }
 
 
@@ -126,7 +126,7 @@ def _said_of(tokens: Sequence[SqlToken], end: int) -> tuple[dict[str, str], int]
         words = [token.text for token in _solid_tokens(tokens, place, 6)]
         lower = [word.lower() for word in words]
         if tokens[place].kind == "hint":
-            options |= hinted_options(tokens[place].text)
+            options |= table_options(tokens[place].text)
             end = place + 1
         elif len(words) >= 5 and lower[0] == "for" and lower[1] in _POINTS and lower[2:4] == ["as", "of"]:
             typed = lower[4] == "timestamp" and len(words) > 5  # AS OF TIMESTAMP '2026-01-31 12:00:00'
@@ -202,6 +202,15 @@ def hinted_options(hint: str) -> dict[str, str]:
         raise ConfigError(f"the hint {hint} is not understood", hint="/*+ OPTIONS('key' = 'value', ...) */")
     pairs = re.findall(_HINTED_OPTION, found[1])
     return {key.replace("''", "'"): value.replace("''", "'") for key, value in pairs}
+
+
+def table_options(hint: str) -> dict[str, str]:
+    """Return the options of the hint behind the name of a table. ConfigError if it is another hint than OPTIONS."""
+    if _OPTIONS_HINT.fullmatch(hint) is None:
+        raise ConfigError(
+            f"the hint {hint} behind a table is not understood", hint="t /*+ OPTIONS('key' = 'value', ...) */"
+        )
+    return hinted_options(hint)
 
 
 def _point(what: str, told: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.table.catalog.base import on_branch
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.row_statements import Assignments, Delete, Insert, Merge, MergeClause, Update
+from penstock.table.sql.grammar.tokens import quoted
 
 _QUERY_WORDS = {"select", "with", "values", "from", "table", "("}
 
@@ -110,6 +111,10 @@ def _assignments(cursor: Cursor, *ends: str) -> Assignments:
 def merge(cursor: Cursor) -> Merge:
     """Read MERGE INTO."""
     cursor.expect("merge")
+    if cursor.word() == "with":
+        cursor.fail(
+            "MERGE WITH SCHEMA EVOLUTION is not supported", hint="ALTER TABLE t ADD the columns, and then MERGE INTO"
+        )
     cursor.expect("into")
     name, alias = cursor.names(), _alias(cursor, "using")
     cursor.expect("using")
@@ -129,14 +134,14 @@ def merge(cursor: Cursor) -> Merge:
 def _source(cursor: Cursor) -> tuple[str, str]:
     """Read a table, or a query in brackets with its alias; return its text and its alias."""
     if cursor.word() == "(":
-        text = cursor.until("as", "on")
-        if not text.endswith(")"):
-            # The alias of a query without AS is a part of the text.
-            text, _, alias = text.rpartition(")")
-            cursor_alias = alias.strip().strip('`"')
-            return f"{text})", cursor_alias
-        cursor.skip("as")
-        return text, cursor.name()
+        begin = cursor.place.offset
+        cursor.expect("(")
+        cursor.until(")")
+        cursor.expect(")")
+        text = cursor.sql[begin : cursor.place.offset].strip()
+        if not cursor.skip("as") and cursor.word() == "on":
+            cursor.fail("the query behind USING has no alias", hint="USING (SELECT ...) AS s ON ...")
+        return _renamed(cursor, text, cursor.name())
     begin = cursor.place.offset
     names = cursor.names()
     cursor.hint()
@@ -145,7 +150,16 @@ def _source(cursor: Cursor) -> tuple[str, str]:
         if cursor.skip("as", "of"):
             cursor.until("as", "on")
     text = cursor.sql[begin : cursor.place.offset].strip()
-    return text, _alias(cursor, "on") or names[-1]
+    alias = _alias(cursor, "on")
+    return (text, names[-1]) if alias is None else _renamed(cursor, text, alias)
+
+
+def _renamed(cursor: Cursor, source: str, alias: str) -> tuple[str, str]:
+    """Read the `(a, b)` behind the alias of a source, which names its columns."""
+    if cursor.word() != "(":
+        return source, alias
+    columns = ", ".join(map(quoted, cursor.name_list()))
+    return f"(SELECT * FROM {source} AS {quoted(alias)} ({columns}))", alias
 
 
 def _clause(cursor: Cursor) -> MergeClause:

@@ -23,7 +23,10 @@ def alter_tag(cursor: Cursor, table: Names) -> CreateTag | DeleteTag | RenameTag
     if cursor.skip("delete", "tag"):
         if_exists = cursor.skip("if", "exists")
         return _ended(cursor, DeleteTag(table, _tag(cursor), if_exists))
-    if cursor.skip("rename", "tag"):
+    # `DROP tag` drops a column of this name, and `RENAME tag TO x` renames it.
+    if cursor.word() == "drop" and cursor.word(1) == "tag" and cursor.word(2) not in {"", ","}:
+        cursor.fail("DROP TAG is not supported", hint="ALTER TABLE t DELETE TAG 'x'")
+    if (cursor.word(2) != "to" or cursor.word(3) == "to") and cursor.skip("rename", "tag"):
         tag = _tag(cursor)
         cursor.expect("to")
         return _ended(cursor, RenameTag(table, tag, _tag(cursor)))

@@ -16,6 +16,9 @@ from penstock.table.sql.grammar.tokens import tokens_of
 _NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does not exist)', re.IGNORECASE)
 
 
+# Errors that DuckDB finds before it runs a statement; others are about values.
+_OF_THE_TEXT = ("Parser Error", "Syntax Error", "Binder Error", "Catalog Error")
+
 _STREAM = "SET 'execution.runtime-mode' = 'streaming', and SELECT ... FROM t without STREAM"
 
 
@@ -42,7 +45,8 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     # In Spark and MySQL, double quotes may enclose a text; here they enclose a name.
     quoted = named is not None and f'"{named[1]}"' in statement.text
     hint = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else None
-    return ConfigError(f"the SQL cannot be parsed: {message}", line=place.line, column=place.column, hint=hint)
+    what = "the SQL cannot be parsed" if message.startswith(_OF_THE_TEXT) else "the statement failed"
+    return ConfigError(f"{what}: {message}", line=place.line, column=place.column, hint=hint)
 
 
 def missing_table(catalog: Catalog, name: str, sql: str) -> TableMissing:

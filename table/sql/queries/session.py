@@ -218,9 +218,8 @@ class Session:
             return name if has_alias(tokens, mention.end) else f"{name} AS {quoted(place[1])}"
         if place not in self._known:
             self._know(place)
-        # The table's name is its alias, because the statement may qualify columns by it.
-        written = ".".join(map(quoted, place))
-        return written if has_alias(tokens, mention.end) else f"{written} AS {quoted(place[1])}"
+        # Without an alias: the statement may qualify columns by the table, and by its database too.
+        return ".".join(map(quoted, place))
 
     def _know(self, place: tuple[str, str], snapshot: Snapshot | None = None) -> None:
         database, table = place

@@ -517,7 +517,9 @@ def test_a_script_without_a_catalog_has_a_hint() -> None:
 
 
 def test_options_of_other_engines_are_reported_as_without_effect(shop: Shop) -> None:
-    assert shop.rows("SET 'parallelism.default' = '2'") == [("parallelism.default has no effect here",)]
+    for statement in ("SET 'parallelism.default' = '2'", "RESET 'parallelism.default'"):
+        assert shop.rows(statement) == [("parallelism.default has no effect here",)]
+    assert "'runtime-mode' is not supported" in str(shop.refused("RESET 'runtime-mode'"))
     assert shop.rows("SET 'execution.runtime-mode' = 'batch'; RESET") == [("OK",)]
 
 

@@ -34,6 +34,7 @@ from penstock.table.sql.grammar.statements import (
     DropPartitions,
     DropTable,
     RenameTable,
+    RenameTag,
     SessionOption,
     Show,
     SqlQuery,
@@ -262,3 +263,49 @@ def test_statements_of_a_script_end_with_semicolons() -> None:
         ("select ';'", 4, 3),
         ("values (1)", 4, 25),
     ]
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "alias"),
+    [
+        ("(SELECT 1 AS id) s", "(SELECT 1 AS id)", "s"),
+        ("(SELECT (1) AS id) AS `s`", "(SELECT (1) AS id)", "s"),
+        ("(VALUES (1, 'm')) s(id, st)", '(SELECT * FROM (VALUES (1, \'m\')) AS "s" ("id", "st"))', "s"),
+        ("(VALUES (1)) AS s (id)", '(SELECT * FROM (VALUES (1)) AS "s" ("id"))', "s"),
+        ("changes AS s (id)", '(SELECT * FROM changes AS "s" ("id"))', "s"),
+        ("shop.changes", "shop.changes", "changes"),
+    ],
+)
+def test_the_source_of_a_merge(source: str, text: str, alias: str) -> None:
+    merge = read_statement(f"MERGE INTO t USING {source} ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert isinstance(merge, Merge)
+    assert (merge.source, merge.source_alias, merge.on) == (text, alias, "t.id = s.id")
+
+
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        (
+            "MERGE INTO t USING (SELECT 1 AS id) ON t.id = s.id WHEN MATCHED THEN DELETE",
+            "USING (SELECT ...) AS s ON ...",
+        ),
+        (
+            "MERGE WITH SCHEMA EVOLUTION INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+            "ALTER TABLE t ADD the columns, and then MERGE INTO",
+        ),
+        ("ALTER TABLE t DROP TAG 'x'", "ALTER TABLE t DELETE TAG 'x'"),
+        ("ALTER TABLE t DROP TAG x", "ALTER TABLE t DELETE TAG 'x'"),
+    ],
+)
+def test_refusals_name_the_statement_to_write(statement: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_statement(statement)
+    assert caught.value.hint == hint
+
+
+def test_a_column_may_be_called_tag() -> None:
+    assert read_statement("ALTER TABLE t RENAME tag TO label") == AlterTable(
+        ("t",), if_exists=False, changes=(RenameColumn("tag", "label"),)
+    )
+    assert read_statement("ALTER TABLE t DROP tag") == AlterTable(("t",), if_exists=False, changes=(DropColumn("tag"),))
+    assert read_statement("ALTER TABLE t RENAME TAG to TO late") == RenameTag(("t",), "to", "late")

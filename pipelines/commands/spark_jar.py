@@ -22,10 +22,11 @@ def command(name: str, words: list[str]) -> int:
         raise ConfigError("no path is given", hint="penstock spark-jar penstock-spark.jar")
     import pyspark
 
-    from penstock.pipelines.spark_catalog.catalog_jar import CLASS_NAME, jar_without_session
+    from penstock.pipelines.spark_catalog.catalog_jar import CLASS_NAME, EXTENSIONS, jar_without_session
 
     target = Path(path)
     target = target / "penstock-spark.jar" if target.is_dir() else target
     shutil.copyfile(jar_without_session(), target)
-    text = f"{target}  for Spark {pyspark.__version__}: spark.sql.catalog.NAME={CLASS_NAME}"
-    return answer(given, {"jar": str(target), "spark": pyspark.__version__, "class": CLASS_NAME}, text)
+    settings = f"spark.sql.catalog.NAME={CLASS_NAME} spark.sql.extensions={EXTENSIONS}"
+    facts = {"jar": str(target), "spark": pyspark.__version__, "class": CLASS_NAME, "extensions": EXTENSIONS}
+    return answer(given, facts, f"{target}  for Spark {pyspark.__version__}: {settings}")

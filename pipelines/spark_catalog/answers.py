@@ -15,6 +15,7 @@ from penstock.pipelines.spark_catalog import partition_statements, row_statement
 from penstock.pipelines.spark_catalog.descriptions import describe
 from penstock.pipelines.spark_catalog.global_tables import describe_global, names_global
 from penstock.pipelines.spark_catalog.request import Request
+from penstock.pipelines.spark_catalog.tag_statements import TAG_PARAMETERS, TAG_PROCEDURE, run_tag_statement
 from penstock.pipelines.spark_source.table_place import READ_OPTIONS
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES, find_procedure, run_named
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_names
@@ -80,6 +81,8 @@ def _procedure(request: Request) -> dict[str, object]:
             hint=f"procedures are in the namespace sys: CALL sys.{request.given['table']}(...)",
         )
     name = str(request.given["table"])
+    if name == TAG_PROCEDURE:
+        return dict(TAG_PARAMETERS)
     procedure = find_procedure(name)
     # A parameter with two names is optional for Spark, because a call sets one of them.
     doubled = set(procedure.aliases.values())
@@ -93,6 +96,9 @@ def _procedure(request: Request) -> dict[str, object]:
 
 def _call(request: Request) -> dict[str, list[str]]:
     name = str(request.given["procedure"])
+    if name == TAG_PROCEDURE:
+        run_tag_statement(request)
+        return {"rows": [], "tables": []}
     # Spark binds the arguments of CALL to the parameters by name or place, and sends one value for each parameter.
     values = zip(find_procedure(name).names, request.given["values"], strict=True)
     arguments = {one: str(value) for one, value in values if value is not None}

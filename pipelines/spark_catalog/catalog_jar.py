@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JVMView
 
 CLASS_NAME = "penstock.spark.PenstockCatalog"
+# For spark.sql.extensions, which Spark reads when a session is created.
+EXTENSIONS = "penstock.spark.PenstockExtensions"
 SOURCES = Path(__file__).with_name("java")
 _RELEASE = 8  # of the class files; newer ones are beyond Janino
 _BY_PATH = "tables are read and written by their path without it: see docs/spark.md"

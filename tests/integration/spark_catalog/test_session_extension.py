@@ -1,0 +1,108 @@
+"""Sessions with the setting spark.sql.extensions: Paimon's statements about tags, in each session and by Connect."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.spark.session import prepare_environment
+from penstock.pipelines.spark_catalog.catalog_jar import CLASS_NAME, EXTENSIONS
+from penstock.table.catalog.catalog import Catalog
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+# Each line is a statement and what it shows; a refusal is shown behind "refused: ".
+SESSION = r"""
+import sys
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+import penstock
+
+warehouse, jar, extensions = sys.argv[1:]
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.jars", jar).config("spark.sql.extensions", extensions).getOrCreate()
+penstock.register(spark, catalog="lake", warehouse=warehouse, options={"local.sync": "false"})
+for line in sys.stdin.read().splitlines():
+    try:
+        shown = [tuple(row) for row in spark.sql(line.replace("\\n", "\n")).collect()]
+    except PySparkException as refused:
+        shown = "refused: " + " ".join(str(refused).split())[:300]
+    print("ANSWER", shown)
+spark.stop()
+"""
+SETUP = ["CREATE DATABASE lake.shop", "USE lake.shop", "CREATE TABLE t (id INT, tag STRING)"]
+SETUP += ["INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (2, 'b')"]
+STEPS = [
+    ("ALTER TABLE t CREATE TAG 'one' AS OF VERSION 1 RETAIN 7 DAYS", "[]"),
+    (r"alter table lake.shop.`t`\n  create tag\n  two -- as the user writes it\n;", "[]"),
+    ("ALTER TABLE shop.t CREATE TAG 'two'", "refused: there is a tag 'two' already"),
+    ("ALTER TABLE t CREATE TAG IF NOT EXISTS two", "[]"),
+    ("ALTER TABLE t CREATE OR REPLACE TAG three AS OF VERSION 2", "[]"),
+    ("ALTER TABLE t REPLACE TAG three AS OF VERSION 1 RETAIN 24 HOURS", "[]"),
+    (r"ALTER TABLE t RENAME TAG 'two' TO 'it''s\\2'", "[]"),
+    ("SHOW TAGS t", r"""[("it's\\\\2",), ('one',), ('three',)]"""),
+    ("SHOW TAGS lake.shop.t", r"""[("it's\\\\2",), ('one',), ('three',)]"""),
+    ("SELECT id FROM t VERSION AS OF 'three'", "[(1,)]"),
+    ("ALTER TABLE t DELETE TAG one", "[]"),
+    ("ALTER TABLE t DELETE TAG one", "refused: there is no tag 'one'"),
+    ("ALTER TABLE t DELETE TAG IF EXISTS one", "[]"),
+    ("ALTER TABLE t DROP TAG three", "DELETE TAG 'x'"),
+    ("ALTER TABLE t CREATE TAG x RETAIN 3 YEARS", "RETAIN 7 DAYS, HOURS or MINUTES"),
+    ("ALTER TABLE spark_catalog.default.t CREATE TAG x", "spark_catalog does not support procedures"),
+    ("SHOW TAGS", "PARSE_SYNTAX_ERROR"),
+    ("SELEC 1 AS tag", "PARSE_SYNTAX_ERROR"),
+    ("ALTER TABLE t RENAME COLUMN tag TO label", "[]"),
+]
+
+
+def session_jar(folder: Path) -> Path:
+    prepare_environment()
+    jar = folder / "penstock-spark.jar"
+    assert main(["spark-jar", str(jar)]) == 0
+    return jar
+
+
+def test_statements_about_tags(tmp_path: Path) -> None:
+    jar, warehouse = session_jar(tmp_path), tmp_path / "warehouse"
+    statements = "\n".join([*SETUP, *(statement for statement, _ in STEPS)])
+    command = [sys.executable, "-c", SESSION, str(warehouse), str(jar), EXTENSIONS]
+    done = subprocess.run(
+        command, input=statements, capture_output=True, text=True, timeout=400, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    answers = [line.removeprefix("ANSWER ") for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
+    assert answers[: len(SETUP)] == ["[]"] * len(SETUP)
+    for (statement, expected), answer in zip(STEPS, answers[len(SETUP) :], strict=True):
+        assert expected in answer, (statement, answer)
+    assert sorted(Catalog(str(warehouse)).table("shop.t").tags) == ["it's\\\\2", "three"]
+
+
+def test_the_shell_of_spark_knows_tags(tmp_path: Path) -> None:
+    jar, warehouse = session_jar(tmp_path), tmp_path / "warehouse"
+    settings = {
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.sql.catalog.lake": CLASS_NAME,
+        "spark.sql.catalog.lake.warehouse": str(warehouse),
+        "spark.ui.enabled": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+    }
+    flags = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    script = tmp_path / "statements.sql"
+    script.write_text(";\n".join([*SETUP, "ALTER TABLE t CREATE TAG 'monday'", "SHOW TAGS t;"]))
+    done = subprocess.run(
+        [f"{pyspark.__path__[0]}/bin/spark-sql", "--master", "local[2]", "--jars", str(jar), *flags, "-f", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"SPARK_HOME": pyspark.__path__[0]},
+    )
+    assert "monday" in done.stdout.splitlines(), done.stderr[-5000:]
+    assert list(Catalog(str(warehouse)).table("shop.t").tags) == ["monday"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.ingest.database.progress import CopyProgress, PlannedBatch
-from penstock.ingest.mongodb.server.cluster_time import time_from, time_json
+from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_from, time_json
 from penstock.ingest.mongodb.server.collections import TableName
 from penstock.ingest.mongodb.snapshot.chunks import IdChunk
 from penstock.ingest.source import Barrier, Offsets
@@ -24,12 +24,28 @@ class MongoBatch(PlannedBatch[IdChunk]):
 class MongoProgress(CopyProgress[IdChunk]):
     """The state of a MongoDB source at the end of a batch. All events before the time `log` have been read.
 
-    `known` contains the identities of the captured collections.
+    `known` contains the identities of the captured collections. `new` are collections that are read once the log has
+    passed these times: before, it may have events of other collections that had their names.
     """
 
     server: str
     known: Mapping[TableName, str] = field(default_factory=dict)
+    new: Mapping[TableName, ClusterTime] = field(default_factory=dict)
     batch: MongoBatch = field(default_factory=MongoBatch)
+
+    @property
+    def reads_tables(self) -> bool:
+        return bool(self.new or self.waiting or self.rest or self.parts)
+
+    @property
+    def unread(self) -> list[TableName]:
+        rest = [] if self.rest is None else [self.rest.name]
+        return list(dict.fromkeys([*self.new, *self.waiting, *rest]))
+
+    def without(self, names: Collection[TableName]) -> MongoProgress:
+        """Return this state without the snapshots of these collections that have not begun or are not finished."""
+        rest = None if self.rest is not None and self.rest.name in names else self.rest
+        return replace(self, waiting=tuple(name for name in self.waiting if name not in names), rest=rest)
 
     def to_json(self) -> Offsets:
         """Return the state as offsets; parts with default values are omitted."""
@@ -44,6 +60,7 @@ class MongoProgress(CopyProgress[IdChunk]):
             "phase": "snapshot" if self.reads_tables else "stream",
             "log": time_json(self.log),
             "known": [[*name, identity] for name, identity in self.known.items()],
+            "new": [[*name, time_json(after)] for name, after in self.new.items()],
             "waiting": [list(name) for name in self.waiting],
             "rest": self.rest.to_json() if self.rest is not None else None,
             "settle": time_json(self.settle) if self.settle else None,
@@ -61,6 +78,7 @@ class MongoProgress(CopyProgress[IdChunk]):
             server=str(value["server"]),
             log=time_from(value["log"]),
             known={(database, name): identity for database, name, identity in value.get("known", ())},
+            new={(database, name): time_from(after) for database, name, after in value.get("new", ())},
             waiting=tuple((database, name) for database, name in value.get("waiting", ())),
             rest=IdChunk.from_json(value["rest"]) if "rest" in value else None,
             settle=time_from(value.get("settle", "0:0")),

@@ -78,9 +78,10 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
     def with_content(
         self, connection: MongoConnection, progress: MongoProgress, limit: Limit, until: ClusterTime | None
     ) -> MongoProgress:
-        # Before new collections are looked up: documents that one of them has later are all in the log.
         now = _after_now(connection)
         progress = self._with_new_collections(connection, progress)
+        # As far as the newest collections need, so that they are read in the next batch.
+        now = max(now, *progress.new.values(), 0)
         # The end of the log is determined before chunks are read, and begins at the end of the batch before: a
         # change that a chunk misses comes through the log.
         progress = self._with_log(progress, now, until)
@@ -98,17 +99,22 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
     def _with_new_collections(self, connection: MongoConnection, progress: MongoProgress) -> MongoProgress:
         """Return the state in which collections that came by a rename, or are captured again, are read as a whole.
 
-        The events of a new collection are all in the log, but not the documents that a renamed one already had.
+        The events of a new collection are all in the log, but not the documents that a renamed one already had. They
+        are read after the events of the collection that had the name before, which would overwrite and delete them.
         Collections that are excluded or away are not known any more: their events are not read, or have another name.
         """
         now = {one.table: one.identity for one in self.captured(connection)}
         fresh = [name for name, identity in now.items() if progress.known.get(name) != identity]
-        progress = replace(progress, known=now)
-        if not fresh:
-            return progress
-        log.info("event=collections_added collections=%s", ",".join(map(".".join, fresh)))
-        reads = self.settings.new_tables and self.settings.reads_tables
-        return progress.reading(fresh) if reads else progress
+        new = {name: after for name, after in progress.new.items() if name in now}
+        if fresh:
+            log.info("event=collections_added collections=%s", ",".join(map(".".join, fresh)))
+        if fresh and self.settings.new_tables and self.settings.reads_tables:
+            progress = progress.without(fresh)
+            # Determined after the collections are there: all events of others with these names are before it.
+            new |= dict.fromkeys(fresh, _after_now(connection))
+        due = [name for name, after in new.items() if after <= progress.log]
+        new = {name: after for name, after in new.items() if name not in due}
+        return replace(progress, known=now, new=new).reading(due)
 
     def _with_log(self, progress: MongoProgress, now: ClusterTime, until: ClusterTime | None) -> MongoProgress:
         # While collections are read, the time at which they are consistent is not known yet, so a bounded run

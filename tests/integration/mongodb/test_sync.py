@@ -88,6 +88,18 @@ def test_database_with_collections_that_are_added_later_or_renamed(server: Mongo
     assert set(sync.rows("shown")) == {"before the rename"}
 
 
+def test_renamed_collection_replaces_one_with_unread_changes(server: MongoPlayground, tmp_path: Path) -> None:
+    server.db.orders.insert_many([{"_id": 1, "a": "old"}, {"_id": 2, "a": "old"}])
+    sync = MongoSync(server, tmp_path, flags=["--excluding-tables", "made"])
+    sync.run()
+    server.db.made.insert_many([{"_id": 1, "a": "new"}, {"_id": 2, "a": "new"}])
+    server.db.orders.replace_one({"_id": 1}, {"a": "replaced"})
+    server.db.orders.delete_one({"_id": 2})
+    server.db.made.rename("orders", dropTarget=True)
+    sync.run()
+    assert {key: row["a"] for key, row in sync.rows("orders").items()} == {"1": "new", "2": "new"}
+
+
 def test_dropped_database_does_not_end_the_pipeline(server: MongoPlayground, tmp_path: Path) -> None:
     server.db.t.insert_one({"_id": 1})
     sync = MongoSync(server, tmp_path, "t")

@@ -17,6 +17,7 @@ def test_everything_returns_from_json() -> None:
         server="rs0",
         log=TIME,
         known={("shop", "orders"): "7b", ("shop", "users"): ""},
+        new={("shop", "items"): TIME + 3},
         waiting=(("shop", "users"),),
         rest=IdChunk("shop", "orders", "AAAA"),
         settle=TIME - 5,

@@ -169,6 +169,22 @@ def test_collection_that_had_another_name_for_a_while_is_read_again(planner: Mon
     assert [one.name for one in again.batch.chunks] == [USERS]
 
 
+def test_collection_is_read_after_the_events_of_one_that_had_its_name(planner: MongoPlanner, server: Server) -> None:
+    first = following(planner, planner.begin(), Limit(rows=10))
+    assert (first.rest is not None, first.waiting) == (True, (USERS,))
+    server.identities |= {"orders": b"\7", "users": b"\7"}
+    server.second += 5000
+    events = following(planner, first)
+    # The log may end before the collections came: a batch has an hour of it.
+    assert (events.batch.chunks, events.log) == ((), first.log + 3600 * SECOND)
+    more = following(planner, MongoProgress.from_json(events.to_json()))
+    assert (more.batch.chunks, more.log) == ((), server.now() + 1)
+    assert (set(more.unread), more.reads_tables) == ({ORDERS, USERS}, True)
+    read = following(planner, more)
+    assert [(one.name, one.lower, one.upper) for one in read.batch.chunks] == [(ORDERS, "", ""), (USERS, "", "")]
+    assert not read.reads_tables
+
+
 def test_other_server_is_refused(planner: MongoPlanner, server: Server) -> None:
     begun = planner.begin()
     server.name = "rs1"

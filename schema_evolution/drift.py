@@ -141,8 +141,8 @@ def _refused(table: str, wanted: DeclaredColumn, old: DataType) -> SchemaConflic
         table=table,
         column=wanted.name,
         hint=(
-            "allow more conversions with --type-mapping (allow-non-string-to-string, allow-lossless), or exclude "
-            "the table"
+            "allow more conversions with --type-mapping, in a file  sink: {type-mapping: [...]} :"
+            " allow-non-string-to-string, allow-lossless; or exclude the table"
         ),
     )
 

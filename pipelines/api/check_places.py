@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from penstock.errors import ConfigError, counted
@@ -72,6 +72,7 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
         yield Finding(
             "tables", "ok", f"{counted(len(state.tables), 'table')} of this pipeline, batch {state.progress.done}"
         )
+        yield from parked_tables(spec, state.parked)
         yield from small_files(warehouse, [table.table for table in state.tables])
         yield from table_options(spec, warehouse, [table.table for table in state.tables if not table.error])
     else:
@@ -79,6 +80,15 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
     if spec.freshness:
         filled = filled_tables(spec, warehouse)
         refuse_forced(spec, where_sources_go(filled, shape(spec, warehouse)), warehouse)
+
+
+def parked_tables(spec: PipelineSpec, parked: Mapping[str, Mapping[str, object]]) -> Iterator[Finding]:
+    """Warn about tables that failed and get no rows until they are retried."""
+    fix = "correct the cause, then  penstock run FILE --retry"
+    if spec.pipeline.retry_parked:
+        fix = "the next run retries it: correct the cause before"
+    for table, why in sorted(parked.items()):
+        yield Finding("tables", "warning", f"{table} is parked since batch {why['batch']}: {why['reason']}", fix)
 
 
 def table_options(spec: PipelineSpec, warehouse: CatalogSettings, tables: list[str]) -> Iterator[Finding]:

@@ -101,6 +101,8 @@ class TableEvolution:
     def _leave_out(self, table: str, found: Sequence[SeenSchema], error: PenstockError) -> None:
         sources = ", ".join(sorted({f"{one.schema.database}.{one.schema.table}" for one in found}))
         hint = error.hint if isinstance(error, KeylessTable) else LEFT_OUT_HINT
+        if error.hint and not isinstance(error, KeylessTable | UnusableName):
+            hint = f"{error.hint}; {hint}"
         log.warning("event=table_left_out table=%s source=%s reason=%s hint=%s", table, sources, error.message, hint)
         self.targets.leave_out([table], f"{error.message} (source {sources})")
 

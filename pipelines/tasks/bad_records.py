@@ -59,7 +59,8 @@ class OnBad:
             offset=record.position,
             table=table,
             record=repr(record.raw[:200]) if self.shows_records else None,
-            hint="--on-bad-record skip  leaves such records out,  dead-letter  keeps them in a table",
+            hint="--on-bad-record dead-letter , in a file  errors: {bad-record: dead-letter} , keeps such records in a"
+            " table;  skip  instead of  dead-letter  leaves them out",
         )
 
 
@@ -114,7 +115,8 @@ class BadRecordLimit:
             offset=first.position,
             table=table,
             record=repr(first.raw[:200]) if self.on_bad.shows_records else None,
-            hint="correct value.format, or the producer;  --max-bad-records N  and  --max-bad-share 5%  allow more",
+            hint="correct value.format, or the producer;  --max-bad-records N  and  --max-bad-share 5% , in a file"
+            " max-per-batch  and  max-share  of  errors: {dead-letter: ...}  or  {skip: ...} , allow more",
         )
 
 

@@ -53,7 +53,7 @@ class FileCatalog(CatalogBackend):
             probe(self._storage, str(above))
             return f"{self._warehouse.removeprefix('file://')} will be made; {above} can be written to"
         probe(self._storage, self._root)
-        return f"{self._warehouse} makes a file only where none is"
+        return f"{self._warehouse} can be written to, and never replaces a file that exists"
 
     def databases(self) -> list[str]:
         names = [entry.name for entry in self._storage.list(self._root) if entry.is_dir]

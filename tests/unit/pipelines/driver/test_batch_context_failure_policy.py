@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, DecodeError, PenstockError, SchemaConflict, TableCorrupt
+from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.local_runner import run_tasks
@@ -17,10 +18,14 @@ from penstock.pipelines.job import build
 from penstock.pipelines.job.job import Delivery
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.tasks import write as writing
-from tests.here import run
+from tests.here import note_as_spark_does, run
 from tests.shop import Shop, change, insert
 
 ISOLATE = {"isolate": True}
+
+
+def left_out_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if "event=table_left_out" in one.getMessage()]
 
 
 @pytest.fixture
@@ -103,6 +108,24 @@ def test_a_parked_table_stays_parked_under_another_failure_policy(shop: Shop) ->
     run(shop.spec())
     assert (shop.ids("orders"), shop.ids("users")) == ([1], [1, 2, 3])
     assert [item.number for item in parking(shop).missed("ods.orders")] == [1, 2]
+
+
+def test_check_warns_of_a_parked_table_until_it_is_released(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1, "q1": 1}))
+    run(shop.spec())
+    shop.put("2.json", insert("orders", {"id": 2, "q1": "seven"}), insert("users", {"id": 2}))
+    run(shop.spec(errors=ISOLATE))
+
+    def warned(**sections: Any) -> list[tuple[str, str]]:
+        found = checked_spec(shop.spec(errors=ISOLATE, **sections))
+        return [(one.message, one.fix) for one in found if one.level == "warning"]
+
+    note_as_spark_does(shop.folder / "checkpoint")
+    ((message, fix),) = warned()
+    assert message.startswith("ods.orders is parked since batch 1: ")
+    assert "penstock run FILE --retry" in fix
+    parking(shop).release("ods.orders")
+    assert warned() == []
 
 
 def test_a_retry_applies_the_missed_batches_once_and_in_order(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +281,9 @@ def test_all_tables_that_cannot_be_created_are_reported_together(shop: Shop) -> 
     }
 
 
-def test_a_new_table_that_cannot_be_created_is_left_out_if_others_exist(shop: Shop) -> None:
+def test_a_new_table_that_cannot_be_created_is_left_out_if_others_exist(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
     """With isolated tables or without; alone it stops the run, since nothing would be written at all."""
     sink = {"table-options": {"bucket": "1", "sequence.field": "name"}}
     odd = insert("odd", {"id": 1, "name": "a", "rowkind": "x"})
@@ -275,6 +300,9 @@ def test_a_new_table_that_cannot_be_created_is_left_out_if_others_exist(shop: Sh
     assert shop.warehouse.tables("ods") == ["ods.orders"]
     assert set(reports[0].stats.left_out) == {"ods.odd", "ods.nameless"}
     assert reports[0].passed_over["rows.left.out"] == 2
+    hints = {line.partition("table=")[2].split()[0]: line.partition("hint=")[2] for line in left_out_lines(caplog)}
+    assert "Exclude it" in hints["ods.odd"]
+    assert hints["ods.nameless"].startswith("columns are id; its rows are in no table. Exclude it")
     shop.put("3.json", odd, insert("orders", {"id": 2, "name": "b"}))
     run(shop.spec(**fresh, errors=ISOLATE))
     assert shop.ids("orders") == [1, 2]

@@ -12,9 +12,11 @@ from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.spark_catalog import partition_statements, row_statements, table_creation, table_statements
+from penstock.pipelines.spark_catalog.created_options import set_created_options
 from penstock.pipelines.spark_catalog.descriptions import describe
 from penstock.pipelines.spark_catalog.global_tables import describe_global, names_global
 from penstock.pipelines.spark_catalog.request import Request
+from penstock.pipelines.spark_catalog.table_creation import PROVIDERS
 from penstock.pipelines.spark_catalog.tag_statements import TAG_PARAMETERS, TAG_PROCEDURE, run_tag_statement
 from penstock.pipelines.spark_source.table_place import READ_OPTIONS
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES, find_procedure, run_named
@@ -50,6 +52,11 @@ def _table_exists(request: Request) -> bool:
 
 
 def _describe(request: Request) -> dict[str, Any] | None:
+    if request.database in PROVIDERS and "/" in request.given["table"]:
+        # Spark takes SELECT * FROM paimon.`/warehouse/db.db/t` for the name of a table.
+        path = request.given["table"]
+        hint = f'spark.read.format("{request.database}").load("{path}"), or its name in the catalog'
+        raise ConfigError("a path is not the name of a table", path=path, hint=hint)
     return describe_global(request) if names_global(request) else describe(request)
 
 
@@ -133,6 +140,7 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "table_exists": _table_exists,
     "create_table": table_creation.create_table,
     "create_table_like": table_creation.create_table_like,
+    "created_options": set_created_options,
     "create_staged": table_creation.create_staged,
     "name_staged": table_creation.name_staged,
     "create_replacement": table_creation.create_replacement,

@@ -15,7 +15,7 @@ from penstock.table.catalog.replacement import name_beside, state_of, take_name
 from penstock.table.options.definition import PATH, PRIMARY_KEY
 from penstock.table.sql.ddl.definitions import copied_column
 
-_PROVIDERS = {"penstock", "paimon"}
+PROVIDERS = {"penstock", "paimon"}
 
 
 def create_table(request: Request) -> None:
@@ -88,10 +88,10 @@ def _create(request: Request, name: str) -> None:
 
 def _check_new(properties: Mapping[str, str]) -> None:
     provider = properties.get("provider", "penstock").lower()
-    if provider not in _PROVIDERS:
+    if provider not in PROVIDERS:
         raise ConfigError(
             f"the catalog contains only Paimon tables, not USING {provider}",
-            hint="remove USING; for other formats use spark_catalog",
+            hint='remove USING, or write .format("paimon"); for other formats use spark_catalog',
         )
     # Spark passes the OPTIONS of a statement twice, the second time with the prefix "option.", but those of a table of
     # Hive once.

@@ -58,7 +58,10 @@ _MEANT |= {"versionasof": "scan.version", "timestampasof": "scan.timestamp", "as
 _ENDS = "use  trigger(availableNow=True)  to end a stream at the latest snapshot"
 _WAITS = "set the polling interval with .trigger(processingTime='10 seconds') on the query"
 _BOUNDED = "limit a batch with read.stream.maxRowsPerTrigger"
-_ALTER = "alter the table first: Catalog.alter_table, or a pipeline's schema evolution"
+_ALTER = (
+    "alter the table first: Catalog.alter_table, or a pipeline's schema evolution; in a catalog of Spark "
+    "INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT ..."
+)
 # As table options these may be ignored; a user who sets them for a single query expects an effect.
 _INSTEAD = {
     "scan.creation-time-millis": "use scan.timestamp-millis, or scan.file-creation-time-millis",

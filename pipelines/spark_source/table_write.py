@@ -38,6 +38,9 @@ from penstock.table.schema.option_changes import refuse_other_rules
 from penstock.table.sql.streams.stream_rules import needs_old_rows
 from penstock.table.values.arrow_types import arrow_schema
 
+# An option of a write, in small letters, as Spark's own formats have it.
+OVERWRITE_MODE = "partitionoverwritemode"
+
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
@@ -152,7 +155,7 @@ class TableWrite:
         if not self.overwrite:
             return TableWriter.open(store, user, options, after_commit(store), base=self._planned(store))
         text = self.place.options.get("overwrite-partition")
-        dynamic = self.place.options.get("partitionoverwritemode", "static").lower() == "dynamic"
+        dynamic = self.place.options.get(OVERWRITE_MODE, "static").lower() == "dynamic"
         # Spark's own mode takes precedence: a mode that is not set means static.
         dynamic = dynamic or TableOptions(self.place.options).given(DYNAMIC_PARTITION_OVERWRITE) is True
         partition = None if dynamic and text is None else _partition(text)

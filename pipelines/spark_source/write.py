@@ -15,8 +15,13 @@ from penstock.pipelines.spark_source.spark_api import DataSourceStreamArrowWrite
 from penstock.pipelines.spark_source.table_place import COMMIT_IDENTIFIER, COMMIT_USER, plain_errors
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.open import open_storage
+from penstock.table.meta.store import TableMissing
 from penstock.table.options.table_options import TableOptions
 
+_CREATE = (
+    "create it first: penstock.create_table(path, schema, primary_keys=[...]); or, in a catalog of penstock.register, "
+    '.option("primary-key", "id").saveAsTable("lake.db.t")'
+)
 Messages = Sequence[WriterCommitMessage | None]
 
 
@@ -30,7 +35,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
         with plain_errors():
-            self.table = TableWrite.of(options, overwrite)
+            self.table = _opened(options, overwrite)
             given = self.table.place.options
             own = TableOptions(given)
             self.user, self.identifier = own[COMMIT_USER], own[COMMIT_IDENTIFIER]
@@ -58,7 +63,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
         with plain_errors():
-            self.table = TableWrite.of(options, overwrite)
+            self.table = _opened(options, overwrite)
             self.user = self.table.place.options.get("commit-user") or user_of(self.table.place.options)
         self.job = str(uuid.uuid4())
 
@@ -73,6 +78,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         with plain_errors():
             self.table.abort(_rows(messages), self.job)
+
+
+def _opened(options: Mapping[str, str], overwrite: bool) -> TableWrite:
+    """Return the write of a table. TableMissing before rows are computed, with how tables are created."""
+    table = TableWrite.of(options, overwrite)
+    try:
+        table.place.store()
+    except TableMissing as missing:
+        missing.hint = missing.hint or _CREATE
+        raise
+    return table
 
 
 def user_of(options: Mapping[str, str]) -> str:

@@ -88,11 +88,15 @@ def refuse_other_rules(schema: TableSchema, given: Mapping[str, str]) -> None:
                 f"{option.key} = {text} cannot be set for one read or write: the rows of the table were written by "
                 "another rule",
                 option=option.key,
-                table_has=schema.options.get(option.key, "the default"),
+                table_has=",".join(own) or "none"
+                if isinstance(own, tuple)
+                else schema.options.get(option.key, "the default"),
                 paimon_message=f"Change '{option.key}' is not supported yet."
                 if option is not BUCKET
                 else "Cannot change bucket number through dynamic options. You might need to rescale bucket.",
-                hint="leave the option out" if option is not BUCKET else "run  penstock rescale  to rewrite the table",
+                hint="leave the option out, or create the table with it before the write"
+                if option is not BUCKET
+                else "run  penstock rescale  to rewrite the table",
             )
 
 

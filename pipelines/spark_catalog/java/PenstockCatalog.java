@@ -256,6 +256,7 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
         String name = creation("create_staged", identifier, info).answer().asText();
         StoredTable created = (StoredTable) loadNow(Identifier.of(identifier.namespace(), name));
         if (!name.equals(identifier.name())) created.staged = identifier;
+        created.created = true;
         return created;
     }
 
@@ -266,6 +267,7 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
         String name = Request.at(made, "name").asText();
         StoredTable created = (StoredTable) loadNow(Identifier.of(identifier.namespace(), name));
         created.replaced = identifier;
+        created.created = true;
         created.since = Request.at(made, "since").asText();
         return created;
     }

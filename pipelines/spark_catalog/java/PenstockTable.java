@@ -105,6 +105,8 @@ class StoredTable extends PenstockTable implements
     final GroupFilter filter = new GroupFilter();
     /** Whether a statement changes or deletes rows of this table. */
     boolean changed;
+    /** Whether the statement that writes the rows has created the table. */
+    boolean created;
     /** The name that this table takes when its rows are written, and that no table has. */
     Identifier staged;
     /** The table whose name this one takes when its rows are written. */
@@ -145,11 +147,19 @@ class StoredTable extends PenstockTable implements
     }
 
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        WriteInfo rows = new WriteInfo(info, info.schema(), with(info.options()));
+        WriteInfo rows = new WriteInfo(info, info.schema(), with(created ? ofWrite(info.options()) : info.options()));
         int own = columns.fields().length;
         // A MERGE that only inserts, and whose condition names metadata columns, may come with all of them behind the others.
         if (info.schema().fields().length > own) rows = rows.with("only-first-columns", String.valueOf(own));
         return new TableWriteBuilder(rows);
+    }
+
+    /** Gives the options of a frame to the table that it creates, and returns those that are for its rows alone. */
+    private CaseInsensitiveStringMap ofWrite(CaseInsensitiveStringMap given) {
+        if (given.isEmpty()) return given;
+        Request request = catalog.request("created_options").table(identifier);
+        return new CaseInsensitiveStringMap(
+            Request.strings(request.with("written", given.asCaseSensitiveMap()).answer()));
     }
 
     public boolean truncateTable() {

@@ -102,7 +102,8 @@ _rows_together: dict[str, float] = {}
 class DecodedChunk:
     """Part of a range. `fetched` is the undecoded chunk, None for sources that yield changes themselves.
 
-    `barriers` are changes of whole tables, which are alone in their batch.
+    `barriers` are changes of whole tables, which are alone in their batch. `lacks_rows_of` are source tables of which
+    rows are in no range: they have to be read again after the batch.
     """
 
     decoded: DecodeResult
@@ -110,6 +111,7 @@ class DecodedChunk:
     bytes: int
     fetched: FetchedMessages | None = None
     barriers: tuple[Barrier, ...] = ()
+    lacks_rows_of: tuple[tuple[str, str], ...] = ()
 
 
 class RegistryProvider(Protocol):

@@ -208,3 +208,8 @@ class ChunkedSettings(DatabaseSettings[A_co]):
     @property
     def reads_tables(self) -> bool:
         return self.mode in {"initial", "snapshot"}
+
+    @property
+    def reads_new_tables(self) -> bool:
+        """True if the rows of tables that are found later are read too."""
+        return self.new_tables and self.reads_tables

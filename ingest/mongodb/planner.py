@@ -108,7 +108,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
         new = {name: after for name, after in progress.new.items() if name in now}
         if fresh:
             log.info("event=collections_added collections=%s", ",".join(map(".".join, fresh)))
-        if fresh and self.settings.new_tables and self.settings.reads_tables:
+        if fresh and self.settings.reads_new_tables:
             progress = progress.without(fresh)
             # Determined after the collections are there: all events of others with these names are before it.
             new |= dict.fromkeys(fresh, _after_now(connection))

@@ -68,4 +68,7 @@ class MongoRangeReading:
         )
         with connected(settings.server) as connection:
             for events, size in streamed(connection, part):
-                yield DecodedChunk(DecodeResult(decoder.decode(events)), len(events), size)
+                renamed = tuple(name for name in sorted(events.new_names()) if settings.tables.includes(*name))
+                # A collection may get back the name and the identity by which it is known.
+                lacks = renamed if settings.reads_new_tables else ()
+                yield DecodedChunk(DecodeResult(decoder.decode(events)), len(events), size, lacks_rows_of=lacks)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import DecodeError, PenstockError, SchemaConflict
-from penstock.ingest.source import Offsets
+from penstock.ingest.source import Offsets, RereadableSource
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.driver.compaction import compact_owed
@@ -64,6 +64,7 @@ class Batch:
             return None
         # Before the first commit, so that a batch with too many bad records adds no row to any table.
         self._check_bad_records(report)
+        self._request_missing_rows(report)
         identity = replace(self._identity(report.span, report.newest), lookups=report.lookups)
         with report.stats.stage("commit"):
             uncompacted = self._commit(identity, report)
@@ -177,6 +178,16 @@ class Batch:
                 targets.reasons.pop(table, None)  # it could not be captured when the run began
             for source in sorted(sources):
                 targets.take_in_keyed(table, ".".join(filter(None, source)))
+
+    def _request_missing_rows(self, report: BatchReport) -> None:
+        """Request that source tables are read again which have rows that the batch lacks.
+
+        A repetition of the batch requests it once more, and a table that catches up lacks nothing that others have.
+        """
+        source = self.run.reader.source
+        if self.late is None and isinstance(source, RereadableSource):
+            for table in sorted(report.lacks_rows_of):
+                source.read_again(table)
 
     def _rewrite_dead_letters(self) -> None:
         """Write the dead letters again without those of parked tables, which are written when their rows are."""

@@ -71,6 +71,7 @@ class RangeReader:
         report.messages += chunk.messages
         report.bytes += chunk.bytes
         report.barriers += chunk.barriers
+        report.lacks_rows_of.update(chunk.lacks_rows_of)
         if not report.is_again:  # else these were counted before
             report.skipped.update(decoded.skipped)
             report.truncations += decoded.truncations

@@ -105,6 +105,7 @@ class RangeReport:
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
     truncations: list[Truncation] = field(default_factory=list)
     barriers: list[Barrier] = field(default_factory=list)
+    lacks_rows_of: set[tuple[str, str]] = field(default_factory=set)  # source tables to read again after the batch
 
     @property
     def is_again(self) -> bool:
@@ -188,6 +189,11 @@ class BatchReport:
                 found = newest.setdefault(table, {})
                 found[source] = max(seen, found.get(source, seen), key=lambda seen: seen.first)
         return {table: sorted(found.values(), key=lambda seen: seen.first) for table, found in newest.items()}
+
+    @property
+    def lacks_rows_of(self) -> set[tuple[str, str]]:
+        """The source tables that have rows which the batch lacks."""
+        return set[tuple[str, str]]().union(*(report.lacks_rows_of for report in self.ranges))
 
     @property
     def messages(self) -> int:

@@ -25,8 +25,8 @@ OTHERS = ("drop", "rename", "dropDatabase", "invalidate")
 class Events:
     """Consecutive events. Positions of documents are -1 where an event has none.
 
-    `operation` numbers ROWS and OTHERS, and `table` the names in `tables`. `milliseconds` are those of the server's
-    clock, `time` the cluster times.
+    `operation` numbers ROWS and OTHERS, `table` the names in `tables`, and `to` those in `names_to`: the new names of
+    renamed collections. `milliseconds` are those of the server's clock, `time` the cluster times.
     """
 
     block: Block
@@ -38,6 +38,8 @@ class Events:
     before: Int64s
     time: UInt64s
     milliseconds: Int64s
+    to: Int64s
+    names_to: tuple[TableName, ...]
 
     def __len__(self) -> int:
         return len(self.time)
@@ -67,6 +69,7 @@ class Events:
             _documents(by_name.get(b"fullDocumentBeforeChange", ()), count),
             time,
             np.where(wall < 0, seconds, walls),
+            *_tables(block, by_name.get(b"to", ()), count),
         )
 
     def before_time(self, end: int) -> Events:
@@ -83,6 +86,7 @@ class Events:
             before=self.before[:count],
             time=self.time[:count],
             milliseconds=self.milliseconds[:count],
+            to=self.to[:count],
         )
 
     def others(self) -> Counter[tuple[str, TableName]]:
@@ -90,6 +94,10 @@ class Events:
         places = np.flatnonzero(self.operation >= len(ROWS))
         names = (*ROWS, *OTHERS, "unknown")
         return Counter((names[int(self.operation[one])], self.tables[int(self.table[one])]) for one in places)
+
+    def new_names(self) -> set[TableName]:
+        """Return the names that collections got by renames."""
+        return {self.names_to[number] for number in np.unique(self.to[self.to > 0]).tolist()}
 
     def is_row(self) -> Bools:
         found: Bools = self.operation < len(ROWS)

@@ -113,7 +113,8 @@ def command_of(part: LogPart, opens: dict[str, Any]) -> dict[str, Any]:
     if part.collection is not None:
         # Drops of the database and the end of the stream belong to no collection.
         of_none = {"operationType": {"$in": ["dropDatabase", "invalidate"]}}
-        match = {"$or": [{**match, "ns.coll": part.collection}, of_none]}
+        renamed = {"operationType": "rename", "to.coll": part.collection}
+        match = {"$or": [{**match, "ns.coll": part.collection}, renamed, of_none]}
     # What updates changed is in the document already, and would be sent twice.
     stages = [{"$changeStream": stage}, {"$match": match}, {"$unset": ["updateDescription"]}]
     return {"aggregate": 1, "pipeline": stages, "cursor": {"batchSize": _EVENTS}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from bson import ObjectId
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.mongodb.errors import EmptyCollection, OplogLost
+from penstock.ingest.mongodb.server import collections
 from penstock.pipelines.api.dead_letters import letters_of
 from penstock.pipelines.api.replay_dead_letters import replay
 from penstock.pipelines.config.rules import TransformConfig
@@ -98,6 +100,36 @@ def test_renamed_collection_replaces_one_with_unread_changes(server: MongoPlaygr
     server.db.made.rename("orders", dropTarget=True)
     sync.run()
     assert {key: row["a"] for key, row in sync.rows("orders").items()} == {"1": "new", "2": "new"}
+
+
+@pytest.mark.parametrize("table", ["t", None])
+def test_documents_changed_under_another_name_are_read_when_the_name_returns(
+    server: MongoPlayground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str | None
+) -> None:
+    # MongoDB keeps the identity of a renamed collection, the stand-in does not.
+    found = collections._collection
+    monkeypatch.setattr(collections, "_collection", lambda *given: replace(found(*given), identity="one"))
+    server.db.t.insert_many([{"_id": 1, "a": "old"}, {"_id": 2, "a": "old"}])
+    sync = MongoSync(server, tmp_path, table, flags=[] if table else ["--excluding-tables", "other"])
+    sync.run()
+    server.db.t.rename("other")
+    server.db.other.update_one({"_id": 1}, {"$set": {"a": "new"}})
+    server.db.other.insert_one({"_id": 3, "a": "new"})
+    server.db.other.rename("t")
+    server.db.t.update_one({"_id": 2}, {"$set": {"a": "newer"}})
+    sync.run()
+    assert {key: row["a"] for key, row in sync.rows("t").items()} == {"1": "new", "2": "newer", "3": "new"}
+
+
+def test_renamed_collection_is_not_read_by_a_pipeline_of_changes(server: MongoPlayground, tmp_path: Path) -> None:
+    server.db.t.insert_one({"_id": 1, "a": "old"})
+    sync = MongoSync(server, tmp_path, "t", ["scan.startup.mode=latest-offset"])
+    sync.run()
+    server.db.t.insert_one({"_id": 2, "a": "new"})
+    server.db.t.rename("other")
+    server.db.other.rename("t")
+    sync.run()
+    assert set(sync.rows("t")) == {"2"}
 
 
 def test_dropped_database_does_not_end_the_pipeline(server: MongoPlayground, tmp_path: Path) -> None:

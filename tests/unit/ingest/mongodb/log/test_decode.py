@@ -75,6 +75,18 @@ def test_update_of_a_deleted_document_is_skipped_and_counted() -> None:
     assert found.oddities[GONE] == 1
 
 
+def test_names_that_collections_got_are_those_of_renames_before_the_end() -> None:
+    away, back = {"db": "d", "coll": "u"}, {"db": "d", "coll": "t"}
+    block, at = laid_out(
+        event("rename", to=away), insert(1), event("rename", coll="u", to=back), event("rename", second=9, to=away)
+    )
+    found = Events.of(block, at)
+    assert found.new_names() == {("d", "t"), ("d", "u")}
+    assert found.before_time(5 << 32).new_names() == {("d", "t"), ("d", "u")}
+    assert Events.of(block, at[1:]).before_time(5 << 32).new_names() == {("d", "t")}
+    assert Events.of(block, at[1:2]).new_names() == set()
+
+
 def test_drops_and_renames_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     found = Decoded(event("drop"), event("rename"), event("dropDatabase", coll=""), event("drop", coll="other"))
     assert found.batches == []

@@ -74,6 +74,11 @@ def test_stream_that_does_not_come_closer_is_an_error(monkeypatch: pytest.Monkey
     assert caught.value.retryable
 
 
+def test_stream_of_one_collection_has_renames_to_its_name() -> None:
+    (one,) = command_of(PART, {})["pipeline"][1]["$match"]["$or"][1:2]
+    assert one == {"operationType": "rename", "to.coll": "t"}
+
+
 def test_command_of_a_cluster_with_images() -> None:
     made = command_of(LogPart(1, 2, None, None, "required"), {"startAfter": {}})
     assert made["pipeline"][0]["$changeStream"] == {

@@ -21,7 +21,7 @@ from penstock.pipelines.job.job import BackgroundWork, Delivery, Job, Recovery, 
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.holes import READS_ON, lacking_messages, warn_of_adoption, where_sources_go
+from penstock.pipelines.ledger.holes import READS_ON, check_kind, lacking_messages, warn_of_adoption, where_sources_go
 from penstock.pipelines.mapping.metadata_columns import check_names
 from penstock.pipelines.mapping.new_tables import KeyRules, NewTables
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
@@ -189,8 +189,13 @@ def kept_for_freshness(spec: PipelineSpec) -> list[SourceFinding]:
 
 
 def filled_tables(spec: PipelineSpec, warehouse: CatalogSettings) -> FilledTables:
-    """Return the checkpoint's record of the tables that the pipeline filled."""
-    return FilledTables.of(CheckpointFolder(spec.checkpoint, warehouse.store_options), warehouse)
+    """Return the checkpoint's record of the tables that the pipeline filled.
+
+    CheckpointMismatch if it is the checkpoint of a source of another type.
+    """
+    filled = FilledTables.of(CheckpointFolder(spec.checkpoint, warehouse.store_options), warehouse, spec.source.type)
+    check_kind(filled)
+    return filled
 
 
 def shape(spec: PipelineSpec, warehouse: CatalogSettings) -> PipelineMapping:

@@ -61,6 +61,9 @@ class FilledTables:
 
     A source counts as read once a batch is committed that was planned with it. Therefore `expected` sources are added
     with the first batch after `planned`, which is the newest batch planned when the run began.
+
+    `kind` is the type of the source in this run, `recorded_kind` the one in the record: None without a record, and
+    empty in one of an older version.
     """
 
     checkpoint: CheckpointFolder
@@ -72,11 +75,13 @@ class FilledTables:
     expected: dict[SourceName, str] = field(default_factory=dict)
     is_adopted: bool = False
     is_first_unfinished: bool = False
+    kind: str = ""
+    recorded_kind: str | None = None
 
     @classmethod
-    def of(cls, checkpoint: CheckpointFolder, warehouse: CatalogSettings) -> FilledTables:
+    def of(cls, checkpoint: CheckpointFolder, warehouse: CatalogSettings, kind: str = "") -> FilledTables:
         planned, content = checkpoint.batches.last_planned, checkpoint.filled_tables()
-        filled = cls(checkpoint, warehouse, -1 if planned is None else planned)
+        filled = cls(checkpoint, warehouse, -1 if planned is None else planned, kind=kind)
         if content is None:
             filled.is_adopted = not filled.is_new
             filled.is_first_unfinished = filled.is_adopted and checkpoint.batches.progress().done is None
@@ -192,6 +197,9 @@ class FilledTables:
         Called again, it changes nothing.
         """
         before = (dict(self.sources), dict(self.left), dict(self.marks))
+        # A batch of this run is recorded even if it has no rows: without a record, the next start would have to accept
+        # all tables as they are.
+        is_owed = self.recorded_kind is None and number > self.planned
         # Sources of messages are not known before their first message, so those that the batch contained are added.
         seen = {source: table for table, found in sources.items() for source in found}
         if number > self.planned:
@@ -210,7 +218,8 @@ class FilledTables:
             if table in self.marks:
                 created = self.marks[table].created
                 self.marks[table] = Mark(created, snapshot.id, snapshot.commit_user, snapshot.commit_identifier)
-        if before != (self.sources, self.left, self.marks):
+        is_owed |= self.recorded_kind == "" and self.kind != ""
+        if is_owed or before != (self.sources, self.left, self.marks):
             self._save()
 
     def _renew_marks(self, tables: Collection[str]) -> None:
@@ -228,6 +237,7 @@ class FilledTables:
             self.marks |= dict(filter(None, pool.map(mark, tables)))
 
     def _load(self, content: Mapping[str, Any]) -> None:
+        self.recorded_kind = str(content.get("kind", ""))
         self.sources = {(database, table): target for database, table, target in content["sources"]}
         self.left = {(database, table): target for database, table, target in content["left_out"]}
         self.marks = {table: Mark(**mark) for table, mark in content["tables"].items()}
@@ -237,7 +247,10 @@ class FilledTables:
             table: {"created": one.created, "snapshot": one.snapshot, "user": one.user, "batch": one.batch}
             for table, one in sorted(self.marks.items())
         }
+        self.recorded_kind = self.kind or self.recorded_kind or ""
         content = {"version": VERSION, "sources": _rows(self.sources), "left_out": _rows(self.left), "tables": marks}
+        if self.recorded_kind:
+            content["kind"] = self.recorded_kind
         self.checkpoint.put_filled_tables(content)
 
 

@@ -77,6 +77,17 @@ def refusal(found: Sequence[Difference], hint: str) -> CheckpointMismatch:
     )
 
 
+def check_kind(filled: FilledTables) -> None:
+    """Raise CheckpointMismatch if a source of another type wrote the offsets, which mean nothing to this one."""
+    if filled.recorded_kind and filled.recorded_kind != filled.kind:
+        raise CheckpointMismatch(
+            f"the checkpoint is of a pipeline whose source has the type {filled.recorded_kind}, and this one has the"
+            f" type {filled.kind}",
+            checkpoint=filled.checkpoint.location,
+            hint="set another name for one of the two pipelines with  --name , in a file  pipeline: {name: ...}",
+        )
+
+
 def lacking_messages(shaping: TableMapping, filled: FilledTables) -> IncompleteTables:
     """Return the tables that lack rows of a message source, which cannot be copied again."""
     parked = ParkedTables.of(filled.checkpoint).tables

@@ -14,6 +14,7 @@ import pytest
 from penstock.errors import DecodeError
 from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.commands.main import main
+from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.yaml_file import load
 from penstock.pipelines.errors import CheckpointMismatch
@@ -177,6 +178,42 @@ def test_a_source_table_that_first_appeared_in_a_repeated_batch_is_known(shop: S
     assert kept(shop).sources[("shop", "fresh")] == "ods.fresh"
     mark = kept(shop).marks["ods.fresh"]
     assert mark.snapshot == shop.table("fresh").latest_snapshot.id  # type: ignore[union-attr]
+
+
+def test_a_checkpoint_of_a_source_of_another_type_is_refused(shop: Shop) -> None:
+    """Two pipelines into one database have one name, and so one checkpoint, unless `--name` says something else."""
+    spec = shop.spec()
+    kafka = {"type": "kafka", "topic": "shop", "value.format": "canal-json"}
+    properties = {"properties": {"bootstrap.servers": "localhost:9"}}
+    sink = {"catalog": {"warehouse": spec.sink.catalog.warehouse}, "database": "ods"}
+    pipeline = {"name": "shop", "checkpoint": spec.pipeline.checkpoint}
+    other = parsed({"source": kafka | properties, "sink": sink, "pipeline": pipeline})
+    with pytest.raises(CheckpointMismatch, match="source has the type files, and this one has the type kafka") as error:
+        run(other)
+    assert "--name" in str(error.value.hint)
+    assert any(one.level == "error" and one.code == 9 for one in checked_spec(other))
+    run(shop.spec())
+    assert shop.ids("orders") == [1, 2, 3]
+
+
+def test_a_record_of_an_older_version_gets_the_type_of_the_next_run(shop: Shop) -> None:
+    file = shop.folder / "checkpoint" / FILLED_TABLES
+    content = json.loads(file.read_text())
+    del content["kind"]
+    file.write_text(json.dumps(content))
+    run(shop.spec())
+    assert kept(shop).recorded_kind == "files"
+
+
+def test_a_batch_without_rows_is_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    shop = Shop(tmp_path)
+    shop.put("1.json", insert("orders", {"id": 1}))
+    nothing = shop.spec(selection={"including-tables": "ordrs"})
+    run(nothing)
+    note_as_spark_does(shop.folder / "checkpoint")
+    with caplog.at_level(logging.WARNING):
+        run(nothing)
+    assert "event=tables_adopted" not in caplog.text
 
 
 def test_the_recorded_state_is_small_and_readable(shop: Shop) -> None:

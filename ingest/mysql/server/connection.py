@@ -104,10 +104,13 @@ def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=int(server.connect_timeout),
-            read_timeout=server.read_timeout,
+            # Another service on this port may accept the connection and wait for the first word. Later, a statement
+            # may take longer than a login.
+            read_timeout=min(server.connect_timeout, server.read_timeout),
             init_command=_SESSION,
             **protection,
         )
+        connection.wait_at_most(server.read_timeout)
         _log_protection(server, encrypted=connection.is_encrypted)
         return connection
     except pymysql.OperationalError as error:

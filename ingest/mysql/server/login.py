@@ -55,6 +55,10 @@ class GuardedConnection(PyMySqlConnection):
             **settings,
         )
 
+    def wait_at_most(self, seconds: float) -> None:
+        """Set the time to wait for each answer from now on."""
+        self._read_timeout = seconds
+
     @property
     def is_encrypted(self) -> bool:
         return bool(getattr(self, "_secure", False))

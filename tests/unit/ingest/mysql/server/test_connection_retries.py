@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import socket
+import time
+from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -50,6 +53,16 @@ def test_a_server_that_recovers_is_logged_twice(
         "event=waiting_for_server server=db:3306 at_most=60s reason=Can't connect",
         "event=server_is_back server=db:3306 after=5s",
     ]
+
+
+def test_a_service_that_does_not_speak_first_is_not_waited_for_as_for_a_statement() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = ServerAddress("127.0.0.1", silent.getsockname()[1], "cdc", Secret("x"), connect_timeout=1.0)
+        began = time.monotonic()
+        with pytest.raises(ConnectionLost, match="cannot be reached") as error:
+            connect(replace(server, patience=0.0, tls=Tls("disabled")))
+    assert time.monotonic() - began < 20
+    assert "timed out" in str(error.value.facts["reason"])
 
 
 def test_waiting_for_a_server_ends_after_the_limit(

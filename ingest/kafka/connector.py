@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource
     from penstock.ingest.kafka.settings import KafkaSettings
     from penstock.ingest.kafka.source import KafkaSource
+    from penstock.ingest.source import Offsets
     from penstock.ingest.source_draft import DraftOptions, SourceDraft
 
 log = logging.getLogger(__name__)
@@ -81,6 +82,16 @@ class KafkaConnector(MessageConnector[KafkaConfig]):
                 raise
             log.warning("event=waiting_for_kafka brokers=%s reason=%s", error.facts["brokers"], error.facts["reason"])
         return self.open(config, request)
+
+    def resume_point(self, config: KafkaConfig, request: SourceRequest, reached: Offsets) -> None:
+        """Raise PositionLost if the next records are gone. A run that comes to them later gets them as usual."""
+        from penstock.ingest.source import Limit
+
+        source = self.messages(config, request)
+        try:
+            source.latest_offsets(reached, Limit(rows=1))
+        finally:
+            source.close()
 
     def sampler(self, config: KafkaConfig, request: SourceRequest) -> Sampler:
         return Sampler(self.messages(config, request).sample, config.topic_pattern or ", ".join(config.topic))

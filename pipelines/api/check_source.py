@@ -46,6 +46,10 @@ def _messages(spec: PipelineSpec) -> Iterator[Finding]:
     if position is None:
         yield from _readable(spec)
         return
+    lost = list(_resume_findings(spec, position))
+    yield from lost
+    if lost:
+        return
     source = open_source(spec)
     try:
         lag = sum(source.lag(position).values())

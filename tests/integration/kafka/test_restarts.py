@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, PenstockError, PositionLost
+from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver import commit as committing
 from penstock.pipelines.errors import CheckpointMismatch
-from tests.here import run
+from tests.here import note_as_spark_does, run
 from tests.integration.kafka.conftest import Broker
 from tests.shop import Shop, insert
 
@@ -103,6 +104,10 @@ def test_a_gap_is_skipped_only_if_accepted(shop: Shop, broker: Broker) -> None:
     with pytest.raises(PositionLost) as lost:
         run(spec(shop, broker, topic))
     assert "--accept-gap" in str(lost.value)
+    note_as_spark_does(shop.folder / "checkpoint")
+    found = [one for one in checked_spec(spec(shop, broker, topic)) if one.level == "error"]
+    assert [(one.message.partition(";")[0], one.code) for one in found] == [(lost.value.message, 4)]
+    assert all(one.level != "error" for one in checked_spec(spec(shop, broker, topic, accept_gap=True)))
     run(spec(shop, broker, topic, accept_gap=True))
     assert shop.ids("orders") == [0, 1, 2, 4]
 

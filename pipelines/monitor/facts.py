@@ -30,7 +30,11 @@ class SchemaChanged:
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """A committed batch. `seconds` is the time from the moment its end was found to its last commit."""
+    """A committed batch.
+
+    `seconds` is the time from the moment its end was found to its last commit, or from the beginning of this run if an
+    earlier one planned the batch.
+    """
 
     pipeline: str
     number: int
@@ -56,7 +60,7 @@ class BatchFacts:
         return sum(self.rows.values())
 
     @classmethod
-    def of(cls, identity: BatchIdentity, report: BatchReport, now_millis: int) -> BatchFacts:
+    def of(cls, identity: BatchIdentity, report: BatchReport, now_millis: int, began_millis: int = 0) -> BatchFacts:
         bad: Counter[str] = Counter()
         bad_of: Counter[tuple[str, str]] = Counter()
         kinds: Counter[tuple[str, str]] = Counter()
@@ -77,7 +81,7 @@ class BatchFacts:
             end=identity.end,
             millis=now_millis,
             # Never 0, because rates are computed by dividing by it. Clocks may also go backwards.
-            seconds=max(0.001, (now_millis - found) / 1000),
+            seconds=max(0.001, (now_millis - max(found, began_millis)) / 1000),
             messages=report.messages,
             bytes=sum(one.bytes for one in report.ranges if not one.is_again),
             rows=report.rows,

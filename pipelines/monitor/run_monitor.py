@@ -119,7 +119,7 @@ class RunMonitor:
             self._quietly(lambda observer=observer: observer.ended(known))
 
     def on_batch(self, identity: BatchIdentity, report: BatchReport) -> None:
-        facts = BatchFacts.of(identity, report, _now())
+        facts = BatchFacts.of(identity, report, _now(), self._facts["started_millis"])
         with self._lock:
             changed = self._schemas.changes(facts)
             facts = replace(facts, schemas=changed)

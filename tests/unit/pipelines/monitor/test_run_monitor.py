@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.errors import SourceError
+from penstock.errors import DecodeError, SourceError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.ledger.batch_logs import BatchLogs, CheckpointProgress
@@ -94,6 +95,20 @@ def test_batches_are_counted_by_table_and_schema_changes_noted(shop: Shop) -> No
     assert facts["tables"]["ods.orders"]["rows"] == 2
     assert facts["tables"]["ods.orders"]["note"].startswith("schema 1")
     assert [fact["kind"] for fact in facts["recent"]] == ["schema"]
+
+
+def test_a_repeated_batch_is_not_slow_because_an_earlier_run_planned_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), "not a message")
+    with pytest.raises(DecodeError):
+        run(shop.spec())
+    later = watching._now() + 3_600_000
+    monkeypatch.setattr(watching, "_now", lambda: later)
+    with watch_of(shop, Noted()) as watch, caplog.at_level(logging.INFO):
+        run(shop.spec(errors={"bad-record": "skip"}), on_batch=watch.on_batch)
+    assert "event=batch number=0 records=1 " in caplog.text
+    assert "seconds=0.00 " in caplog.text
 
 
 def test_the_error_of_a_run_is_recorded(shop: Shop) -> None:

@@ -14,7 +14,7 @@ from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.recorded_history import DefinitionStore
 from penstock.ingest.mysql.server import connection as server_connection
 from penstock.pipelines.ledger.batch_logs import BatchLogs
-from tests.integration.mysql.failing_calls import Countdown, Killed, die, lose_connection
+from tests.integration.failing_calls import Countdown, Killed, die, lose_connection
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 from tests.without_spark import run_without_spark

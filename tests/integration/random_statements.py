@@ -1,0 +1,261 @@
+"""Random statements on a database server, with runs of a pipeline between them.
+
+Runs change which tables are included, lose connections and are killed. At the end, the tables are equal to the
+server's. PENSTOCK_CHAOS_ROUNDS=100 plays that many seeds on each server instead of a few.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.pipelines.api.verify import TableVerdict
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver.batch_driver import BatchDriver
+from penstock.pipelines.driver.commit import Commits
+from penstock.pipelines.job import local_run
+from penstock.pipelines.job.local_run import LocalRun
+from penstock.pipelines.ledger.batch_logs import BatchLogs
+from penstock.pipelines.tasks.read import BatchReader
+from penstock.table.handle import Table
+from tests.integration.failing_calls import Countdown, Killed, die
+from tests.without_spark import run_without_spark
+
+SEEDS = range(int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "3")))
+TABLES = ("t0", "t1", "t2", "t3")
+KILLS: tuple[tuple[type, str], ...] = (
+    (BatchLogs, "plan"),
+    (BatchLogs, "finish"),
+    (BatchDriver, "take"),
+    (Commits, "commit"),
+)
+ACTIONS = {
+    "create": 3,
+    "insert": 7,
+    "delete": 2,
+    "update": 2,
+    "move_keys": 1,
+    "add_column": 3,
+    "drop_column": 2,
+    "rename_column": 1,
+    "widen_column": 1,
+    "truncate": 1,
+    "drop": 1,
+    "rename": 1,
+}
+
+
+class Server(Protocol):
+    def run(self, *statements: str) -> Any: ...
+
+
+class Pipeline(Protocol):
+    """A pipeline from the server into tables."""
+
+    @property
+    def spec(self) -> PipelineSpec: ...
+
+    def tables(self) -> list[str]: ...
+
+    def target(self, name: str | None = None) -> Table: ...
+
+
+@dataclass
+class Play(ABC):
+    """Random statements on a server, and runs of a pipeline between them. `told` is the list of what was done."""
+
+    kills: ClassVar[Sequence[tuple[type, str]]] = KILLS
+    actions: ClassVar[dict[str, int]] = ACTIONS
+
+    server: Server
+    folder: Path
+    draw: random.Random
+    columns: dict[str, list[str]] = field(default_factory=dict)  # of the tables that exist
+    dropped: dict[str, list[str]] = field(default_factory=dict)  # columns that these tables had
+    told: list[str] = field(default_factory=list)
+    excluded: set[str] = field(default_factory=set)  # tables that a run excluded: what is dropped then is not followed
+    numbers: int = 0
+
+    def __post_init__(self) -> None:
+        self.included = self.draw.sample(TABLES, self.draw.randint(1, len(TABLES)))
+        self.rows = self.draw.choice((None, None, 3, 20))
+
+    @abstractmethod
+    def pipeline(self, flags: Sequence[str]) -> Pipeline:
+        """Return the pipeline with these flags."""
+
+    @abstractmethod
+    def lose_connection(self, patch: pytest.MonkeyPatch) -> str:
+        """Let the connection be lost at some point of the run, and return at which."""
+
+    @abstractmethod
+    def unequal(self) -> list[TableVerdict]:
+        """Return the tables that differ from the server's."""
+
+    # Statements in which servers differ
+
+    @abstractmethod
+    def create_statements(self, table: str, columns: str) -> Sequence[str]: ...
+
+    @abstractmethod
+    def upsert(self, table: str, columns: Sequence[str], values: Sequence[str]) -> str: ...
+
+    @abstractmethod
+    def widening(self, table: str, column: str) -> str: ...
+
+    def renaming(self, old: str, new: str) -> str:
+        return f"ALTER TABLE {old} RENAME TO {new}"
+
+    # The play
+
+    def run(self) -> None:
+        for _ in range(self.draw.randint(2, 6)):
+            for _ in range(self.draw.randint(1, 5)):
+                self.act()
+            if self.draw.random() < 0.25:
+                self.included = self.draw.sample(TABLES, self.draw.randint(1, len(TABLES)))
+            if self.columns.keys() & set(self.included):
+                self.run_with_trouble()
+        if not self.columns:
+            self.create("t0")
+        for table in self.columns:  # a type is known to have changed once a row has it
+            self.insert(table)
+        self.included = list(TABLES)
+        for _ in range(2):  # tables are read again by the batch after the one that finds the need
+            run_here(self.current().spec)
+
+    def check(self) -> None:
+        """Compare all tables with the server's, and look for rows of tables that are gone."""
+        assert self.unequal() == []
+        pipeline = self.current()
+        gone = set(pipeline.tables()) - {*self.columns, *self.excluded}
+        assert [table for table in sorted(gone) if pipeline.target(table).scan().to_arrow().num_rows] == []
+
+    def act(self) -> None:
+        action = self.draw.choices(list(self.actions), list(self.actions.values()))[0]
+        free = [table for table in TABLES if table not in self.columns]
+        if not self.columns or (action == "create" and free):
+            self.create(self.draw.choice(free))
+        elif action in {"create", "insert"}:
+            self.insert(self.draw.choice(list(self.columns)))
+        elif action == "rename":
+            if free:
+                self.rename(self.draw.choice(list(self.columns)), self.draw.choice(free))
+        else:
+            self.change(action, self.draw.choice(list(self.columns)))
+
+    def change(self, action: str, table: str) -> None:
+        columns = self.columns[table]
+        column = self.draw.choice(columns) if columns else None
+        match action:
+            case "delete":
+                self.say(f"DELETE FROM {table} WHERE id % {self.draw.choice((2, 3))} = 0")
+            case "move_keys":
+                self.say(f"UPDATE {table} SET id = id + 1000 WHERE id % 5 = 0")
+            case "add_column":
+                self.add_column(table)
+            case "truncate":
+                self.say(f"TRUNCATE TABLE {table}")
+            case "drop":
+                del self.columns[table], self.dropped[table]
+                self.say(f"DROP TABLE {table}")
+            case "update" if column:
+                self.say(f"UPDATE {table} SET {column} = {self.draw.randint(0, 9)}")
+            case "drop_column" if column:
+                columns.remove(column)
+                self.dropped[table].append(column)
+                self.say(f"ALTER TABLE {table} DROP COLUMN {column}")
+            case "rename_column" if column:
+                columns[columns.index(column)] = new = f"c{self.number()}"
+                self.say(f"ALTER TABLE {table} RENAME COLUMN {column} TO {new}")
+            case "widen_column" if column:
+                self.say(self.widening(table, column))
+
+    def add_column(self, table: str) -> None:
+        """Add a column, perhaps with the name of one that the table had."""
+        again = self.dropped[table] and self.draw.random() < 0.5
+        name = self.dropped[table].pop() if again else f"c{self.number()}"
+        self.columns[table].append(name)
+        self.say(f"ALTER TABLE {table} ADD COLUMN {name} INT{self.draw.choice(('', ' DEFAULT 5'))}")
+
+    def create(self, table: str) -> None:
+        self.columns[table] = [f"c{self.number()}" for _ in range(self.draw.randint(0, 2))]
+        self.dropped[table] = []
+        columns = ", ".join(["id INT PRIMARY KEY", *(f"{column} INT" for column in self.columns[table])])
+        self.say(*self.create_statements(table, columns))
+        self.insert(table)
+
+    def rename(self, old: str, new: str) -> None:
+        self.columns[new], self.dropped[new] = self.columns.pop(old), self.dropped.pop(old)
+        self.say(self.renaming(old, new))
+
+    def insert(self, table: str) -> None:
+        columns = self.columns[table]
+        for _ in range(self.draw.randint(1, 4)):
+            number = self.number()
+            key = str(number if self.draw.random() < 0.7 else self.draw.randint(1, number))
+            values = self.draw.choices(("1", "2", "NULL", "77"), k=len(columns))
+            self.say(self.upsert(table, columns, [key, *values]))
+
+    def say(self, *statements: str) -> None:
+        self.told += statements
+        self.server.run(*statements)
+
+    def run_with_trouble(self) -> None:
+        """Run once, perhaps with a lost connection or a kill at some point."""
+        trouble = self.draw.random()
+        with pytest.MonkeyPatch.context() as patch:
+            if trouble < 0.3:
+                self.told.append(f"-- the connection is lost at {self.lose_connection(patch)}")
+            elif trouble < 0.6:
+                place, name = self.draw.choice(self.kills)
+                kill = Countdown(self.draw.randint(1, 3), die, after=self.draw.random() < 0.5)
+                self.told.append(f"-- killed {'after' if kill.after else 'before'} {name} {kill.left}")
+                patch.setattr(place, name, kill.around(getattr(place, name)))
+            try:
+                run_here(self.current().spec)
+            except (PenstockError, Killed) as error:
+                self.told.append(f"--   {error!r}"[:150])
+
+    def current(self) -> Pipeline:
+        """Return the pipeline as it is started now."""
+        self.told.append(f"-- run {sorted(self.included)}")
+        self.excluded |= set(TABLES) - set(self.included)
+        limit = ("--max-batch-rows", str(self.rows)) if self.rows else ()
+        follows = ("--on-truncate", "delete-all", "--on-drop", "delete-all")
+        return self.pipeline((*follows, *limit, "--including-tables", "|".join(sorted(self.included))))
+
+    def number(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
+
+def run_here(spec: PipelineSpec) -> None:
+    """Run without Spark, also where a user's run would start it: tables that are read again, batches of any size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalRun, "_check_start", LocalRun._next_batch)
+        patch.setattr(local_run, "TIMES_SMALL", 10**9)
+        patch.setattr(BatchReader, "leaves_much", lambda *_: False)
+        run_without_spark(spec)
+
+
+def different(verdicts: Iterable[TableVerdict]) -> list[TableVerdict]:
+    return [verdict for verdict in verdicts if not verdict.is_equal]
+
+
+def play_and_check(play: Play) -> None:
+    """Play, and compare. A failure prints what was done."""
+    try:
+        play.run()
+        play.check()
+    except BaseException:
+        print("\n".join(play.told))
+        raise

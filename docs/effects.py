@@ -131,7 +131,10 @@ EFFECTS: dict[str, dict[str, str]] = {
         "mode": "`initial` copies the tables and then captures changes; `snapshot` copies the tables and ends",
     },
     "source of type postgres: snapshot": {"chunk-rows": "maximum number of rows per chunk"},
-    "source of type postgres: ddl": {"truncate": "`delete-all` empties the target table"},
+    "source of type postgres: ddl": {
+        "truncate": "`delete-all` empties the target table",
+        "drop": "`delete-all` empties the target table of a table that was dropped, renamed or created again",
+    },
     "source of type postgres: publication": {},
     "source of type postgres: ssl": {
         "mode": "sslmode of libpq: `prefer` and `require` encrypt without verifying the server",

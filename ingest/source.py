@@ -156,7 +156,7 @@ def grouped(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
     return groups
 
 
-BarrierKind = Literal["truncate", "drop", "rename-columns"]
+BarrierKind = Literal["truncate", "drop", "rename-columns", "added-columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,8 @@ class Barrier:
     """A change of a whole source table, which cannot be expressed as rows.
 
     A batch ends before such a change, and the change has a separate batch. `columns` are pairs of old and new names,
-    all renamed at once.
+    all renamed at once. `added-columns`: the table has new columns with values in older rows, which no change contains,
+    and both names of a pair are the same.
     """
 
     kind: BarrierKind

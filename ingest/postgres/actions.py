@@ -120,7 +120,7 @@ def _translate(given: FlagValues) -> TranslatedSource:
     section = conf_section(conf, names_table=bool(given.get("table")))
     # With this startup mode the job reads the tables as they are and ends.
     pipeline = {"until": "caught-up"} if conf.get(_MODE, "").strip().lower() == "snapshot" else {}
-    ddl = renamed(given, {"on-truncate": "truncate"})
+    ddl = renamed(given, {"on-truncate": "truncate", "on-drop": "drop"})
     keyless = renamed(given, {"include-keyless": "keyless"})
     return TranslatedSource(section | ({"ddl": ddl} if ddl else {}) | keyless, pipeline)
 
@@ -138,6 +138,11 @@ ACTIONS = SyncActions(
         Flag(
             "on-truncate",
             "TRUNCATE at the source: ignore, or delete-all to empty the table (default: ignore)",
+            metavar="POLICY",
+        ),
+        Flag(
+            "on-drop",
+            "DROP TABLE at the source, or its new name: ignore, or delete-all to empty the table (default: ignore)",
             metavar="POLICY",
         ),
         *REREAD,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SchemaConflict
@@ -23,7 +23,12 @@ def captured(connection: PgConnection, settings: PgSettings) -> list[PgTableFact
 
 def selected(connection: PgConnection, settings: PgSettings) -> list[PgTableFacts]:
     """Return the tables that exist now and are selected, including those without a key."""
-    return [one for one in list_tables(connection) if one.is_logged and settings.tables.includes(*one.name)]
+    return chosen(list_tables(connection), settings)
+
+
+def chosen(tables: Iterable[PgTableFacts], settings: PgSettings) -> list[PgTableFacts]:
+    """Return those of the tables that are selected, including those without a key."""
+    return [one for one in tables if one.is_logged and settings.tables.includes(*one.name)]
 
 
 def publish(connection: PgConnection, settings: PgSettings, names: Sequence[TableName]) -> bool:

@@ -46,6 +46,7 @@ class PostgresDdl(Strict):
     """How statements on whole tables are handled that Paimon's own sync jobs ignore."""
 
     truncate: Literal["ignore", "delete-all"] = "ignore"
+    drop: Literal["ignore", "delete-all"] = "ignore"
 
 
 class PostgresPublication(Strict):

@@ -4,17 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from penstock.ingest.database.progress import CopyProgress, PlannedBatch
 from penstock.ingest.database.table_parts import TablePart, parts_from
 from penstock.ingest.postgres.log.truncations import EmptiedTable
 from penstock.ingest.postgres.server.catalog import TableName
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.server.table_version import TableVersion
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
+AlteredKind = Literal["added-columns", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredTable:
+    """A change of a table, and the position after which the log has only rows of the new definition.
+
+    `columns` are the added ones.
+    """
+
+    kind: AlteredKind
+    name: TableName
+    position: int
+    columns: tuple[str, ...] = ()
+
+    @property
+    def barrier(self) -> Barrier:
+        return Barrier(self.kind, *self.name, tuple((column, column) for column in self.columns))
+
+    def to_json(self) -> list[Any]:
+        return [self.kind, *self.name, lsn_text(self.position), list(self.columns)]
+
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> AlteredTable:
+        kind, schema, table, position, columns = value
+        return cls(kind, (str(schema), str(table)), parse_lsn(position), tuple(columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +50,14 @@ class PgBatch(PlannedBatch[KeyChunk]):
 
     The rows of chunks are those of the position `as_of`, or of the time of reading if it is 0. `without` are new tables
     whose changes are left out, because their rows are read as of a later position. `emptied` are tables that the first
-    transaction of the log empties: their rows before that are left out.
+    transaction of the log empties: their rows before that are left out. `ignored` are changes of whole tables that the
+    settings leave unfollowed, by kind.
     """
 
     as_of: int = 0
     without: tuple[TableName, ...] = ()
     emptied: tuple[EmptiedTable, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @property
     def reads_present(self) -> bool:
@@ -41,7 +70,8 @@ class PgProgress(CopyProgress[KeyChunk]):
 
     Chunks may be read once no transaction older than `visible_from` runs. `fresh` are new tables that can be read as of
     `exact_from` or later: earlier changes of them may be missing in the log. `emptied` are tables that the transaction
-    at the position of the log empties; their targets are empty already.
+    at the position of the log empties; their targets are empty already. `versions` are those of known tables at the
+    last plan, and `altered` the changes of tables that the log has not passed yet.
     """
 
     server: str
@@ -53,6 +83,8 @@ class PgProgress(CopyProgress[KeyChunk]):
     exact_from: int = 0
     fresh: tuple[TableName, ...] = ()
     emptied: tuple[EmptiedTable, ...] = ()
+    versions: Mapping[TableName, TableVersion] = field(default_factory=dict)
+    altered: tuple[AlteredTable, ...] = ()
     batch: PgBatch = field(default_factory=PgBatch)
 
     @property
@@ -65,10 +97,11 @@ class PgProgress(CopyProgress[KeyChunk]):
         batch: dict[str, Any] = {
             "from": lsn_text(self.batch.start),
             "chunks": [one.to_json() for one in self.batch.chunks],
-            "barriers": [[one.kind, one.database, one.table] for one in self.batch.barriers],
+            "barriers": [barrier_json(one) for one in self.batch.barriers],
             "as_of": lsn_text(self.batch.as_of) if self.batch.as_of else None,
             "without": [list(name) for name in self.batch.without],
             "emptied": [list(one) for one in self.batch.emptied],
+            "ignored": list(self.batch.ignored),
         }
         made: Offsets = {
             "v": VERSION,
@@ -77,7 +110,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             "slot": self.slot,
             "phase": "snapshot" if self.reads_tables else "stream",
             "log": lsn_text(self.log),
-            "known": [list(name) for name in self.known],
+            "known": [[*name, *self._version(name)] for name in self.known],
             "waiting": [list(name) for name in self.waiting],
             "rest": self.rest.to_json() if self.rest is not None else None,
             "rest_part": TablePart(self.rest.name, self.rest.where).to_json()
@@ -89,6 +122,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             "exact_from": lsn_text(self.exact_from) if self.exact_from else None,
             "fresh": [list(name) for name in self.fresh],
             "emptied": [list(one) for one in self.emptied],
+            "altered": [one.to_json() for one in self.altered],
             "reread": self.reread,
             "signals": list(self.signals),
             "refused": list(self.refused),
@@ -96,16 +130,20 @@ class PgProgress(CopyProgress[KeyChunk]):
         }
         return {name: part for name, part in made.items() if part}
 
+    def _version(self, name: TableName) -> tuple[Any, ...]:
+        found = self.versions.get(name)
+        return () if found is None else (found.oid, found.columns, list(found.key), found.names)
+
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PgProgress:
-        batch = value.get("batch", {})
+        batch, known = value.get("batch", {}), value.get("known", ())
         return cls(
             server=str(value["server"]["system"]),
             database=str(value["server"]["database"]),
             slot=str(value["slot"]),
             timeline=int(value["server"].get("timeline", 0)),
             log=parse_lsn(value["log"]),
-            known=_names(value.get("known", ())),
+            known=tuple((schema, table) for schema, table, *_ in known),
             waiting=_names(value.get("waiting", ())),
             rest=KeyChunk.from_json(value["rest"]) if "rest" in value else None,
             visible_from=int(value.get("visible_from", 0)),
@@ -113,6 +151,9 @@ class PgProgress(CopyProgress[KeyChunk]):
             exact_from=parse_lsn(value.get("exact_from", "0/0")),
             fresh=_names(value.get("fresh", ())),
             emptied=_emptied(value.get("emptied", ())),
+            # Offsets of an older release have only the names.
+            versions={(schema, table): _version(*version) for schema, table, *version in known if version},
+            altered=tuple(AlteredTable.from_json(one) for one in value.get("altered", ())),
             reread=str(value.get("reread", "")),
             signals=tuple(value.get("signals", ())),
             parts=parts_from(value.get("parts", ())),
@@ -120,12 +161,27 @@ class PgProgress(CopyProgress[KeyChunk]):
             batch=PgBatch(
                 parse_lsn(batch.get("from", "0/0")),
                 tuple(KeyChunk.from_json(one) for one in batch.get("chunks", ())),
-                tuple(Barrier(kind, schema, table) for kind, schema, table in batch.get("barriers", ())),
+                tuple(map(barrier_from, batch.get("barriers", ()))),
                 parse_lsn(batch.get("as_of", "0/0")),
                 _names(batch.get("without", ())),
                 _emptied(batch.get("emptied", ())),
+                tuple(batch.get("ignored", ())),
             ),
         )
+
+
+def barrier_json(barrier: Barrier) -> list[Any]:
+    columns = [[list(pair) for pair in barrier.columns]] if barrier.columns else []
+    return [barrier.kind, barrier.database, barrier.table, *columns]
+
+
+def barrier_from(value: Sequence[Any]) -> Barrier:
+    kind, schema, table, *columns = value
+    return Barrier(kind, schema, table, tuple((old, new) for pairs in columns for old, new in pairs))
+
+
+def _version(oid: int, columns: int, key: Sequence[str], names: str) -> TableVersion:
+    return TableVersion(oid, columns, tuple(key), names)
 
 
 def _names(values: Sequence[Sequence[str]]) -> tuple[TableName, ...]:

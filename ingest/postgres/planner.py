@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
@@ -12,16 +12,18 @@ from penstock.formats.demand import needed
 from penstock.ingest.database.planner import CopyPlanner
 from penstock.ingest.database.settings import BYTES_PER_CHANGE
 from penstock.ingest.database.table_parts import PartRead, TablePart, check_key
-from penstock.ingest.postgres.captured_tables import captured, check_keys, publish, selected
+from penstock.ingest.postgres.altered_tables import applied, noted, without
+from penstock.ingest.postgres.captured_tables import captured, check_keys, chosen, publish
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
 from penstock.ingest.postgres.log.quiet_log import QuietLog, may_have_changes
 from penstock.ingest.postgres.log.truncations import next_truncate
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
-from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, relations
+from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables, relations
 from penstock.ingest.postgres.server.connection import PgConnection, connected
 from penstock.ingest.postgres.server.identity import require_same_past, server_identity
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn, sound_position
 from penstock.ingest.postgres.server.slot import require_slot, slot_facts, slot_to_read
+from penstock.ingest.postgres.server.table_version import versions_of
 from penstock.ingest.postgres.server.visibility import (
     exact_position,
     next_transaction,
@@ -60,7 +62,8 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
 
     def _begun(self, connection: PgConnection, *, replaces_lost: bool) -> PgProgress:
         settings = self.settings
-        names = tuple(one.name for one in captured(connection, settings))
+        tables = captured(connection, settings)
+        names = tuple(one.name for one in tables)
         publish(connection, settings, names)
         found = slot_facts(connection, settings.slot)
         slot = slot_to_read(connection, settings.slot, failover=settings.failover, replaces_lost=replaces_lost)
@@ -83,6 +86,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
             log=start,
             known=names,
             waiting=waiting,
+            versions=versions_of(connection, tables),
             reread="" if settings.reset else settings.rereads,
             batch=PgBatch(start),
         )
@@ -117,7 +121,17 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         self, connection: PgConnection, progress: PgProgress, limit: Limit, until: int | None
     ) -> PgProgress:
         start = progress.log
-        progress = self._with_new_tables(connection, progress)
+        tables = list_tables(connection)
+        progress = noted(connection, self.settings, progress, tables)
+        passed = applied(self.settings, progress)
+        if passed is not None:
+            self.at_barrier = True
+            return passed
+        found = chosen(tables, self.settings)
+        # A table that is excluded before it was read as a whole is new when it is included again.
+        names = {one.name for one in found}
+        progress = without(progress, [name for name in progress.unread if name not in names])
+        progress = self._with_new_tables(connection, progress, found)
         # The log is planned before chunks are cut. Its part begins at the end of the batch before, so a commit that is
         # logged but not yet visible to the read of a chunk comes through the log.
         progress = self._with_log(connection, progress, limit, until)
@@ -148,13 +162,16 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         if relation is not None:
             check_selected(connection, relation, policy)
 
-    def _with_new_tables(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
+    def _with_new_tables(
+        self, connection: PgConnection, progress: PgProgress, found: Sequence[PgTableFacts]
+    ) -> PgProgress:
         # While tables are read as of a position, the log stays there. For a new table it has to continue first.
         if self.settings.reads_exactly and progress.reads_tables:
             return progress
-        found = selected(connection, self.settings)
-        check_keys([one for one in found if one.name in progress.known])
-        fresh = [one.name for one in found if one.has_key and one.name not in progress.known]
+        gone = {one.name for one in progress.altered if one.kind == "drop"}
+        check_keys([one for one in found if one.name in progress.known and one.name not in gone])
+        new = [one for one in found if one.has_key and one.name not in progress.known]
+        fresh = [one.name for one in new]
         if not fresh:
             return progress
         try:
@@ -163,7 +180,8 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
             log.warning("event=tables_not_published tables=%s fix=%s", ",".join(map(".".join, fresh)), error.hint)
             return progress
         log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
-        progress = replace(progress, known=(*progress.known, *fresh))
+        versions = {**progress.versions, **versions_of(connection, new)}
+        progress = replace(progress, known=(*progress.known, *fresh), versions=versions)
         reads = self.settings.new_tables and self.settings.reads_tables
         if reads and self.settings.reads_exactly:
             position = exact_position(connection)
@@ -185,13 +203,15 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         found = self.newest(connection)
         if found is None:
             return progress
-        may_wait = until is None and not progress.reads_tables and progress.settle <= progress.log
+        # A change of a table is acted on once the log has passed it, also in a bounded run.
+        settle = max([progress.settle, *(one.position for one in progress.altered)])
+        may_wait = until is None and not progress.reads_tables and settle <= progress.log
         # While tables are read, the position at which they are consistent is not known yet, so a bounded run
         # continues.
         if progress.reads_tables or until is None:
             until = found
         # Rows of a snapshot are right once the log has passed the time when they were read.
-        end = min(found, progress.log + size, max(until, progress.settle))
+        end = min(found, progress.log + size, max(until, settle))
         if end <= progress.log:
             return self._before_truncate(progress)
         if may_wait and self._quiet.holds(lambda: may_have_changes(connection, self.settings, progress.log, end)):

@@ -18,13 +18,14 @@ from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
 from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.log.unchanged import completed
+from penstock.ingest.postgres.offsets import barrier_from
+from penstock.ingest.postgres.relation import FULL
 from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import parse_lsn
 from penstock.ingest.postgres.server.slot import free_slot, require_slot
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk, read_chunk
 from penstock.ingest.postgres.table_as_of import SlotLog, chunk_as_of
-from penstock.ingest.source import Barrier
 
 if TYPE_CHECKING:
     from penstock.formats.demand import DemandPolicy
@@ -34,11 +35,15 @@ if TYPE_CHECKING:
 
 CHUNK, LOG, BARRIERS, AS_OF, WITHOUT = "chunk", "log", "barriers", "as_of", "without"
 EMPTIED = "emptied"  # tables that the first transaction empties
+KEYS = "keys"  # the name and the primary key of known tables, by their numbers
+IGNORED = "ignored"  # changes of whole tables that are not followed
 TRUNCATE = "truncate"
+DROPPED = "dropped-table"
 
 
 log = logging.getLogger(__name__)
 _REMEDY = "then start with --resnapshot, which reads the tables again"
+_DROPPED = "it was created or renamed after the last batch and is gone: its primary key is not known any more"
 _KEPT = "its rows stay in the target table; read the table again with --reset TABLE"
 
 
@@ -57,8 +62,11 @@ class PgRangeReading:
     def chunks(self) -> Iterator[DecodedChunk]:
         """Yield the decoded changes of the range."""
         if BARRIERS in self.start:
-            barriers = tuple(Barrier(kind, schema, table) for kind, schema, table in self.start[BARRIERS])
+            barriers = tuple(map(barrier_from, self.start[BARRIERS]))
             yield DecodedChunk(DecodeResult(), 0, 0, barriers=barriers)
+            return
+        if IGNORED in self.start:
+            yield DecodedChunk(DecodeResult(skipped=Counter(self.start[IGNORED])), 0, 0)
             return
         # The next plan finds the same and reads the tables again; a slot that is only ahead may be right by then.
         lost = (SlotLost, SlotMissing) if self.settings.rereads_when_lost else ()
@@ -114,7 +122,7 @@ class PgRangeReading:
             types = Types(catalog)
 
             def described(logged: LoggedRelation) -> Relation | None:
-                return self._described(catalog, types, logged, binary=binary)
+                return self._described(catalog, types, logged, oddities, binary=binary)
 
             decoder = LogDecoder(described, self.wanted, oddities)
             for messages in streamed(stream, part):
@@ -134,17 +142,28 @@ class PgRangeReading:
         return next((rows for *table, rows in self.start.get(EMPTIED, ()) if table == name), 0)
 
     def _described(
-        self, catalog: PgConnection, types: Types, logged: LoggedRelation, *, binary: bool
+        self, catalog: PgConnection, types: Types, logged: LoggedRelation, oddities: Counter[str], *, binary: bool
     ) -> Relation | None:
-        left_out = [logged.schema, logged.table] in self.start.get(WITHOUT, ())
-        if left_out or not self.settings.tables.includes(logged.schema, logged.table):
+        name = [logged.schema, logged.table]
+        if name in self.start.get(WITHOUT, ()) or not self.settings.tables.includes(logged.schema, logged.table):
             return None
-        relation = logged_relation(catalog, types, logged)
-        if not relation.key:
+        relation = logged_relation(catalog, types, logged, self._last_key(logged))
+        if relation is None:
+            oddities[DROPPED] += 1
+            log.warning("event=rows_of_dropped_table_left_out table=%s.%s note=%s", *name, _DROPPED)
+        if relation is None or not relation.key:
             return None
         if binary and not relation.is_binary:
             raise _NeedsText
         return relation
+
+    def _last_key(self, logged: LoggedRelation) -> tuple[str, ...] | None:
+        """Return the primary key that a table of this name had when the batch was planned."""
+        known = self.start.get(KEYS)
+        if known is None and logged.identity != FULL:  # planned by an older release
+            return tuple(one.name for one in logged.columns if one.in_identity)
+        schema, table, key = (known or {}).get(str(logged.oid), (None, None, ()))
+        return tuple(key) if (schema, table) == (logged.schema, logged.table) else None
 
 
 def _after(batch: ChangeBatch, done: int) -> ChangeBatch:

@@ -29,6 +29,7 @@ class PgSettings(ChunkedSettings[PgAddress]):
     publication: Publication
     failover: bool = False
     follows_truncate: bool = False
+    follows_drop: bool = False
     idle_seconds: float = 10.0  # between two batches that only move the position
     snapshot: Literal["watermark", "exact"] = "watermark"
 
@@ -41,9 +42,9 @@ class PgSettings(ChunkedSettings[PgAddress]):
 def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
     """Return the settings of a section, without connecting."""
     publication = config.publication
-    follows_truncate = config.ddl.truncate != "ignore"
-    if follows_truncate:
-        refuse_shared(request, config.tables, config.schema_name, config.table_name)
+    follows_truncate, follows_drop = config.ddl.truncate != "ignore", config.ddl.drop != "ignore"
+    if follows_truncate or follows_drop:
+        refuse_shared(request, config.tables, config.schema_name, config.table_name, "--on-truncate and --on-drop")
     return PgSettings(
         server=server_address(config),
         tables=CapturedTables(
@@ -59,6 +60,7 @@ def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
         failover=config.failover,
         mode=config.startup.mode,
         follows_truncate=follows_truncate,
+        follows_drop=follows_drop,
         idle_seconds=config.heartbeat,
         chunk_rows=config.snapshot.chunk_rows,
         new_tables=config.newly_added_tables,

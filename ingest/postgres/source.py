@@ -18,10 +18,20 @@ from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.captured_tables import captured
-from penstock.ingest.postgres.offsets import PgProgress
+from penstock.ingest.postgres.offsets import PgProgress, barrier_json
 from penstock.ingest.postgres.planner import PgPlanner
-from penstock.ingest.postgres.read_range import AS_OF, BARRIERS, CHUNK, EMPTIED, LOG, WITHOUT, PgRangeReading
-from penstock.ingest.postgres.server.catalog import TableName, columns_with_values, relations
+from penstock.ingest.postgres.read_range import (
+    AS_OF,
+    BARRIERS,
+    CHUNK,
+    EMPTIED,
+    IGNORED,
+    KEYS,
+    LOG,
+    WITHOUT,
+    PgRangeReading,
+)
+from penstock.ingest.postgres.server.catalog import relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.slot import confirm, copied_slot, slot_facts
@@ -58,12 +68,15 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
             for one in batch.chunks
         ]
         if batch.barriers:
-            barriers = [[one.kind, one.database, one.table] for one in batch.barriers]
-            parts.append(("barriers", {BARRIERS: barriers}, 1))
+            parts.append(("barriers", {BARRIERS: [barrier_json(one) for one in batch.barriers]}, 1))
+        if batch.ignored:
+            parts.append(("ignored", {IGNORED: list(batch.ignored)}, 1))
         # One range for the whole log of the batch, because a slot has one reader at a time.
         if progress.log > batch.start:
             first, last = lsn_text(batch.start), lsn_text(progress.log)
             content: dict[str, Any] = {LOG: [first, last], "binary": self._is_binary()}
+            if progress.versions:
+                content[KEYS] = {str(one.oid): [*name, list(one.key)] for name, one in progress.versions.items()}
             if batch.without:
                 content[WITHOUT] = [list(name) for name in batch.without]
             if batch.emptied:
@@ -91,10 +104,6 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         progress = PgProgress.from_json(offsets)
         behind = max(0, self.planner.end() - progress.log)
         return {"log": behind} | {f"{schema}.{table}": 1 for schema, table in progress.unread}
-
-    def columns_with_values(self, table: TableName) -> list[str]:
-        with connected(self.settings.server) as connection:
-            return columns_with_values(connection, table)
 
     def mirror(self, offsets: Offsets) -> None:
         """Confirm the start of the batch that these offsets end, so that the server can remove older WAL.
@@ -144,7 +153,8 @@ class PgComparison:
         found = [(PgProgress.from_json(one), one) for one in reached if "server" in one]
         if not found:
             return None
-        progress, offsets = max(found, key=lambda one: one[0].log)
+        # Of two batches that end at the same position, the later one may have read what was missing.
+        progress, offsets = max(found, key=lambda one: (one[0].log, one[0].is_settled))
         if not progress.is_settled:
             raise SourceError(
                 "the snapshots of some tables are still being read: they can be compared once the log has passed"

@@ -197,7 +197,8 @@ def _changes(
         def described(logged: LoggedRelation) -> Relation | None:
             if logged.oid != relation.oid:
                 return None
-            then = logged_relation(catalog, types, logged)
+            then = logged_relation(catalog, types, logged, relation.key)
+            assert then is not None
             if binary and not then.is_binary:
                 raise _NeedsText
             return then

@@ -37,20 +37,28 @@ def fill_added_columns(reader: BatchReader, current: TableSchema | None, found: 
         if current is None:
             sources = [one.schema for one in found]
             current = reader.mapping.planned(found[0].table, sources, reader.warehouse.now_millis())
-        name, columns, refusal = ".".join(table), ",".join(filled), _refusal(current)
-        if refusal is None:
-            source.read_again(table)
-            log.info("event=added_columns_have_values source=%s columns=%s", name, columns)
-        else:
-            log.warning(
-                "event=added_columns_not_filled table=%s source=%s columns=%s reason=%s hint=rows written before the"
-                " columns were added are null in them; `penstock signal PIPELINE snapshot %s` reads the table again",
-                found[0].table,
-                name,
-                columns,
-                refusal,
-                name,
-            )
+        log.info("event=added_columns_have_values source=%s columns=%s", ".".join(table), ",".join(filled))
+        request_reading(source, current, found[0].table, table, filled)
+
+
+def request_reading(
+    source: object, current: TableSchema, table: str, from_table: tuple[str, str], columns: Sequence[str]
+) -> None:
+    """Request that a source table is read again, if the target table forgives that rows come a second time."""
+    assert isinstance(source, RereadableSource)
+    name, refusal = ".".join(from_table), _refusal(current)
+    if refusal is None:
+        source.read_again(from_table)
+        return
+    log.warning(
+        "event=added_columns_not_filled table=%s source=%s columns=%s reason=%s hint=older rows are null in"
+        " them; `penstock signal PIPELINE snapshot %s` reads the table again",
+        table,
+        name,
+        ",".join(columns),
+        refusal,
+        name,
+    )
 
 
 def _added_columns(

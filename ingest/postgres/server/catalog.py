@@ -19,7 +19,10 @@ _ORDINARY, _PARTITIONED = "r", "p"
 
 @dataclass(frozen=True, slots=True)
 class PgTableFacts:
-    """A table that exists now; `rows` is the server's estimate. `kind` and `persistence` are as in pg_class."""
+    """A table that exists now; `rows` is the server's estimate. `kind` and `persistence` are as in pg_class.
+
+    `columns` is the highest number of a column, also of one that was dropped.
+    """
 
     oid: int
     schema: str
@@ -30,6 +33,7 @@ class PgTableFacts:
     kind: str = _ORDINARY
     persistence: str = "p"
     is_partition: bool = False
+    columns: int = 0
 
     @property
     def name(self) -> TableName:
@@ -54,6 +58,14 @@ def qualified(name: TableName) -> str:
     return f"{quoted(name[0])}.{quoted(name[1])}"
 
 
+def as_logged(column: str, kind: PgType) -> str:
+    """Return the expression for a column's values as the log has them: binary, or as the server prints them."""
+    if kind.is_binary:
+        return column
+    # A cast of inet to text adds the length of the netmask to the address of a host.
+    return f"abbrev({column})" if kind.name == "inet" and kind.element is None else f"{column}::text"
+
+
 def list_tables(connection: PgConnection) -> list[PgTableFacts]:
     """Return all tables of the database that hold rows, in the order of their names."""
     # reltuples is -1 until the first ANALYZE, and the rows of a partitioned table are those of its partitions.
@@ -61,27 +73,17 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
         "SELECT c.oid, n.nspname, c.relname, EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND "
         "i.indisprimary), c.relreplident, CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(GREATEST(p.reltuples, 0)), "
         "0) FROM pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf) ELSE "
-        "GREATEST(c.reltuples, 0) END::int8, c.relkind, c.relpersistence, c.relispartition "
+        "GREATEST(c.reltuples, 0) END::int8, c.relkind, c.relpersistence, c.relispartition, c.relnatts "
         f"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f') "
         f"AND {_SYSTEM} ORDER BY 2, 3"
     )
     return [
         PgTableFacts(
             int(str(oid)), str(schema), str(table), key == "t", cast("Identity", identity), int(str(count)), str(kind),
-            str(persistence), partition == "t",
+            str(persistence), partition == "t", int(str(columns)),
         )
-        for oid, schema, table, key, identity, count, kind, persistence, partition in rows
+        for oid, schema, table, key, identity, count, kind, persistence, partition, columns in rows
     ]  # fmt: skip
-
-
-def columns_with_values(connection: PgConnection, table: TableName) -> list[str]:
-    """Return the columns that have a value in rows which are older than the column: defaults, identities, NOT NULL."""
-    name = qualified(table).replace("'", "''")
-    rows = connection.rows(
-        "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped AND (atthasdef OR atthasmissing OR "
-        f"attnotnull OR attidentity <> '') AND attrelid = to_regclass('{name}') ORDER BY attnum"
-    )
-    return [str(column) for (column,) in rows]
 
 
 def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Relation]:
@@ -89,7 +91,7 @@ def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Rela
     if not oids:
         return {}
     some = ", ".join(map(str, sorted(oids)))
-    keys = _keys(connection, some)
+    keys = primary_keys(connection, some)
     tables = connection.rows(
         "SELECT c.oid, n.nspname, c.relname, c.relreplident, obj_description(c.oid, 'pg_class') FROM pg_class c "
         f"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid IN ({some})"
@@ -121,8 +123,8 @@ def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Rela
     }
 
 
-def _keys(connection: PgConnection, some: str) -> dict[int, tuple[str, ...]]:
-    """Return the columns of primary keys, in the order of the key."""
+def primary_keys(connection: PgConnection, some: str) -> dict[int, tuple[str, ...]]:
+    """Return the columns of the primary keys of `some` tables, a list of numbers, in the order of the key."""
     # Columns after indnkeyatts are INCLUDEd in the index without being part of the key.
     keys: dict[int, tuple[str, ...]] = {}
     for oid, name in connection.rows(
@@ -134,21 +136,27 @@ def _keys(connection: PgConnection, some: str) -> dict[int, tuple[str, ...]]:
     return keys
 
 
-def logged_relation(connection: PgConnection, types: Types, logged: LoggedRelation) -> Relation:
-    """Return the table of a Relation message: its columns as of that place, its key as it is now."""
-    types.load({column.oid for column in logged.columns})
-    # A Relation message contains neither the primary key nor comments. If the key of today has columns that the message
-    # lacks, the columns of the replica identity are used.
+def logged_relation(
+    connection: PgConnection, types: Types, logged: LoggedRelation, last_key: tuple[str, ...] | None = None
+) -> Relation | None:
+    """Return the table of a Relation message: its columns as of that place, its key as it is now.
+
+    `last_key` is the key of a table that may not exist any more; if it is not known either, return None.
+    """
+    # A Relation message contains neither the primary key nor comments. The columns of the identity are no substitute:
+    # with REPLICA IDENTITY FULL these are all columns.
     now = relations(connection, [logged.oid]).get(logged.oid)
+    key = now.key if now is not None else last_key
+    if key is None:
+        return None
+    types.load({column.oid for column in logged.columns})
     names = {column.name for column in logged.columns}
-    # The columns of the identity are no substitute if the table exists: with REPLICA IDENTITY FULL these are all
-    # columns.
-    key = now.key if now is not None else tuple(one.name for one in logged.columns if one.in_identity)
     comments = {} if now is None else {one.name: one.comment for one in now.columns}
     columns = tuple(
         Column(one.name, types.of(one.oid, one.modifier), one.in_identity, comments.get(one.name))
         for one in logged.columns
     )
+    # The key of today may have columns that the message lacks.
     key = key if set(key) <= names else tuple(one.name for one in logged.columns if one.in_identity)
     comment = None if now is None else now.comment
     return Relation(logged.oid, logged.schema, logged.table, columns, key, logged.identity, comment)

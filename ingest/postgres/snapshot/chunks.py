@@ -15,7 +15,7 @@ from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import Demand, needed
 from penstock.ingest.database.row_conditions import described, where
-from penstock.ingest.postgres.server.catalog import qualified, quoted, relations
+from penstock.ingest.postgres.server.catalog import as_logged, qualified, quoted, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.snapshot.conditions import PgConditions
 from penstock.ingest.postgres.values.cells import cells_of, rows_of
@@ -191,7 +191,7 @@ def selections(found: Iterable[Relation], policy: DemandPolicy | None) -> dict[t
 def _statement(connection: PgConnection, chunk: KeyChunk, relation: Relation, condition: str | None) -> str:
     # Columns are named: `*` would also select generated columns, which the log does not contain.
     # Values whose binary form is not decoded are selected as text, column by column.
-    columns = (f"{quoted(one.name)}{'' if one.type.is_binary else '::text'}" for one in relation.columns)
+    columns = (as_logged(quoted(one.name), one.type) for one in relation.columns)
     # The condition is no part of the chunk: whether a key belongs to the chunk does not depend on it.
     rows = chunk.condition(connection) + ("" if condition is None else f" AND {condition}")
     return f"SELECT {', '.join(columns)} FROM {qualified(relation.name)} WHERE {rows}"

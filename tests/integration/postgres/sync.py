@@ -14,9 +14,10 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
-from tests.here import Log, note_as_spark_does, run
+from tests.here import note_as_spark_does, run
 
 DATABASE, SLOT = "play", "play_slot"
 
@@ -97,8 +98,7 @@ class PgSync:
         source = connector(spec).comparable(spec.source, request_of(spec))
         assert source is not None
         shape = build.shape(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
-        log = Log.at(Path(spec.checkpoint) / "log.json")
-        reached = log.ends[log.done - 1] if log.done else None
+        reached = CheckpointFolder(spec.checkpoint).batches.progress().offsets
         found = Verification(spec.pipeline.name, source, shape, reached).verdicts()
         return {verdict.table.partition(".")[2]: verdict for verdict in found}
 

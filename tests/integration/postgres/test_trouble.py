@@ -14,7 +14,7 @@ import pytest
 
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.postgres.errors import SlotLost
-from tests.here import run
+from tests.here import note_as_spark_does, run
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
 from tests.servers.launch import running, start
 
@@ -106,6 +106,7 @@ def test_lost_slot_is_replaced_at_once_if_the_pipeline_says_so(own: PgPlayground
     lose_slot(own)
     spec = sync.spec
     run(spec.model_copy(update={"errors": spec.errors.model_copy(update={"position_lost": "resnapshot"})}))
+    note_as_spark_does(tmp_path / "checkpoint")
     assert equal(sync)
 
 

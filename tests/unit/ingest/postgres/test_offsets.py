@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.ingest.database.table_parts import TablePart, unfinished_parts
-from penstock.ingest.postgres.offsets import PgBatch, PgProgress
+from penstock.ingest.postgres.offsets import AlteredTable, PgBatch, PgProgress
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.server.table_version import TableVersion
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier
 
@@ -20,7 +21,8 @@ def progress_of(**more: Any) -> PgProgress:
 
 
 def test_progress_is_equal_after_a_checkpoint() -> None:
-    batch = PgBatch(5, (CHUNK,), (Barrier("truncate", "public", "t"),), 7, (("public", "new"),), (("public", "t", 2),))
+    barriers = (Barrier("truncate", "public", "t"), Barrier("added-columns", "public", "t", (("c", "c"),)))
+    batch = PgBatch(5, (CHUNK,), barriers, 7, (("public", "new"),), (("public", "t", 2),), ("drop",))
     progress = PgProgress(
         server="77",
         database="shop",
@@ -35,6 +37,8 @@ def test_progress_is_equal_after_a_checkpoint() -> None:
         exact_from=13,
         fresh=(("public", "new"),),
         emptied=(("public", "t", 3),),
+        versions={("public", "t"): TableVersion(7, 3, ("a", "b"), "abcdef")},
+        altered=(AlteredTable("added-columns", ("public", "t"), 17, ("c",)), AlteredTable("drop", ("public", "u"), 18)),
         reread="again",
         signals=("signal",),
         batch=batch,
@@ -81,3 +85,9 @@ def test_tables_read_as_of_a_position_are_settled_at_once() -> None:
     assert progress_of(batch=PgBatch(16, (CHUNK,), as_of=16)).is_settled
     assert not progress_of(rest=CHUNK).is_settled
     assert not progress_of(settle=17).is_settled
+
+
+def test_offsets_of_a_release_without_versions_of_tables_are_read() -> None:
+    written = progress_of(known=(("public", "t"),)).to_json()
+    assert written["known"] == [["public", "t"]]
+    assert PgProgress.from_json(written).versions == {}

@@ -1,0 +1,122 @@
+"""Changes of the definitions of captured tables between two plans: tables that are gone, and columns with values.
+
+The log of PostgreSQL contains no DDL, and no row shows what a column with a default holds in older rows. So each plan
+compares the catalog with what the offsets know. A change is acted on once the log has passed the position at which it
+was found: later rows of the log have the new definition.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.ingest.postgres.offsets import AlteredKind, AlteredTable, PgBatch, PgProgress
+from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName
+from penstock.ingest.postgres.server.lsn import lsn_text, reachable_end
+from penstock.ingest.postgres.server.table_version import TableVersion, filled_columns, versions_of
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.settings import PgSettings
+
+log = logging.getLogger(__name__)
+_KEPT = (
+    "the table does not exist under this name any more; its rows stay in the target table; use --on-drop delete-all, "
+    "or  ddl: {drop: delete-all}  in a file, to delete them"
+)
+
+
+def noted(
+    connection: PgConnection, settings: PgSettings, progress: PgProgress, tables: Sequence[PgTableFacts]
+) -> PgProgress:
+    """Return the state with the changes of known tables since the last plan. `tables` are all that exist now."""
+    existing = {one.name: one for one in tables}
+    found = {name: (kind, columns) for name, kind, columns in _changes(connection, settings, progress, existing)}
+    gone = {name for name, (kind, _) in found.items() if kind == "drop"}
+    gone |= {one.name for one in progress.altered if one.kind == "drop"}
+    changed = [
+        existing[name]
+        for name in progress.known
+        if name in existing and name not in gone and not _is_same(progress.versions.get(name), existing[name])
+    ]
+    if changed:
+        now = versions_of(connection, changed)
+        versions = {name: version.after(progress.versions.get(name)) for name, version in now.items()}
+        progress = replace(progress, versions={**progress.versions, **versions})
+    if not found:
+        return progress
+    # Later than the commit of the change, which the catalog showed.
+    position = reachable_end(connection)
+    earlier = {one.name: one.columns for one in progress.altered}
+    # A table that was altered again needs to be read again only once, after the last change.
+    kept = [one for one in progress.altered if one.name not in found]
+    new = [
+        AlteredTable(kind, name, position, (*earlier.get(name, ()), *columns) if columns else ())
+        for name, (kind, columns) in found.items()
+    ]
+    return replace(progress, altered=(*kept, *new))
+
+
+def _is_same(version: TableVersion | None, table: PgTableFacts) -> bool:
+    return version is not None and version.is_same(table)
+
+
+def _changes(
+    connection: PgConnection,
+    settings: PgSettings,
+    progress: PgProgress,
+    existing: Mapping[TableName, PgTableFacts],
+) -> Iterator[tuple[TableName, AlteredKind, list[str]]]:
+    """Yield what is new since the versions that are known, with the columns to fill.
+
+    A table that was created again was dropped.
+    """
+    fills_columns = settings.fills_added_columns and settings.reads_tables
+    gone = {one.name for one in progress.altered if one.kind == "drop"}
+    for name, before in progress.versions.items():
+        now = existing.get(name)
+        if name in gone:
+            continue
+        if now is None or now.oid != before.oid:
+            yield name, "drop", []
+        elif fills_columns and now.columns > before.columns:
+            filled = filled_columns(connection, before, now)
+            if filled:
+                log.info("event=added_columns_have_values source=%s.%s columns=%s", *name, ",".join(filled))
+                yield name, "added-columns", filled
+
+
+def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
+    """Return the batch that applies the changes which the log has passed; None if there are none."""
+    due = [one for one in progress.altered if one.position <= progress.log]
+    if not due:
+        return None
+    dropped = [one.name for one in due if one.kind == "drop"]
+    if dropped and not settings.follows_drop:
+        for schema, table in dropped:
+            log.warning("event=drop_not_followed table=%s.%s note=%s", schema, table, _KEPT)
+    follows = [one for one in due if one.kind != "drop" or settings.follows_drop]
+    barriers = tuple(one.barrier for one in follows)
+    log.info("event=definitions_changed tables=%s position=%s", _written(due), lsn_text(progress.log))
+    batch = PgBatch(progress.log, (), barriers, ignored=() if settings.follows_drop else ("drop",) * len(dropped))
+    later = tuple(one for one in progress.altered if one not in due)
+    return replace(without(progress, dropped), altered=later, batch=batch)
+
+
+def without(progress: PgProgress, dropped: Collection[TableName]) -> PgProgress:
+    """Return the state without these tables. One that exists, or that is included again, is new to the next plan."""
+    rest = progress.rest
+    return replace(
+        progress,
+        known=tuple(name for name in progress.known if name not in dropped),
+        versions={name: version for name, version in progress.versions.items() if name not in dropped},
+        waiting=tuple(name for name in progress.waiting if name not in dropped),
+        rest=None if rest is not None and rest.name in dropped else rest,
+        parts=tuple(part for part in progress.parts if part.name not in dropped),
+    )
+
+
+def _written(tables: Sequence[AlteredTable]) -> str:
+    return ",".join(".".join(one.name) for one in tables)

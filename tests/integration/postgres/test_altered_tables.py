@@ -1,0 +1,121 @@
+"""Tables that are dropped, created again, renamed or altered between two runs: the log contains no DDL."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.integration.postgres.sync import PgPlayground, PgSync
+
+pytestmark = pytest.mark.postgres
+FOLLOWS = ("--on-drop", "delete-all")
+
+
+def settle(sync: PgSync) -> None:
+    """Run until nothing is left: a table is read again by the batches after the one that finds the need."""
+    for _ in range(3):
+        sync.run()
+    assert [verdict for verdict in sync.verified().values() if not verdict.is_equal] == []
+
+
+def test_a_column_added_while_the_log_is_behind_is_filled(server: PgPlayground, tmp_path: Path) -> None:
+    server.create("t", "id int PRIMARY KEY, v int")
+    server.run("INSERT INTO t VALUES (1, 1)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    # The first is in the log without the column, and the copy of the table after the signal has it.
+    server.run("INSERT INTO t VALUES (2, 2)", "ALTER TABLE t ADD COLUMN a int DEFAULT 7", "DELETE FROM t WHERE id = 1")
+    server.run("INSERT INTO t VALUES (3, 3)")
+    settle(sync)
+    assert {key: row["a"] for key, row in sync.rows("t").items()} == {2: 7, 3: 7}
+
+
+@pytest.mark.parametrize("default", ["", " DEFAULT 9"])
+def test_a_column_that_was_dropped_and_added_again_has_its_new_values(
+    server: PgPlayground, tmp_path: Path, default: str
+) -> None:
+    server.create("t", "id int PRIMARY KEY, a int")
+    server.run("INSERT INTO t VALUES (1, 1), (2, 2)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    server.run("ALTER TABLE t DROP COLUMN a", "INSERT INTO t VALUES (3)")
+    sync.run()
+    server.run(f"ALTER TABLE t ADD COLUMN a int{default}")
+    settle(sync)
+    assert {row["a"] for row in sync.rows("t").values()} == ({9} if default else {None})
+
+
+@pytest.mark.parametrize("flags", [(), FOLLOWS])
+def test_a_table_that_is_dropped_and_created_again_is_captured(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture, flags: tuple[str, ...]
+) -> None:
+    for table in ("t", "other"):
+        server.create(table, "id int PRIMARY KEY, v int")
+        server.run(f"INSERT INTO {table} VALUES (1, 1)")
+    sync = PgSync(server, tmp_path, flags=flags)
+    sync.run()
+    server.run("INSERT INTO t VALUES (2, 2)", "DROP TABLE t")
+    server.create("t", "id int PRIMARY KEY, v int")
+    server.run("INSERT INTO t VALUES (7, 7)")
+    counted: Counter[str] = Counter()
+    with caplog.at_level(logging.WARNING):
+        sync.run(on_batch=lambda _, report: counted.update(report.passed_over))
+    assert counted["messages.drop"] == (0 if flags else 1)
+    server.run("INSERT INTO t VALUES (8, 8)")
+    for _ in range(2):
+        sync.run()
+    assert sorted(sync.rows("t")) == ([7, 8] if flags else [1, 2, 7, 8])
+    assert ("event=drop_not_followed table=public.t" in caplog.text) == (not flags)
+    if flags:
+        settle(sync)
+
+
+def test_a_renamed_table_is_another_one(server: PgPlayground, tmp_path: Path) -> None:
+    server.create("t", "id int PRIMARY KEY, v int")
+    server.run("INSERT INTO t VALUES (1, 1)")
+    sync = PgSync(server, tmp_path, flags=FOLLOWS)
+    sync.run()
+    server.run("INSERT INTO t VALUES (2, 2)", "ALTER TABLE t RENAME TO u", "INSERT INTO u VALUES (3, 3)")
+    settle(sync)
+    assert sync.rows("t") == {}
+    assert sorted(sync.rows("u")) == [1, 2, 3]
+
+
+def test_rows_of_a_dropped_table_keep_its_key(server: PgPlayground, tmp_path: Path) -> None:
+    for table in ("t", "other"):
+        server.create(table, "id int PRIMARY KEY, v int")
+        server.run(f"ALTER TABLE {table} REPLICA IDENTITY FULL", f"INSERT INTO {table} VALUES (1, 1)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    server.run("INSERT INTO t VALUES (2, NULL)", "UPDATE t SET v = 5 WHERE id = 1", "DROP TABLE t")
+    sync.run()
+    assert {key: row["v"] for key, row in sync.rows("t").items()} == {1: 5, 2: None}
+
+
+def test_rows_of_a_dropped_table_without_a_known_key_are_counted(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.create("t", "id int PRIMARY KEY, v int")
+    server.run("ALTER TABLE t REPLICA IDENTITY FULL", "INSERT INTO t VALUES (1, 1)")
+    sync = PgSync(server, tmp_path, flags=FOLLOWS)
+    sync.run()
+    server.run("ALTER TABLE t RENAME TO u", "INSERT INTO u VALUES (2, NULL)", "DROP TABLE u")
+    server.create("v", "id int PRIMARY KEY, v int")
+    server.run("INSERT INTO v VALUES (1, 1)")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            sync.run()
+    assert "event=rows_of_dropped_table_left_out table=public.u" in caplog.text
+    assert (sync.tables(), sync.rows("t")) == (["t", "v"], {})
+
+
+def test_tables_can_be_compared_after_they_were_read_on_a_quiet_server(server: PgPlayground, tmp_path: Path) -> None:
+    server.create("t", "id int PRIMARY KEY, v int")
+    server.run("INSERT INTO t VALUES (1, 1)")
+    PgSync(server, tmp_path).run()
+    again = PgSync(server, tmp_path, flags=("--reset", "ods.t"))
+    again.run()
+    assert PgSync(server, tmp_path).verified()["t"].is_equal

@@ -1,0 +1,110 @@
+"""Changes of tables between two plans: when they are noted, and when they are applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from penstock.ingest.postgres import altered_tables
+from penstock.ingest.postgres.altered_tables import applied, noted, without
+from penstock.ingest.postgres.offsets import AlteredTable, PgProgress
+from penstock.ingest.postgres.server.catalog import PgTableFacts
+from penstock.ingest.postgres.server.connection import PgConnection
+from penstock.ingest.postgres.server.table_version import TableVersion
+from penstock.ingest.postgres.settings import PgSettings
+from penstock.ingest.postgres.snapshot.chunks import KeyChunk
+from penstock.ingest.source import Barrier
+
+T, U = ("public", "t"), ("public", "u")
+PROGRESS = PgProgress(
+    server="77",
+    database="shop",
+    slot="s",
+    log=16,
+    known=(T, U),
+    versions={T: TableVersion(7, 2), U: TableVersion(8, 2)},
+)
+CHUNK = KeyChunk(7, *T, ("a",), ("integer",), ("1",), ("2",), 3)
+
+
+def settings(**more: Any) -> PgSettings:
+    return cast("PgSettings", SimpleNamespace(**{"fills_added_columns": True, "reads_tables": True, **more}))
+
+
+def facts(name: tuple[str, str], oid: int, columns: int = 2) -> PgTableFacts:
+    return PgTableFacts(oid, *name, has_key=True, identity="d", rows=1, columns=columns)
+
+
+@pytest.fixture(autouse=True)
+def server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server whose log ends at 20, and whose added columns have values."""
+    monkeypatch.setattr(altered_tables, "reachable_end", lambda _: 20)
+    monkeypatch.setattr(altered_tables, "filled_columns", lambda _, before, now: [f"c{now.columns}"])
+    monkeypatch.setattr(
+        altered_tables,
+        "versions_of",
+        lambda _, tables: {one.name: TableVersion(one.oid, one.columns) for one in tables},
+    )
+
+
+def note(progress: PgProgress, *tables: PgTableFacts, **more: Any) -> PgProgress:
+    return noted(cast("PgConnection", None), settings(**more), progress, tables)
+
+
+def test_nothing_is_noted_of_tables_that_are_the_same() -> None:
+    assert note(PROGRESS, facts(T, 7), facts(U, 8)) == PROGRESS
+
+
+def test_a_table_that_is_missing_or_created_again_was_dropped_and_noted_once() -> None:
+    found = note(PROGRESS, facts(T, 9))
+    assert found.altered == (AlteredTable("drop", T, 20), AlteredTable("drop", U, 20))
+    assert found.versions == PROGRESS.versions
+    assert note(found, facts(T, 9)) == found
+
+
+def test_columns_that_are_added_twice_before_the_log_has_passed_are_filled_once() -> None:
+    found = note(PROGRESS, facts(T, 7, 3), facts(U, 8))
+    assert found.altered == (AlteredTable("added-columns", T, 20, ("c3",)),)
+    again = note(found, facts(T, 7, 4), facts(U, 8))
+    assert again.altered == (AlteredTable("added-columns", T, 20, ("c3", "c4")),)
+    assert again.versions[T].columns == 4
+
+
+def test_a_table_that_is_altered_and_dropped_is_not_filled() -> None:
+    altered = note(PROGRESS, facts(T, 7, 3), facts(U, 8))
+    assert note(altered, facts(U, 8)).altered == (AlteredTable("drop", T, 20),)
+
+
+@pytest.mark.parametrize("more", [{"fills_added_columns": False}, {"reads_tables": False}])
+def test_columns_stay_null_with_settings_that_do_not_fill_them(more: dict[str, bool]) -> None:
+    found = note(PROGRESS, facts(T, 7, 3), facts(U, 8), **more)
+    assert (found.altered, found.versions[T].columns) == ((), 3)
+
+
+def test_changes_are_applied_once_the_log_has_passed_them() -> None:
+    noted_ = replace(PROGRESS, altered=(AlteredTable("added-columns", T, 20, ("c",)), AlteredTable("drop", U, 30)))
+    assert applied(settings(follows_drop=True), replace(noted_, log=19)) is None
+    first = applied(settings(follows_drop=True), replace(noted_, log=20))
+    assert first is not None
+    assert first.batch.barriers == (Barrier("added-columns", *T, (("c", "c"),)),)
+    assert (first.altered, first.known) == (noted_.altered[1:], (T, U))
+    second = applied(settings(follows_drop=True), replace(first, log=30))
+    assert second is not None
+    assert (second.batch.barriers, second.known, list(second.versions)) == ((Barrier("drop", *U),), (T,), [T])
+
+
+def test_a_drop_that_is_not_followed_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    found = applied(settings(follows_drop=False), replace(PROGRESS, altered=(AlteredTable("drop", T, 16),)))
+    assert found is not None
+    assert (found.batch.barriers, found.batch.ignored, found.known) == ((), ("drop",), (U,))
+    assert "event=drop_not_followed table=public.t" in caplog.text
+
+
+def test_a_table_that_is_forgotten_is_not_read_on() -> None:
+    reading = replace(PROGRESS, waiting=(T, U), rest=CHUNK)
+    assert without(reading, [T]) == replace(
+        PROGRESS, known=(U,), versions={U: TableVersion(8, 2)}, waiting=(U,), rest=None
+    )

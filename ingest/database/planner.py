@@ -126,7 +126,10 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
             progress = self.with_content(connection, progress, limit, until)
         if progress.batch.barriers:
             return progress
-        return None if replace(progress, batch=before.batch) == before else progress
+        # After rows that were read as they were at that time, the next offsets say that the tables are complete.
+        if replace(progress, batch=before.batch) == before and not before.batch.reads_present:
+            return None
+        return progress
 
     def _restart(self, connection: N) -> G:
         """Return a new start, with a batch that empties all tables."""

@@ -234,6 +234,10 @@ class Connector(ABC, Generic[C]):
         """Return the tables to capture; SourceError if they cannot be captured. For sources that describe tables."""
         raise missing_method(self, "tables", declared=DESCRIBES)
 
+    def undescribed(self, config: C, request: SourceRequest) -> Collection[TableName]:
+        """Return captured tables that exist, but that `tables` may not describe because they have no rows yet."""
+        return ()
+
     def capture(self, config: C, request: SourceRequest) -> TableCapture:
         """Return how tables are captured. For sources that describe tables."""
         raise missing_method(self, "capture", declared=DESCRIBES)

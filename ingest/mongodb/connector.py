@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -100,6 +100,14 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
             needs_one = must and request.single_table
             names = [one.table for one in captured_collections(MongoPlanner(settings), connection, must=needs_one)]
             return findings, _described(connection, settings, names, needs_one=needs_one)
+
+    def undescribed(self, config: MongoConfig, request: SourceRequest) -> Collection[TableName]:
+        """Return all captured collections: one without documents has no columns."""
+        from penstock.ingest.mongodb.server.connection import connected
+
+        planner = self.open(config, request).planner
+        with connected(replace(planner.settings.server, patience=0.0)) as connection:
+            return [one.table for one in planner.captured(connection)]
 
     def left_out(self, config: MongoConfig, request: SourceRequest) -> Mapping[TableName, str]:
         from penstock.ingest.mongodb.server.collections import selected_collections

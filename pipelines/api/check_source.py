@@ -18,7 +18,15 @@ from penstock.pipelines.job.source_request import connector, open_source, reques
 from penstock.pipelines.job.unmet_rules import NoSuchTable, unmet_rules
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import SourceName
-from penstock.pipelines.ledger.holes import COPIES, READS_ON, IncompleteTables, lacking_messages, lacking_rows, refusal
+from penstock.pipelines.ledger.holes import (
+    COPIES,
+    READS_ON,
+    IncompleteTables,
+    lacking_messages,
+    lacking_rows,
+    refusal,
+    with_undescribed,
+)
 from penstock.pipelines.mapping.described_tables import name_of
 
 _LOOK = Limit(rows=200, bytes=8 << 20)
@@ -81,6 +89,7 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
         yield from _resume_findings(spec, reached)
     if not spec.pipeline.accept_gap:
         left_out = {plan.table for plan in _plans(spec, checked.tables) if plan.action == "leave out"}
+        names = with_undescribed(names, filled, lambda: kind.undescribed(spec.source, request))
         lacking = lacking_rows(spec, kind.capture(spec.source, request), names, shape, filled)
         yield from lacking_tables(lacking, COPIES, left_out)
 

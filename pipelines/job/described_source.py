@@ -13,7 +13,7 @@ from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_rules import check_rules
 from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.holes import COPIES, lacking_rows, warn_of_adoption
+from penstock.pipelines.ledger.holes import COPIES, lacking_rows, warn_of_adoption, with_undescribed
 from penstock.pipelines.mapping.described_tables import create_described, name_of
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.catalog.settings import CatalogSettings
@@ -41,7 +41,8 @@ def prepare_tables(
     found = kind.tables(spec.source, request, must=filled.is_new)
     if found:
         check_rules(spec, shape, found, filled.sources)
-    capture, names = kind.capture(spec.source, request), [name_of(one) for one in found]
+    capture = kind.capture(spec.source, request)
+    names = with_undescribed([name_of(one) for one in found], filled, lambda: kind.undescribed(spec.source, request))
     lacking = lacking_rows(spec, capture, names, shape, filled)
     lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
     warn_of_adoption(filled)

@@ -6,7 +6,7 @@ They are copied again if possible, otherwise the run is refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import DecodeError
@@ -107,6 +107,14 @@ def _target(shaping: TableMapping, source: SourceName) -> str | None:
         return shaping.target(source[0] or None, source[1] or None)
     except DecodeError:  # the target needs a name that the messages did not have
         return None
+
+
+def with_undescribed(
+    described: Sequence[TableName], filled: FilledTables, undescribed: Callable[[], Collection[TableName]]
+) -> list[TableName]:
+    """Return the described tables, and those without rows that were left out for a while: theirs have to go too."""
+    more = sorted(filled.left.keys() & undescribed()) if filled.left.keys() - set(described) else []
+    return [*described, *(name for name in more if name not in described)]
 
 
 def lacking_rows(

@@ -14,6 +14,7 @@ from penstock.ingest.mongodb.errors import EmptyCollection, OplogLost
 from penstock.ingest.mongodb.server import collections
 from penstock.pipelines.api.dead_letters import letters_of
 from penstock.pipelines.api.replay_dead_letters import replay
+from penstock.pipelines.commands.main import main
 from penstock.pipelines.config.rules import TransformConfig
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from tests.here import run
@@ -130,6 +131,29 @@ def test_renamed_collection_is_not_read_by_a_pipeline_of_changes(server: MongoPl
     server.db.other.rename("t")
     sync.run()
     assert set(sync.rows("t")) == {"2"}
+
+
+def test_documents_deleted_while_a_collection_is_excluded_leave_its_table(
+    server: MongoPlayground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("t", "u", "v"):
+        server.db[name].insert_many([{"_id": 1}, {"_id": 2}])
+    sync = MongoSync(server, tmp_path)
+    sync.run()
+    excluding = MongoSync(server, tmp_path, flags=["--excluding-tables", "t|u|v"])
+    excluding.run()
+    server.db.t.delete_many({})
+    server.db.u.delete_one({"_id": 1})
+    server.db.v.drop()
+    excluding.run()
+    assert main(["check", "mongodb-sync-database", *sync.words]) == 0
+    assert "ods.t" in capsys.readouterr().out
+    sync.run()
+    # A drop yields no rows, and the rows of its table stay.
+    assert {name: set(sync.rows(name)) for name in ("t", "u", "v")} == {"t": set(), "u": {"2"}, "v": {"1", "2"}}
+    server.db.t.insert_one({"_id": 3})
+    sync.run()
+    assert set(sync.rows("t")) == {"3"}
 
 
 def test_dropped_database_does_not_end_the_pipeline(server: MongoPlayground, tmp_path: Path) -> None:

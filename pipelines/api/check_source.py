@@ -11,7 +11,7 @@ from penstock.ingest.connector import SourceCheck
 from penstock.ingest.source import Limit, Offsets, patience
 from penstock.pipelines.api.findings import Finding, of_error
 from penstock.pipelines.api.plan import PlannedTable, planned
-from penstock.pipelines.api.sample import sample
+from penstock.pipelines.api.sample import not_captured, sample
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, open_source, request_of
@@ -184,4 +184,13 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
     yield from _tables_planned(spec, seen.given, sampled=True)
     tables = sorted({f"{schema.database}.{schema.table}" for schema in seen.schemas if schema.table})
     of = f" of {', '.join(tables[:5])}" if tables else ""
+    left = not_captured(build.shape(spec, build.job_warehouse(spec)), seen.given)
+    if left and len(left) == len(tables):
+        yield Finding(
+            "source",
+            "warning",
+            f"no table of the first {seen.messages} messages is captured: {', '.join(left[:5])}",
+            "correct the selection: its names are regular expressions that match the whole name. A run reads these"
+            " messages and leaves them out",
+        )
     yield Finding("source", "ok", f"the first {seen.messages} messages can be read{of}")

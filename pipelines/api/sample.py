@@ -7,8 +7,10 @@ on the catalog of a server.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock.errors import counted
 from penstock.formats.change import BadRecord, DecodeOptions, SourceSchema
 from penstock.ingest.source import Limit, patience
 from penstock.pipelines.api.plan import PlannedTable, planned, with_selections
@@ -16,6 +18,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_rules import NoSuchTable, check_rules, unmet_rules
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.storage.state_folder import StateFolder
 
@@ -64,6 +67,12 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
     return found
 
 
+def not_captured(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> list[str]:
+    """Return the source tables in these schemas that the selection of the pipeline leaves out."""
+    named = [(one.database, one.table) for one in schemas if one.database and one.table]
+    return sorted({f"{database}.{table}" for database, table in named if shape.target(database, table) is None})
+
+
 def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedTable]]:
     """Return a description of what was examined, and the planned tables that follow from it."""
     catalog = spec.sink.catalog
@@ -83,5 +92,9 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
         if not isinstance(error, NoSuchTable):  # the first messages may not contain other tables
             raise error
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
-    looked = f"{spec.source.type}: looked at the first {seen.messages:,} messages{bad}"
+    left = not_captured(shape, seen.given)
+    bad += f"; not captured: {', '.join(left)}" if left else ""
+    looked = f"{spec.source.type}: looked at the first {counted(seen.messages, 'message')}{bad}"
+    if not seen.messages:
+        looked = f"{spec.source.type}: the source is empty so far"
     return looked, planned(shape, seen.schemas, now=warehouse.now_millis(), rules=spec.freshness)

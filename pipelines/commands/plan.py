@@ -76,7 +76,7 @@ def _is_called(table: PlannedTable, wanted: str) -> bool:
 def _print_plan(looked: str, tables: list[PlannedTable], *, explain: bool, diff: bool) -> None:
     print(looked)
     if not tables:
-        print("\nno changes" if diff else "\nno tables: the source is empty so far")
+        print("\nno changes" if diff else "\nno tables")
     for table in tables:
         sources = f"   from {', '.join(table.sources[:3])}{' and more' if len(table.sources) > 3 else ''}"
         print(f"\n{table.heading}{sources if any(table.sources) else ''}")

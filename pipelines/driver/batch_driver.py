@@ -153,6 +153,7 @@ class BatchDriver:
             identity, report = done
             if self.started_millis and identity.planned_at:
                 report.stats.seconds["plan"] = max(0, self.started_millis - identity.planned_at) / 1000
+            self._warn_of_nothing(report)
             self._warn_of_deletes(report)
             self._warn_of_partial_images(report)
             self._warn_of_unordered_deletes(report)
@@ -211,6 +212,12 @@ class BatchDriver:
         known = len(self._warned)
         self._warned.add((event, table))
         return len(self._warned) > known
+
+    def _warn_of_nothing(self, report: BatchReport) -> None:
+        rows = report.passed_over["rows.left.out"]
+        if rows and self.filled is not None and not self.filled.sources and self._is_first("nothing_captured", ""):
+            hint = "correct the selection (names are regular expressions that match the whole name), then read again"
+            log.warning("event=nothing_captured rows=%d hint=%s with a new checkpoint", rows, hint)
 
     def _warn_of_deletes(self, report: BatchReport) -> None:
         for table, of_range in report.tables:

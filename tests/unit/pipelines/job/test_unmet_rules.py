@@ -110,6 +110,25 @@ def test_a_misspelt_mask_is_refused_by_plan_check_and_run(shop: Shop) -> None:
     assert shop.warehouse.tables("ods") == []
 
 
+def test_a_selection_without_a_table_is_reported_by_plan_and_check(shop: Shop) -> None:
+    def said(including: str) -> tuple[str, list[str]]:
+        spec = shop.spec(selection={"including-tables": including})
+        looked, _ = tables_planned(spec, 100)
+        return looked, [item.message for item in checked_spec(spec) if item.level == "warning"]
+
+    assert said("ordrs") == (
+        "files: the source is empty so far",
+        ["the source is empty so far"],
+    )
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    assert said("ordrs") == (
+        "files: looked at the first 2 messages; not captured: shop.orders, shop.users",
+        ["no table of the first 2 messages is captured: shop.orders, shop.users"],
+    )
+    assert said("orders") == ("files: looked at the first 2 messages; not captured: shop.users", [])
+    assert said(".*") == ("files: looked at the first 2 messages", [])
+
+
 def test_plan_shows_masked_columns(shop: Shop) -> None:
     shop.put("1.json", insert("users", {"id": 1, "email": "ann@x.de", "iban": "DE12"}))
     masks = {"email": "sha256", "iban": "keep-last(2)"}

@@ -205,11 +205,25 @@ def test_a_record_of_an_older_version_gets_the_type_of_the_next_run(shop: Shop) 
     assert kept(shop).recorded_kind == "files"
 
 
+def test_rows_that_are_left_out_beside_captured_tables_are_not_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop(tmp_path)
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    with caplog.at_level(logging.WARNING):
+        run(shop.spec(selection={"including-tables": "orders"}))
+        shop.put("2.json", insert("users", {"id": 2}))
+        run(shop.spec(selection={"including-tables": "orders"}))
+    assert "event=nothing_captured" not in caplog.text
+
+
 def test_a_batch_without_rows_is_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     shop = Shop(tmp_path)
     shop.put("1.json", insert("orders", {"id": 1}))
     nothing = shop.spec(selection={"including-tables": "ordrs"})
-    run(nothing)
+    with caplog.at_level(logging.WARNING):
+        run(nothing)
+    assert caplog.text.count("event=nothing_captured rows=1") == 1
     note_as_spark_does(shop.folder / "checkpoint")
     with caplog.at_level(logging.WARNING):
         run(nothing)

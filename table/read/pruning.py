@@ -24,7 +24,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.read.splits import Split
 from penstock.table.values.arrow_types import arrow_schema, to_arrow
 from penstock.table.values.binary_row import decode_row
-from penstock.table.values.types import AtomicType, Field
+from penstock.table.values.types import AtomicType, DataType, Field
 
 T = TypeVar("T")
 
@@ -140,7 +140,8 @@ def key_facts(layout: Layout, file: DataFile) -> list[KnownBounds]:
 def value_facts(store: TableStore, layout: Layout, file: DataFile) -> list[KnownBounds]:
     """Return the bounds of the value columns.
 
-    Columns whose type changed since the file was written are left out: a cast may reorder values.
+    Columns whose type changed since the file was written are left out, unless it only became wider: a cast may reorder
+    values, round them, cut them off or make them null.
     """
     written = store.schemas.get(file.schema_id)
     by_name = {field.name: field for field in written.fields}
@@ -155,12 +156,16 @@ def value_facts(store: TableStore, layout: Layout, file: DataFile) -> list[Known
     return [
         KnownBounds(now[column.id], *safe_bounds(low, high, column.type, file.format), nulls, file.row_count)
         for column, low, high, nulls in zip(columns, lows, highs, file.value_stats.null_counts, strict=True)
-        if column.id in now and _same_order(now[column.id].type, column.type)
+        if column.id in now and _keeps_values(column.type, now[column.id].type)
     ]
 
 
-def _same_order(left: object, right: object) -> bool:
-    return type(left) is type(right) and getattr(left, "root", None) == getattr(right, "root", None)
+def _keeps_values(old: DataType, new: DataType) -> bool:
+    """Return whether all values of a type are the same values in another."""
+    if not isinstance(old, AtomicType) or not isinstance(new, AtomicType):
+        return type(old) is type(new)
+    digits = new.precision - new.scale >= old.precision - old.scale and new.scale >= old.scale
+    return old.root == new.root and digits and new.length >= old.length
 
 
 def possible_changes(

@@ -15,6 +15,7 @@ from penstock.errors import TableCorrupt
 from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
 from penstock.table.read.filter import RowFilter
+from penstock.table.schema.changes import UpdateColumnType
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.queries.session import Session
 from tests.unit.table.tables import content, new_table, rows
@@ -43,6 +44,39 @@ def table(tmp_path: Path) -> Table:
 
 def files(table: Table, where: pc.Expression | None = None) -> int:
     return table.scan(where=where).plan().files
+
+
+@pytest.mark.parametrize(
+    ("old", "values", "new", "where", "expected"),
+    [
+        ("VARCHAR(10)", ["abcdef", "zzz"], "VARCHAR(3)", F("c") == "abc", ["abc"]),
+        ("DECIMAL(18, 4)", [Decimal("1.2350"), None], "DECIMAL(18, 2)", F("c") == Decimal("1.24"), [Decimal("1.24")]),
+        ("DECIMAL(18, 2)", [Decimal("123456.50")], "DECIMAL(5, 2)", F("c").is_null(), [None]),
+        ("DECIMAL(18, 2)", [Decimal("1.50")], "DECIMAL(5, 2)", F("c") > Decimal("1.00"), [Decimal("1.50")]),
+        (
+            "TIMESTAMP(6)",
+            [datetime(2026, 1, 1, 0, 0, 0, 900_000)],
+            "TIMESTAMP(0)",
+            F("c") <= datetime(2026, 1, 1),
+            [datetime(2026, 1, 1)],
+        ),
+        ("VARCHAR(3)", ["abc"], "VARCHAR(10)", F("c") == "abcdef", []),
+    ],
+)
+def test_files_whose_values_a_narrower_type_changes_are_not_skipped(
+    tmp_path: Path, old: str, values: list[object], new: str, where: pc.Expression, expected: list[object]
+) -> None:
+    catalog = penstock.Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", [("c", old)])
+    for value in values:
+        with table.writer() as writer:
+            writer.write(rows(table, (value,)))
+            writer.commit()
+    catalog.alter_table("d.t", [UpdateColumnType("c", new)])
+    assert catalog.table("d.t").scan(where=where).to_arrow()["c"].to_pylist() == expected
+    # A wider type changes no value, so that statistics still rule files out.
+    assert files(catalog.table("d.t"), where) == (0 if expected == [] else len(values))
 
 
 PRUNED = {

@@ -11,6 +11,19 @@ import pyarrow as pa
 from penstock.table.values.optional import duckdb_module, polars_module
 
 
+def from_start(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with structures that begin at the start of their buffers.
+
+    DuckDB refuses a batch in which a structure is below another one that begins later.
+    """
+    late = [place for place, column in enumerate(batch.columns) if column.offset and pa.types.is_struct(column.type)]
+    for place in late:
+        column = batch.column(place)
+        copied = column.take(pa.array(range(len(column)), pa.int64()))
+        batch = batch.set_column(place, batch.schema.field(place), copied)
+    return batch
+
+
 class Outputs(ABC):
     """A read whose rows can be returned in several formats; subclasses provide the schema and the batches."""
 

@@ -17,6 +17,7 @@ from penstock.table.read.changes import read_between
 from penstock.table.read.engine_read import EngineRead
 from penstock.table.read.fallback import Fallback
 from penstock.table.read.filter import RowFilter
+from penstock.table.read.outputs import from_start
 from penstock.table.read.plan import KeepLevel, Plan, plan_state
 from penstock.table.read.snapshot_range import SnapshotRange
 from penstock.table.read.split_reader import SplitReader
@@ -154,7 +155,7 @@ class Scan(EngineRead):
         Memory is bounded by one batch per sorted run, however large the table is. Reading stops after `limit` rows.
         """
         left = self.limit
-        for batch in self._batches():
+        for batch in map(from_start, self._batches()):
             if left is not None and batch.num_rows >= left:
                 if left:
                     yield batch.slice(0, left)

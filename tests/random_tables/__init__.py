@@ -1,0 +1,1 @@
+"""Random tables with columns of all types, and random conditions on them."""

@@ -151,7 +151,7 @@ class LocalStorage:
             self._make_folders(target.parent)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with _named(target), os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
                 self._sync(file.fileno())
@@ -169,7 +169,7 @@ class LocalStorage:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
             return False
-        with os.fdopen(descriptor, "wb") as file:
+        with _named(target), os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             self._sync(file.fileno())
@@ -194,6 +194,17 @@ class LocalStorage:
             _fsync_folder(folder)
 
 
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Add the file to errors of the system that know only a descriptor, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
 def _fsync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -216,10 +227,11 @@ class _SyncedFile:
         # then raises the error.
         given = memoryview(data).cast("B")
         done = 0
-        while done < len(given):
-            count = self._file.write(given[done:])
-            done += count
-            self._written += count
+        with _named(self._path):
+            while done < len(given):
+                count = self._file.write(given[done:])
+                done += count
+                self._written += count
         return done
 
     def flush(self) -> None:
@@ -244,7 +256,7 @@ class _SyncedFile:
     def close(self) -> None:
         if self._file.closed:
             return
-        with self._file:
+        with _named(self._path), self._file:
             os.fsync(self._file.fileno())
             size = os.fstat(self._file.fileno()).st_size
         # If another process truncated the file, its manifest entry would contain a size that the file does not have.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import json
@@ -175,6 +176,17 @@ def shown(error: PenstockError) -> str:
     return "\n".join([f"error: {message}", *(f"  {name:<{width}}  {text}" for name, text in facts.items())])
 
 
+_DENIED = "change the permissions, or select another folder: this user may not access it"
+_REPAIRS = {
+    errno.ENOENT: "check the path: the folder does not exist",
+    errno.EACCES: _DENIED,
+    errno.EPERM: _DENIED,
+    errno.EROFS: "select another folder: this disk is read-only",
+    errno.ENOSPC: "the disk is full: free some space, and run the command again",
+    errno.EDQUOT: "the quota of this user is used up: free some space, and run the command again",
+}
+
+
 def unexpected(error: Exception) -> PenstockError:
     """Return an error of an unknown class as ours: its text in one line, with the cause that Spark's text contains."""
     text = str(error)
@@ -183,7 +195,8 @@ def unexpected(error: Exception) -> PenstockError:
     causes = _CAUSE.findall(text)
     kind = type(error).__name__
     if isinstance(error, OSError):
-        hint = (
+        hint = _REPAIRS.get(error.errno or 0) if named else None
+        hint = hint or (
             "check the disk, its permissions, the network, and the store's address and keys; run again with  "
             "--debug  to see where it failed"
         )

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +99,21 @@ def test_errors_show_a_traceback_only_on_request(
     assert stderr.endswith("PermissionError: [Errno 13] Permission denied: '/data/x'\n")
     assert main(["sql", "select 1", "--json"]) == 12
     assert json.loads(capsys.readouterr().err)["facts"] == {"file": "/data/x"}
+
+
+@pytest.mark.parametrize(
+    ("number", "repair"),
+    [
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EACCES, "change the permissions"),
+        (errno.ENOENT, "check the path"),
+        (errno.EIO, "check the disk, its permissions"),
+    ],
+)
+def test_an_error_of_the_system_says_what_to_do_about_its_file(number: int, repair: str) -> None:
+    error = unexpected(OSError(number, os.strerror(number), "/data/x"))
+    assert error.facts["file"] == "/data/x"
+    assert str(error.hint).startswith(repair)
 
 
 def test_the_last_cause_of_a_spark_error_is_reported() -> None:

@@ -10,7 +10,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError, TableCorrupt, nearest
+from penstock.errors import ConfigError, TableCorrupt, did_you_mean, nearest
 from penstock.storage.environment import Environment
 from penstock.table.catalog.base import CatalogBackend, RepairedTable, parse_name, split_name
 from penstock.table.catalog.batch_view import BatchView, batch_view
@@ -184,6 +184,13 @@ class Catalog:
                 missing.hint = f"did you mean {database}.{near}?"
             elif not self.backend.exists():
                 missing.hint = f"there is nothing at {self.warehouse}: is the warehouse's path right?"
+            elif branch is None:
+                databases = self.backend.databases()
+                missing.hint = (
+                    f"database {database} has no similar table;  penstock tables  lists what is there"
+                    if database in databases
+                    else did_you_mean(database, databases, f"there is no database {database}")
+                )
             raise
 
     def at(self, batch: int | None = None, pipeline: str | None = None) -> BatchView:

@@ -184,9 +184,14 @@ def test_the_error_for_a_missing_table_names_the_nearest(catalog: penstock.Catal
     with pytest.raises(TableMissing) as missing:
         catalog.table("shop.order")
     assert missing.value.hint == "did you mean shop.orders?"
-    with pytest.raises(TableMissing) as missing:
-        catalog.table("nowhere.order")
-    assert missing.value.hint is None
+    for name, hint in (
+        ("shop.zzz", "database shop has no similar table;  penstock tables  lists what is there"),
+        ("shopp.orders", "did you mean shop?"),
+        ("zzz.orders", "there is no database zzz"),
+    ):
+        with pytest.raises(TableMissing) as missing:
+            catalog.table(name)
+        assert missing.value.hint == hint
 
 
 def test_a_database_of_a_folder_has_no_properties(catalog: penstock.Catalog) -> None:

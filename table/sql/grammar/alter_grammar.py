@@ -26,6 +26,16 @@ from penstock.table.sql.grammar.statements import AlterTable, DropPartitions, Mo
 from penstock.table.sql.grammar.tag_grammar import alter_tag
 
 Changes = list[SchemaChange | ModifyColumn]
+# What to write instead of clauses of other engines.
+_INSTEAD = {
+    "compact": "CALL sys.compact('db.t')",
+    "cluster": "CALL sys.compact(table => 'db.t', order_strategy => 'zorder', order_by => 'a,b')",
+    "create": "CREATE TAG 'x'; CALL sys.create_branch('db.t', 'b')",
+    "recover": "nothing: partitions are found without it",
+    "partition": "INSERT OVERWRITE t PARTITION (...) writes the rows of a partition; CALL sys.compact compacts it",
+    "replace": "REPLACE TAG 'x'; columns are changed by ADD, DROP, RENAME and MODIFY",
+}
+_RENAMED = "ALTER TABLE t RENAME a TO b, and ALTER TABLE t MODIFY b BIGINT"
 
 
 def alter(cursor: Cursor) -> Statement:
@@ -77,13 +87,16 @@ def _changes(cursor: Cursor) -> Changes:
         case "alter" | "change":
             cursor.skip("column")
             return _altered(cursor)
-    raise cursor.error("SET, RESET, ADD, DROP, RENAME, MODIFY or ALTER COLUMN is expected")
+    hint = _INSTEAD.get(cursor.word())
+    raise cursor.error("SET, RESET, ADD, DROP, RENAME, MODIFY or ALTER COLUMN is expected", hint)
 
 
 def _set(cursor: Cursor) -> Changes:
     if cursor.skip("comment"):
         return [UpdateComment(cursor.string())]
     cursor.skip("tblproperties")
+    if cursor.word() == "location":
+        cursor.fail("the location of a table cannot be changed", hint="create another table, or  penstock clone")
     # In Flink and Spark the option `comment` is the comment of the table.
     return [
         UpdateComment(value) if key == "comment" else SetOption(key, value) for key, value in cursor.options().items()
@@ -109,7 +122,9 @@ def _listed(
     """Yield the changes of `ADD COLUMN c INT`, `ADD (c INT, d INT)` and `DROP COLUMNS (c, d)`."""
     cursor.skip_any("column", "columns")
     if cursor.skip("if", "exists") or cursor.skip("if", "not", "exists"):
-        cursor.fail("IF EXISTS of columns is not supported", hint="DESCRIBE shows the columns of the table")
+        cursor.fail(
+            "IF EXISTS and IF NOT EXISTS of columns are not supported", hint="DESCRIBE shows the columns of the table"
+        )
     brackets = cursor.skip("(")
     while True:
         yield read(cursor)
@@ -167,7 +182,7 @@ def _altered_part(cursor: Cursor, name: Name) -> SchemaChange:
         return UpdateColumnPosition(name, first=True)
     if isinstance(name, str) and cursor.skip("after"):
         return UpdateColumnPosition(name, after=cursor.name())
-    raise cursor.error("TYPE, COMMENT, FIRST, AFTER, SET or DROP is expected")
+    raise cursor.error("TYPE, COMMENT, FIRST, AFTER, SET or DROP is expected", hint=_RENAMED)
 
 
 def _drop_partitions(cursor: Cursor, name: tuple[str, ...]) -> DropPartitions:

@@ -7,6 +7,15 @@ from collections.abc import Callable, Mapping
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.statements import Describe, Show, SqlQuery, Statement
 
+# What to write instead of SHOW of other engines.
+_INSTEAD = {
+    "branches": "SELECT * FROM t$branches",
+    "snapshots": "SELECT * FROM t$snapshots",
+    "functions": "SELECT function_name FROM duckdb_functions(): functions are those of DuckDB",
+    "table": "DESCRIBE t, SHOW CREATE TABLE t, SHOW PARTITIONS t",
+    "jobs": "penstock status: a stream runs in the process of its statement",
+}
+
 
 def read_describe(cursor: Cursor) -> Statement:
     """Read DESCRIBE."""
@@ -34,7 +43,8 @@ def read_show(cursor: Cursor) -> Show:
     cursor.expect("show")
     what = cursor.skip_any(*_SHOWN)
     if what is None:
-        cursor.fail(f"SHOW needs an object: SHOW {cursor.word().upper()} is not supported", hint=_SHOW_HINT)
+        hint = _INSTEAD.get(cursor.word(), _SHOW_HINT)
+        cursor.fail(f"SHOW needs an object: SHOW {cursor.word().upper()} is not supported", hint=hint)
     shown = _SHOWN[what](cursor)
     cursor.end()
     return shown

@@ -7,6 +7,12 @@ from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.row_statements import Assignments, Delete, Insert, Merge, MergeClause, Update
 from penstock.table.sql.grammar.tokens import quoted
 
+_NO_QUERY = {
+    "on": "MERGE INTO decides what happens to rows that exist",
+    "default": "VALUES with at least one column: the others have their defaults",
+    "replace": "INSERT OVERWRITE t PARTITION (...) for partitions; or DELETE, and then INSERT",
+}
+_MERGES = "MERGE INTO t USING s ON ... changes rows of a table by those of another"
 _QUERY_WORDS = {"select", "with", "values", "from", "table", "("}
 
 
@@ -17,7 +23,7 @@ def insert(cursor: Cursor) -> Insert:
         cursor.fail("INSERT OR ... is not supported", hint="INSERT INTO a table with a primary key updates its rows")
     mode = cursor.skip_any("into", "overwrite")
     if mode is None:
-        cursor.fail("INTO or OVERWRITE is expected")
+        cursor.fail("INTO or OVERWRITE is expected", hint="INSERT INTO t ...")
     cursor.skip("table")
     name, options = cursor.names(), cursor.hint()
     partition = _partition(cursor) if cursor.skip("partition") else {}
@@ -26,8 +32,7 @@ def insert(cursor: Cursor) -> Insert:
     if not by_name and cursor.word() == "(" and not _is_query(cursor):
         columns = cursor.name_list()
     if cursor.word() not in _QUERY_WORDS:
-        hint = "MERGE INTO decides what happens to rows that exist" if cursor.word() == "on" else None
-        cursor.fail("a query or VALUES is expected", hint)
+        cursor.fail("a query or VALUES is expected", _NO_QUERY.get(cursor.word()))
     query = f"SELECT * FROM {cursor.rest()}" if cursor.skip("table") else cursor.rest()
     # A branch may have other columns than the table, so that it is the table of the statement.
     table, others = on_branch(name[-1], options)
@@ -74,6 +79,8 @@ def delete(cursor: Cursor) -> Delete:
 def _where(cursor: Cursor) -> str | None:
     if cursor.at_end:
         return None
+    if cursor.word() != "where":
+        cursor.fail("WHERE is expected", hint=_MERGES if "using" in {cursor.word(), cursor.word(-1)} else None)
     cursor.expect("where")
     # Clauses that other dialects have here. Reading stops before them, and the check of the end reports their
     # place.

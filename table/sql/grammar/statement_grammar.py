@@ -39,6 +39,8 @@ _INSTEAD = {
     "rollback": "CALL sys.rollback('db.t', '3')",
     "refresh": "nothing: each statement reads the newest snapshot",
     "cache": "nothing: each statement reads the newest snapshot",
+    "comment": "ALTER TABLE t SET COMMENT 'x', or ALTER TABLE t ALTER COLUMN c COMMENT 'x'",
+    "repair": "nothing: partitions are found without it",
 }
 
 

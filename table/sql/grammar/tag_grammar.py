@@ -23,6 +23,8 @@ def alter_tag(cursor: Cursor, table: Names) -> CreateTag | DeleteTag | RenameTag
     if cursor.skip("delete", "tag"):
         if_exists = cursor.skip("if", "exists")
         return _ended(cursor, DeleteTag(table, _tag(cursor), if_exists))
+    if cursor.word() in {"drop", "delete"} and cursor.word(1) == "branch" and cursor.word(2) not in {"", ","}:
+        cursor.fail("branches are not dropped by ALTER TABLE", hint="CALL sys.delete_branch('db.t', 'b')")
     # `DROP tag` drops a column of this name, and `RENAME tag TO x` renames it.
     if cursor.word() == "drop" and cursor.word(1) == "tag" and cursor.word(2) not in {"", ","}:
         cursor.fail("DROP TAG is not supported", hint="ALTER TABLE t DELETE TAG 'x'")

@@ -19,6 +19,13 @@ _NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does
 # Errors that DuckDB finds before it runs a statement; others are about values.
 _OF_THE_TEXT = ("Parser Error", "Syntax Error", "Binder Error", "Catalog Error")
 
+_INSTEAD = {
+    r"\bDEFAULT\b": "leave the column out of INSERT INTO t (a, b): it gets its default; UPDATE sets the value itself",
+    r'at or near "FROM"': "MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET ... sets values of another table",
+    r'at or near "RETURNING"': "leave it out: the statement returns the number of rows; t$audit_log shows the changes",
+    r'at or near "ON"': "MERGE INTO decides what happens to rows that exist; INSERT into a key replaces its row",
+}
+
 _STREAM = "SET 'execution.runtime-mode' = 'streaming', and SELECT ... FROM t without STREAM"
 
 
@@ -44,9 +51,14 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     named = _NAMED.search(message)
     # In Spark and MySQL, double quotes may enclose a text; here they enclose a name.
     quoted = named is not None and f'"{named[1]}"' in statement.text
-    hint = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else None
+    hint = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else _way_out(message)
     what = "the SQL cannot be parsed" if message.startswith(_OF_THE_TEXT) else "the statement failed"
     return ConfigError(f"{what}: {message}", line=place.line, column=place.column, hint=hint)
+
+
+def _way_out(message: str) -> str | None:
+    """Return what to write instead of a word that DuckDB refuses in this place."""
+    return next((hint for pattern, hint in _INSTEAD.items() if re.search(pattern, message)), None)
 
 
 def missing_table(catalog: Catalog, name: str, sql: str) -> TableMissing:

@@ -73,3 +73,19 @@ def test_a_hint_behind_a_table_that_is_not_known_is_refused(interpreter: Interpr
 def test_a_value_that_cannot_be_cast_is_no_error_of_the_text(interpreter: Interpreter) -> None:
     with pytest.raises(ConfigError, match="the statement failed: Conversion Error"):
         rows(interpreter, "INSERT INTO visits VALUES ('x', 'mon', 1)")
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("INSERT INTO visits VALUES (1, DEFAULT, 2)", "leave the column out"),
+        ("UPDATE visits SET day = DEFAULT", "UPDATE sets the value itself"),
+        ("UPDATE visits SET day = o.note FROM other.visits o WHERE o.id = visits.id", "MERGE INTO t USING s"),
+        ("INSERT INTO visits VALUES (1, 'a', 2) RETURNING id", "returns the number of rows"),
+        ("INSERT INTO visits VALUES (1, 'a', 2) ON CONFLICT DO NOTHING", "MERGE INTO decides"),
+    ],
+)
+def test_clauses_of_other_engines_are_refused_with_what_to_write(interpreter: Interpreter, sql: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        rows(interpreter, sql)
+    assert hint in (caught.value.hint or "")

@@ -309,3 +309,38 @@ def test_a_column_may_be_called_tag() -> None:
     )
     assert read_statement("ALTER TABLE t DROP tag") == AlterTable(("t",), if_exists=False, changes=(DropColumn("tag"),))
     assert read_statement("ALTER TABLE t RENAME TAG to TO late") == RenameTag(("t",), "to", "late")
+
+
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        ("ALTER TABLE t CREATE BRANCH b", "sys.create_branch"),
+        ("ALTER TABLE t DROP BRANCH b", "sys.delete_branch"),
+        ("ALTER TABLE t COMPACT", "CALL sys.compact('db.t')"),
+        ("ALTER TABLE t CLUSTER BY (a)", "order_strategy"),
+        ("ALTER TABLE t CHANGE COLUMN a b BIGINT", "RENAME a TO b"),
+        ("ALTER TABLE t REPLACE COLUMNS (a INT)", "ADD, DROP, RENAME and MODIFY"),
+        ("ALTER TABLE t RECOVER PARTITIONS", "nothing"),
+        ("ALTER TABLE t PARTITION (dt = 'a') RENAME TO PARTITION (dt = 'b')", "INSERT OVERWRITE t PARTITION"),
+        ("ALTER TABLE t SET LOCATION '/x'", "penstock clone"),
+        ("SHOW BRANCHES t", "t$branches"),
+        ("SHOW FUNCTIONS", "duckdb_functions()"),
+        ("COMMENT ON TABLE t IS 'x'", "SET COMMENT 'x'"),
+        ("REPAIR TABLE t", "nothing"),
+        ("INSERT t VALUES (1)", "INSERT INTO t ..."),
+        ("INSERT INTO t DEFAULT VALUES", "VALUES with at least one column"),
+        ("INSERT INTO t REPLACE WHERE a = 1 SELECT 1", "INSERT OVERWRITE t PARTITION"),
+        ("DELETE FROM t USING s WHERE t.a = s.a", "MERGE INTO t USING s"),
+    ],
+)
+def test_statements_of_other_engines_are_refused_with_what_to_write(statement: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_statement(statement)
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("column", ["branch", "tag"])
+def test_columns_of_these_names_are_dropped(column: str) -> None:
+    assert read_statement(f"ALTER TABLE t DROP {column}") == AlterTable(
+        ("t",), if_exists=False, changes=(DropColumn(column),)
+    )

@@ -16,6 +16,21 @@ _PLACE = re.compile(r"line (\d+),? pos (\d+)")
 _BELOW = re.compile(r"\n\n(?:JVM stacktrace|== SQL)|;\n'")
 # The last line of a traceback of Python, in which an error of a table is.
 _CAUSE = re.compile(r"^(?:\w+\.)+(\w+): (.+)$", re.MULTILINE)
+_ANY_CASE = re.IGNORECASE | re.DOTALL
+# Statements that run without Spark, and what they are in Spark.
+_INSTEAD = (
+    (re.compile(r"analyze\s", _ANY_CASE), "CALL sys.analyze('db.t')"),
+    (re.compile(r"create\s+(?:temporary\s+)?table\b.*\bwith\s*\(", _ANY_CASE), "TBLPROPERTIES ('key' = 'value')"),
+    (re.compile(r"alter\s+table\s+\S+\s+drop\s+tag\b", _ANY_CASE), "ALTER TABLE t DELETE TAG 'x'"),
+    (
+        re.compile(r"alter\s+table\s+\S+\s+(?:modify|set\s*\(|reset)", _ANY_CASE),
+        "ALTER COLUMN, SET or UNSET TBLPROPERTIES",
+    ),
+    (re.compile(r"(?:create|use|drop)\s+catalog\b", _ANY_CASE), "the warehouse of the command is the catalog lake"),
+    (re.compile(r"(?:re)?set\s+'", _ANY_CASE), "SET key = value, without quotes"),
+    (re.compile(r".*/\*\+", _ANY_CASE), "t /*+ OPTIONS('key' = 'value') */ is the hint behind a table"),
+)
+_OTHER_DIALECT = "; without --engine spark, statements of Flink run too"
 
 
 def statement_error(part: ScriptPart, reason: PySparkException) -> PenstockError:
@@ -23,7 +38,7 @@ def statement_error(part: ScriptPart, reason: PySparkException) -> PenstockError
     text = _BELOW.split(str(reason), maxsplit=1)[0].strip()
     causes = _CAUSE.findall(str(reason))
     message = causes[-1][1] if causes else " ".join(text.split())
-    error = ConfigError(f"Spark refused the statement: {message}")
+    error = ConfigError(f"Spark refused the statement: {message}", hint=_way_out(part.text, message))
     found = _PLACE.search(str(reason))
     if found is not None:
         line, position = int(found[1]), int(found[2])
@@ -34,3 +49,11 @@ def statement_error(part: ScriptPart, reason: PySparkException) -> PenstockError
         }
     part.locate(error)
     return error
+
+
+def _way_out(statement: str, message: str) -> str | None:
+    """Return what to write for a statement that Spark does not know; None if the message says so itself."""
+    if "PARSE_SYNTAX_ERROR" not in message and "NOT_SUPPORTED_COMMAND" not in message and "INVALID_SET" not in message:
+        return None
+    found = (hint for pattern, hint in _INSTEAD if pattern.match(statement.strip()))
+    return next((f"{hint}{_OTHER_DIALECT}" for hint in found), None)

@@ -6,11 +6,12 @@ A package that adds a source describes its section by these.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from penstock.errors import ConfigError
 from penstock.references import masked
@@ -86,6 +87,29 @@ def share(text: object) -> float:
     return part
 
 
+def time_zone(name: str) -> str:
+    """Return the name of a time zone; ValueError for any other text."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: the name of a folder of zones
+        raise ValueError(
+            f"{name!r} is not a time zone; write for example Europe/Berlin, or Etc/GMT-8 for +08:00"
+        ) from error
+    return name
+
+
+def check_mode(startup: BaseModel, modes: Mapping[str, str]) -> None:
+    """Raise ValueError for an option of a startup mode if no mode is set, as the start would be another one.
+
+    Beside a mode, options of other modes have no effect: `--from` sets the mode alone.
+    """
+    if "mode" in startup.model_fields_set:
+        return
+    for name, mode in modes.items():
+        if name in startup.model_fields_set and getattr(startup, name) is not None:
+            raise ValueError(f"{_key(name)} has no effect without  mode: {mode}")
+
+
 def _split(text: object, examples: str) -> tuple[float, str]:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(text).lower())
     if not found:
@@ -98,6 +122,7 @@ def _names(given: object) -> object:
     return tuple(part.strip() for part in given.split(",") if part.strip()) if isinstance(given, str) else given
 
 
+TimeZone = Annotated[str, AfterValidator(time_zone)]
 Seconds = Annotated[float, BeforeValidator(seconds)]
 Share = Annotated[float, BeforeValidator(share)]
 Bytes = Annotated[int, BeforeValidator(size)]

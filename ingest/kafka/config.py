@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from penstock.errors import ConfigError
 from penstock.ingest.messages.config import MessagesConfig
-from penstock.settings import Strict, Text
+from penstock.settings import Strict, Text, check_mode
 
 SPECIFIC = "partition:0,offset:42;partition:1,offset:300"
 
@@ -33,6 +33,7 @@ class KafkaStartup(Strict):
             raise ValueError("startup mode specific-offsets needs specific-offsets")
         if self.mode == "timestamp" and self.timestamp_millis is None:
             raise ValueError("startup mode timestamp needs timestamp-millis")
+        check_mode(self, {"specific_offsets": "specific-offsets", "timestamp_millis": "timestamp"})
         return self
 
 

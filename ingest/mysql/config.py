@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from penstock.ingest.database.connector import Expression, RelationalConfig, RelationalSnapshot, TablePatterns
-from penstock.settings import Bytes, Names, Seconds, Strict
+from penstock.settings import Bytes, Names, Seconds, Strict, check_mode
 
 MODES = ("initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot")
 
@@ -43,6 +43,8 @@ class MySqlStartup(Strict):
             raise ValueError("startup mode specific-offset needs file and pos, or gtid-set")
         if self.mode == "timestamp" and self.timestamp_millis is None:
             raise ValueError("startup mode timestamp needs timestamp-millis")
+        place = "specific-offset"
+        check_mode(self, {"file": place, "pos": place, "gtid_set": place, "timestamp_millis": "timestamp"})
         return self
 
 

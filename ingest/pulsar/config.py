@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from penstock.ingest.messages.config import MessagesConfig
 from penstock.ingest.pulsar.option_names import SERVICE_URL, SUBSCRIPTION, spelled
-from penstock.settings import Strict, Text
+from penstock.settings import Strict, Text, check_mode
 
 
 class PulsarStartup(Strict):
@@ -33,6 +33,7 @@ class PulsarStartup(Strict):
             raise ValueError("startup mode message-id needs message-id")
         if self.mode == "publish-time" and self.publish_time is None:
             raise ValueError("startup mode publish-time needs publish-time")
+        check_mode(self, {"message_id": "message-id", "publish_time": "publish-time"})
         return self
 
     @property

@@ -14,7 +14,7 @@ from penstock.errors import ConfigError, PenstockError, counted
 from penstock.pipelines.api.findings import Finding, of_error
 
 if TYPE_CHECKING:
-    from penstock.pipelines.config.model import PipelineSpec
+    from penstock.pipelines.config.model import BadRecordLimits, Errors, PipelineSpec
 
 
 def checked(path: Path, jars: str = "") -> Iterator[Finding]:
@@ -95,6 +95,13 @@ def _options(spec: PipelineSpec) -> Iterator[Finding]:
         yield Finding("options", "ok", f"{counted(len(options), 'table option')}, all known")
     for name, note in without_effect(options).items():
         yield Finding("options", "warning", f"{name} has no effect: {note}")
+    for name in _idle_limits(spec.errors):
+        yield Finding(
+            "options",
+            "warning",
+            f"errors: {{{name}: ...}} has no effect with bad-record: {spec.errors.bad_record}",
+            f"set  bad-record: {name} , or remove it",
+        )
     for one in shape(spec, settings_of(spec.sink.catalog)).table_rules.transforms:
         for name, columns in one.clear_uses.items():
             yield Finding(
@@ -103,3 +110,20 @@ def _options(spec: PipelineSpec) -> Iterator[Finding]:
                 f"{name} of {one.tables.text} is computed from {', '.join(columns)} without the mask",
                 f"add a mask for {name}, unless it may be read",
             )
+
+
+def _idle_limits(errors: Errors) -> list[str]:
+    """Return the sections about bad records that another policy than theirs leaves without effect.
+
+    Flags set both sections alike, because another flag is the policy.
+    """
+    sections: dict[str, BadRecordLimits] = {"skip": errors.skip, "dead-letter": errors.dead_letter}
+    used = sections.get(errors.bad_record)
+    alike = None if used is None else (used.max_per_batch, used.max_share)
+    return [
+        name
+        for name, one in sections.items()
+        if one is not used
+        and one.model_fields_set
+        and ("table" in one.model_fields_set or (one.max_per_batch, one.max_share) != alike)
+    ]

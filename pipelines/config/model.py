@@ -20,7 +20,7 @@ from penstock.pipelines.config.rules import Behavior, ExpectConfig, RouteConfig,
 from penstock.pipelines.config.sink import SinkConfig, default_checkpoint
 from penstock.pipelines.config.source_section import Source
 from penstock.pipelines.config.table_freshness import check_freshness, freshness_rules
-from penstock.settings import Bytes, Names, Seconds, Share, Strict, seconds
+from penstock.settings import Bytes, Names, Seconds, Share, Strict, TimeZone, seconds
 
 EVENTS = ("stopped", "failed", "table-parked", "schema-changed", "dead-letter", "lag>DURATION")
 
@@ -120,7 +120,7 @@ class PipelineConfig(Strict):
         " starts Spark for the first batch that is larger; always: Spark reads and writes all batches",
     )
     max_batch: MaxBatch = MaxBatch()
-    local_time_zone: str = "UTC"
+    local_time_zone: TimeZone = "UTC"
     on_error: OnError = OnError()
     accept_replay: bool = False
     resume_from_tables: bool = False

@@ -177,6 +177,10 @@ def test_compaction_mode_none_creates_write_only_tables() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
+        ("local-time-zone: UTC", "local-time-zone: Mars", "write for example Europe/Berlin"),
+        ("local-time-zone: UTC", "local-time-zone: '+02:00'", "Etc/GMT-8 for"),
+        ("{mode: initial}", "{timestamp-millis: 5}", "timestamp-millis has no effect without  mode: timestamp"),
+        ("{mode: initial}", "{file: bin.1, pos: 4}", "file has no effect without  mode: specific-offset"),
         ("new-tables: stream-only", "new-tables: ignore", "list the tables"),
         ("resume: true", "resume: no", "resume"),
         ("snapshots-retained: 10..100", "snapshots-retained: many", "pattern"),

@@ -129,6 +129,26 @@ def test_a_selection_without_a_table_is_reported_by_plan_and_check(shop: Shop) -
     assert said(".*") == ("files: looked at the first 2 messages", [])
 
 
+@pytest.mark.parametrize(
+    ("errors", "idle"),
+    [
+        ({"bad-record": "skip", "dead-letter": {"max-per-batch": "5"}}, ["dead-letter"]),
+        ({"bad-record": "skip", "dead-letter": {"table": "ods.bad"}}, ["dead-letter"]),
+        ({"dead-letter": {"max-share": "1%"}}, ["dead-letter"]),
+        ({"bad-record": "dead-letter", "skip": {"max-share": "1%"}, "dead-letter": {"table": "ods.bad"}}, ["skip"]),
+        # Flags set both sections, because --on-bad-record says which of them applies.
+        ({"bad-record": "skip", "skip": {"max-share": "1%"}, "dead-letter": {"max-share": "1%"}}, []),
+        ({"bad-record": "skip"}, []),
+        ({}, []),
+    ],
+)
+def test_limits_of_another_policy_for_bad_records_are_reported(shop: Shop, errors: Any, idle: list[str]) -> None:
+    shop.put("1.json", insert("users", {"id": 1}))
+    found = [item.message for item in checked_spec(shop.spec(errors=errors)) if item.level == "warning"]
+    policy = errors.get("bad-record", "fail")
+    assert found == [f"errors: {{{name}: ...}} has no effect with bad-record: {policy}" for name in idle]
+
+
 def test_plan_shows_masked_columns(shop: Shop) -> None:
     shop.put("1.json", insert("users", {"id": 1, "email": "ann@x.de", "iban": "DE12"}))
     masks = {"email": "sha256", "iban": "keep-last(2)"}

@@ -232,9 +232,18 @@ class TableMaintenance(TableDescription):
     ) -> list[Orphan]:
         """Delete the files that no snapshot refers to; return them.
 
-        Only files last written before `older_than` (default: a day ago). With `dry_run` nothing is deleted.
+        Only files last written before `older_than` (default: a day ago). It must be in the past, because nothing refers
+        to the files that commits are writing now. With `dry_run` nothing is deleted.
         """
-        found = find_orphans(self._store, _millis(older_than, "older_than"), executor)
+        before = _millis(older_than, "older_than")
+        if before is not None and before >= self._store.ambient.now_millis() and not dry_run:
+            raise ConfigError(
+                "older_than is not in the past: files that a commit is writing now would be deleted",
+                table=self._store.name,
+                older_than=older_than,
+                hint="a time before the start of the longest job that writes; the default is a day ago",
+            )
+        found = find_orphans(self._store, before, executor)
         if found and not dry_run:
             delete_orphans(self._store, found, executor)
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,8 @@ def test_files_are_copied_and_orphans_deleted_in_tasks(spark: SparkSession, tmp_
     bucket = next(Path(table.path).rglob("bucket-0"))
     for number in range(3):
         (bucket / f"data-{number}.parquet").write_bytes(b"left behind")
-    assert len(table.remove_orphan_files(older_than="2100-01-01 00:00:00", executor=executor)) == 3
+        os.utime(bucket / f"data-{number}.parquet", (1, 1))
+    assert len(table.remove_orphan_files(older_than="2000-01-01 00:00:00", executor=executor)) == 3
     assert content(copy) == content(table)
     check_invariants(table)
 

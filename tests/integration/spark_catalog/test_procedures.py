@@ -64,7 +64,8 @@ def test_other_procedures_work_in_tasks(spark: SparkSession, tmp_path: Path) -> 
     assert tasks(spark, "CALL others.sys.rescale('shop.orders', '2')") != []
     bucket = next(Path(table.path).rglob("bucket-0"))
     (bucket / "data-9.parquet").write_bytes(b"left behind")
-    statement = "CALL others.sys.remove_orphan_files(`table` => 'shop.orders', older_than => '2100-01-01 00:00:00')"
+    os.utime(bucket / "data-9.parquet", (1, 1))
+    statement = "CALL others.sys.remove_orphan_files(`table` => 'shop.orders', older_than => '2000-01-01 00:00:00')"
     assert max(tasks(spark, statement)) > 1
     assert not (bucket / "data-9.parquet").exists()
     assert tasks(spark, "CALL others.sys.create_tag('shop.orders', 'kept')") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -99,7 +100,12 @@ def test_orphans_are_listed_before_they_are_deleted(tmp_path: Path) -> None:
     late = datetime(2100, 1, 1, tzinfo=UTC)
     assert [found.path for found in table.remove_orphan_files(dry_run=True, older_than=late)] == [str(orphan)]
     assert orphan.exists()
-    table.remove_orphan_files(older_than=late)
+    with pytest.raises(ConfigError, match="older_than is not in the past"):
+        table.remove_orphan_files(older_than=late)
+    assert table.remove_orphan_files() == []  # it is younger than a day
+    assert orphan.exists()
+    os.utime(orphan, (1, 1))
+    table.remove_orphan_files()
     assert not orphan.exists()
     check_invariants(table)
 

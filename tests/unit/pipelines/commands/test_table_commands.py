@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -158,7 +159,11 @@ def test_orphans_of_all_tables_are_listed_before_they_are_deleted(shop: Shop) ->
     assert shop.run("remove-orphan-files", table=None).startswith("0 orphan files")
     report = shop.json("remove-orphan-files", *late, "--dry-run", table=None)
     assert (report["files"], report["deleted"]) == (2, False)
-    assert shop.json("remove-orphan-files", *late)["files"] == 1
+    shop.run("remove-orphan-files", *late, expect=2)
+    assert [path.exists() for path in lost] == [True, True]
+    for path in lost:
+        os.utime(path, (1, 1))
+    assert shop.json("remove-orphan-files")["files"] == 1
     assert [path.exists() for path in lost] == [False, True]
 
 

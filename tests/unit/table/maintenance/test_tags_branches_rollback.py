@@ -349,7 +349,7 @@ def test_fast_forward_drops_snapshots_and_tags_that_the_branch_lacks(tmp_path: P
         write(table, 200 + number)
     table.expire_snapshots(retain_max=1, older_than=LATE)
     assert [snapshot.id for snapshot in table.snapshots] == [12]
-    table.remove_orphan_files(older_than=LATE)
+    remove_orphans(table.store, older_than=LATE)
     check_whole(table.store)
 
 
@@ -420,10 +420,10 @@ def test_expiry_continues_after_a_restored_snapshot_without_changelog(
     for item in (line, table):
         item.expire_snapshots(older_than=LATE)
         assert len(item.snapshots) == 1
-    table.remove_orphan_files(older_than=LATE)
+    remove_orphans(table.store, older_than=LATE)
     table.delete_tag("keep")
     check_whole(table.store)
-    assert table.remove_orphan_files(older_than=LATE) == []
+    assert remove_orphans(table.store, older_than=LATE).deleted == 0
 
 
 def test_a_lost_changelog_is_not_reported_as_expired(tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ def test_a_lost_changelog_is_not_reported_as_expired(tmp_path: Path) -> None:
     assert lost is not None
     table.store.storage.delete(table.store.paths.manifest(lost))
     with pytest.raises(TableCorrupt, match="a manifest is missing"):
-        table.remove_orphan_files(older_than=LATE)
+        remove_orphans(table.store, older_than=LATE)
     with pytest.raises(TableCorrupt, match="a manifest is missing"):
         table.changes(2, 3)
 

@@ -199,7 +199,8 @@ class RereadableSource(Protocol):
         """Return those of these new columns that have values in rows that are older than the column.
 
         These are columns with a default, generated ones, and those that cannot be null. The source's log does not
-        show their values. Empty if the pipeline does not read the rows that tables had.
+        show their values. Empty if the pipeline does not read the rows that tables had. Columns for which the source
+        makes a barrier itself are left out.
         """
         ...
 

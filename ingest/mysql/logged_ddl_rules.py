@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -132,37 +132,19 @@ class LoggedDdlRules:
     def _is_captured(self, name: TableName) -> bool:
         return self.settings.tables.includes(*name)
 
-    def tables_with_mixed_columns(
-        self, progress: Progress, plan: LogPlan, with_values: Callable[[TableName], Collection[str]]
-    ) -> list[TableName]:
-        """Return the tables that renamed a column during the snapshot, or added one that older rows have a value in.
+    def versions(
+        self, plan: LogPlan, looked_up: Sequence[DefinitionVersion]
+    ) -> list[tuple[DefinitionVersion, tuple[str, ...]]]:
+        """Return the definitions that begin in the plan, with the columns that their statement gives a value.
 
-        Their snapshot rows already have the new column. Older binlog events do not, and would overwrite them, so these
-        tables are read again. `with_values` returns the columns of a table whose value is not null in older rows.
+        `looked_up` are those that a statement does not show.
         """
-        altered = [seen for seen in (*plan.ddl, *plan.barrier) if self._is_captured(seen.change.name)]
-        # Without a position to settle at, rows of the snapshot are mixed with older events only while tables are
-        # read.
-        if progress.settle is None:
-            all_mixed = progress.reads_tables
-        else:
-            all_mixed = progress.unsettled or progress.log.is_before(progress.settle)
-        if not all_mixed:
-            # New tables are read while others stream, and rows of those come only from the binlog by now.
-            altered = [seen for seen in altered if seen.change.name in progress.unread]
-        return [
-            seen.change.name
-            for seen in altered
-            if seen.change.renamed_columns
-            or ((new := self._added(seen)) and new.intersection(with_values(seen.change.name)))
-        ]
-
-    def _added(self, seen: LoggedDdl) -> set[str]:
-        """Return the columns that a statement added to a table that was there, if older rows get their values."""
-        now, before = seen.change.definition, self.history.definition_at(seen.change.name, seen.file, seen.pos - 1)
-        if not self.settings.fills_added_columns or seen.change.kind != "alter" or now is None or before is None:
-            return set()
-        return {one.name for one in now.columns} - {one.name for one in before.columns}
+        found: list[tuple[DefinitionVersion, tuple[str, ...]]] = [(one, ()) for one in looked_up]
+        for seen in (*plan.ddl, *plan.barrier):
+            version = self._defined(seen)
+            if version is not None:
+                found.append((version, seen.change.filled_columns))
+        return found
 
     def applied(self, progress: Progress, plan: LogPlan, looked_up: Sequence[DefinitionVersion]) -> Progress:
         """Return the progress after the planned part of the binlog, with the definitions and barriers found in it."""

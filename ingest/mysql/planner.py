@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PositionLost
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread
+from penstock.ingest.mysql.added_columns import filled_columns, tables_with_mixed_columns, with_filled
 from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, check_position, resume
@@ -24,7 +25,7 @@ from penstock.ingest.mysql.logged_ddl_rules import LoggedDdlRules
 from penstock.ingest.mysql.offsets import BatchContent, Progress
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import RecordedHistory
-from penstock.ingest.mysql.server.catalog import columns_with_values, definitions
+from penstock.ingest.mysql.server.catalog import definitions
 from penstock.ingest.mysql.server.connection import connected, server_facts, variables
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.source import Barrier, Limit
@@ -158,14 +159,14 @@ class Planner:
             looked_up = self.recorded.looked_up(connection, plan, history)
             # Before the offsets that rely on them are stored. After a crash in between, the plan finds them again.
             self.recorded.store(progress.server)
-            mixed = rules.tables_with_mixed_columns(
-                progress, plan, lambda table: columns_with_values(connection, table, is_mariadb=facts.is_mariadb)
-            )
+            filled = filled_columns(connection, facts, self.settings, history, rules.versions(plan, looked_up))
+            mixed = tables_with_mixed_columns(self.settings, progress, plan, filled)
             progress = rules.applied(progress, plan, looked_up)
             if not progress.batch.barriers and progress.reads_tables:
                 progress = with_chunks(self.settings, connection, progress, limit, before.log)
             # After this batch's part of the binlog.
             progress = progress.reading(mixed) if mixed else progress
+            progress = with_filled(progress, {name: filled[name] for name in filled if name not in mixed})
             if progress.batch.is_empty and replace(progress, batch=before.batch) == before:
                 return None
             if until is None and not self.at_barrier and self._idle.holds(before, progress):

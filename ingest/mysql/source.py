@@ -117,8 +117,11 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
         return {"log": behind - progress.log.pos} | waiting
 
     def columns_with_values(self, table: TableName) -> list[str]:
+        # The planner requests reading for columns that a statement in the binlog adds.
+        known = self.planner.recorded.columns(table)
         with connected(self.settings.server) as connection:
-            return columns_with_values(connection, table, is_mariadb=server_facts(connection).is_mariadb)
+            filled = columns_with_values(connection, table, is_mariadb=server_facts(connection).is_mariadb)
+        return [name for name in filled if name not in known]
 
     def mirror(self, offsets: Offsets) -> None:
         """Do nothing: a server does not store the positions of its readers."""

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from penstock.ingest.source import RereadableSource
+from penstock.ingest.source import Barrier, RereadableSource
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
@@ -21,24 +21,26 @@ log = logging.getLogger(__name__)
 _REPLACES_ROWS = frozenset({"deduplicate", "partial-update"})
 
 
-def fill_added_columns(reader: BatchReader, current: TableSchema | None, found: Sequence[SeenSchema]) -> None:
-    """Request that source tables are read again whose new columns have values in rows that came before.
-
-    These are rows of the target table, or rows of the batch itself: a table may be created, filled and altered in it.
-    """
+def fill_added_columns(reader: BatchReader, current: TableSchema, found: Sequence[SeenSchema]) -> None:
+    """Request that source tables are read again for new columns in rows which no statement in their log explains."""
     source = reader.source
     if not isinstance(source, RereadableSource):
         return
-    new = _added_within(found) if current is None else _added_columns(reader, current, found)
-    for table, added in new.items():
+    for table, added in _added_columns(reader, current, found).items():
         filled = source.filled_columns(table, added)
-        if not filled:
-            continue
-        if current is None:
-            sources = [one.schema for one in found]
-            current = reader.mapping.planned(found[0].table, sources, reader.warehouse.now_millis())
-        log.info("event=added_columns_have_values source=%s columns=%s", ".".join(table), ",".join(filled))
-        request_reading(source, current, found[0].table, table, filled)
+        if filled:
+            log.info("event=added_columns_have_values source=%s columns=%s", ".".join(table), ",".join(filled))
+            request_reading(source, current, found[0].table, table, filled)
+
+
+def fill_logged_columns(reader: BatchReader, barriers: Sequence[Barrier], tables: Collection[str]) -> None:
+    """Request that source tables are read again which got columns with values, as the source itself found."""
+    for barrier in barriers:
+        target = reader.mapping.target(barrier.database, barrier.table) if barrier.kind == "added-columns" else None
+        if target is not None and target in tables:
+            schema = reader.warehouse.store(target).schema()
+            columns = [column for column, _ in barrier.columns]
+            request_reading(reader.source, schema, target, (barrier.database, barrier.table), columns)
 
 
 def request_reading(
@@ -72,16 +74,6 @@ def _added_columns(
         if added and schema.database is not None and schema.table is not None:
             tables.setdefault((schema.database, schema.table), set()).update(added)
     return tables
-
-
-def _added_within(found: Sequence[SeenSchema]) -> dict[tuple[str, str], set[str]]:
-    """Return the columns of each source table that some of its schemas in the batch have and others lack."""
-    names: dict[tuple[str, str], list[set[str]]] = {}
-    for schema in (one.schema for one in found):
-        if schema.database is not None and schema.table is not None:
-            names.setdefault((schema.database, schema.table), []).append({field.name for field in schema.fields})
-    added = {table: set[str]().union(*some) - some[0].intersection(*some) for table, some in names.items()}
-    return {table: columns for table, columns in added.items() if columns}
 
 
 def _refusal(table: TableSchema) -> str | None:

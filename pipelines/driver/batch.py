@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import DecodeError, PenstockError, SchemaConflict
-from penstock.ingest.source import Offsets, RereadableSource
+from penstock.ingest.source import Barrier, Offsets, RereadableSource
+from penstock.pipelines.driver.added_columns import fill_logged_columns
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.driver.compaction import compact_owed
@@ -51,6 +52,8 @@ class Batch:
         # that does not have its new name yet would be added as another column.
         self._apply_barriers()
         self._evolve_and_reread()
+        tables = self.run.targets.schemas.keys() - self.run.targets.left_out
+        fill_logged_columns(self.run.reader, self._barriers, tables)
         self._note_keyless(BatchReport(self.result.reports))
         # Again, because evolving may have parked or left out further tables whose files are written already.
         self._forget_left_out(self.result)
@@ -108,8 +111,12 @@ class Batch:
         for table in result.messages.keys() & set(tables):
             discard(self.run.reader.warehouse.store(table), result.messages.pop(table))
 
+    @property
+    def _barriers(self) -> list[Barrier]:
+        return [barrier for report in self.result.reports for barrier in report.barriers]
+
     def _apply_barriers(self) -> None:
-        barriers = [barrier for report in self.result.reports for barrier in report.barriers]
+        barriers = self._barriers
         # The identity of the batch, by which a repetition finds that a barrier was applied, needs the span.
         if barriers and (span := BatchReport(self.result.reports).span):
             apply_barriers(barriers, self._identity(span), self.run.reader, self.run.targets, self.policy.parks)

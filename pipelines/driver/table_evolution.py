@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.ingest.source import Barrier
-from penstock.pipelines.driver.added_columns import fill_added_columns, request_reading
+from penstock.pipelines.driver.added_columns import fill_added_columns
 from penstock.pipelines.driver.deleted_rows import end_versions, mark_rows
 from penstock.pipelines.errors import KeylessTable, not_created
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
@@ -48,7 +48,8 @@ class TableEvolution:
             current = self.reader.warehouse.store(table).schema() if table in self.targets.schemas else None
             try:
                 # Before the columns are added: after a crash in between, they would not be new any more.
-                fill_added_columns(self.reader, current, found)
+                if current is not None:
+                    fill_added_columns(self.reader, current, found)
                 schema = self.reader.mapping.evolved(table, current, found)
             except (SchemaConflict, ConfigError) as error:
                 if current is None:
@@ -125,6 +126,9 @@ def apply_barriers(
     """
     for barrier in barriers:
         table = reader.mapping.target(barrier.database, barrier.table)
+        # Tables to read again are requested once the batch has created and altered its tables.
+        if barrier.kind == "added-columns":
+            continue
         if table is None or table not in targets.schemas or table in targets.left_out:
             continue
         try:
@@ -136,10 +140,7 @@ def apply_barriers(
 
 def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reader: BatchReader, targets: Targets) -> None:
     store = reader.warehouse.store(table)
-    if barrier.kind == "added-columns":
-        columns = [column for column, _ in barrier.columns]
-        request_reading(reader.source, store.schema(), table, (barrier.database, barrier.table), columns)
-    elif barrier.kind == "rename-columns":
+    if barrier.kind == "rename-columns":
         pairs = [(reader.mapping.column(old), reader.mapping.column(new)) for old, new in barrier.columns]
         # Two names that differ only in case are one column in a catalog that folds case.
         targets.put({table: _rename(store, [pair for pair in pairs if pair[0] != pair[1]], identity)})

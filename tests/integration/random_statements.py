@@ -44,7 +44,7 @@ ACTIONS = {
     "update": 2,
     "move_keys": 1,
     "add_column": 3,
-    "drop_column": 2,
+    "drop_column": 3,
     "rename_column": 1,
     "widen_column": 1,
     "truncate": 1,
@@ -181,7 +181,7 @@ class Play(ABC):
 
     def add_column(self, table: str) -> None:
         """Add a column, perhaps with the name of one that the table had."""
-        again = self.dropped[table] and self.draw.random() < 0.5
+        again = self.dropped[table] and self.draw.random() < 0.7
         name = self.dropped[table].pop() if again else f"c{self.number()}"
         self.columns[table].append(name)
         self.say(f"ALTER TABLE {table} ADD COLUMN {name} INT{self.draw.choice(('', ' DEFAULT 5'))}")

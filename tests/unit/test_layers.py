@@ -154,7 +154,7 @@ FLOORS = {
         {"snapshot"},
         {"settings", "offsets", "generated_values"},
         {"read_range", "captured_tables", "idle_position"},
-        {"recorded_history", "logged_ddl_rules"},
+        {"recorded_history", "logged_ddl_rules", "added_columns"},
         {"planner"},
         {"source"},
         {"connector"},

@@ -248,6 +248,11 @@ class SchemaHistory:
         version = _version_at(self.versions.get(name, []), (file_number(file), pos))
         return version.definition if version else None
 
+    def had_column(self, name: Name, column: str, file: str, pos: int) -> bool:
+        """Return whether the table had a column of this name before a position."""
+        earlier = [one for one in self.versions.get(name, ()) if one.place < (file_number(file), pos)]
+        return any(column == had.name for one in earlier if one.definition for had in one.definition.columns)
+
     def part(self, choice: TableChoice, start: LogPosition, end: LogPosition) -> HistoryPart:
         """Return the versions that a read task needs for the range [start, end)."""
         first, last = (file_number(start.file), start.pos), (file_number(end.file), end.pos)

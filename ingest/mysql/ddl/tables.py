@@ -31,7 +31,8 @@ class TableChange:
     `rename`: `old_name` became `name`. `swap`: `name` is now another table, prepared under `old_name` (as online schema
     change tools do). `rows-moved`: rows were added or removed without being logged, `detail` says how, and
     `brings_rows` that some were added. `unclear`: the text was not understood, `detail` says why, and the definition
-    has to be looked up. `left-out`: `detail` says why the table's rows cannot be captured.
+    has to be looked up. `left-out`: `detail` says why the table's rows cannot be captured. `filled_columns` were added
+    with a value in rows that existed.
     """
 
     kind: Kind
@@ -41,6 +42,7 @@ class TableChange:
     renamed_columns: tuple[tuple[str, str], ...] = ()
     detail: str = ""
     brings_rows: bool = False
+    filled_columns: tuple[str, ...] = ()
 
 
 class Tables:
@@ -145,7 +147,9 @@ class Tables:
         names = {column.name.lower(): column.name for column in table.columns}
         renamed = tuple(renamed_column(change, names) for change in statement.changes)
         pairs = tuple(pair for pair in renamed if pair is not None)
-        return [*moved, TableChange("alter", statement.name, altered, renamed_columns=pairs)]
+        added = [change.parsed for change in statement.changes if isinstance(change, alter.AddColumnClause)]
+        filled = tuple(parsed.column.name for parsed in added if parsed.is_filled)
+        return [*moved, TableChange("alter", statement.name, altered, renamed_columns=pairs, filled_columns=filled)]
 
     def _moved(self, name: Name, move: alter.RowsMoved) -> list[TableChange]:
         table, other = self.known.get(name), move.other

@@ -115,19 +115,21 @@ def parts(tokens: Sequence[DdlToken]) -> list[list[DdlToken]]:
 class ParsedColumn:
     """A column definition; `after` is the name of a column, '' for FIRST, None if no position is given.
 
-    The column's character set is None if the text names none: then it is the table's, see `in_charset`.
+    The column's character set is None if the text names none: then it is the table's, see `in_charset`. `is_filled`:
+    added to a table, the column has a value in rows that exist.
     """
 
     column: MySqlColumn
     is_primary: bool = False
     after: str | None = None
+    is_filled: bool = False
 
 
 def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
     """Parse `name type attributes... [FIRST | AFTER other]`, up to the end of the tokens."""
     name = words.name()
     kind, charset = _type(words, mariadb=mariadb)
-    nullable, comment, is_primary, after = True, None, False, None
+    nullable, comment, is_primary, after, is_filled = True, None, False, None, False
     while not words.done:
         if words.accept("CHARACTER", "SET") or words.accept("CHARSET"):
             words.accept("=")
@@ -147,6 +149,10 @@ def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
             is_primary, nullable = True, False
         elif words.accept("COMMENT"):
             comment = words.next().text or None
+        elif words.accept("DEFAULT"):
+            is_filled |= not words.accept("NULL")
+        elif words.accept_any("AS", "AUTO_INCREMENT", "SERIAL"):
+            is_filled = True
         elif words.accept("FIRST"):
             after = ""
         elif words.accept("AFTER"):
@@ -156,7 +162,8 @@ def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
         else:
             words.next()
     column = MySqlColumn(name, kind, nullable, None, comment)
-    return ParsedColumn(in_charset(column, charset) if charset else column, is_primary, after)
+    column = in_charset(column, charset) if charset else column
+    return ParsedColumn(column, is_primary, after, is_filled or not nullable)
 
 
 def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:

@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 from penstock.formats.change import SourceField, SourceSchema
-from penstock.pipelines.driver.added_columns import fill_added_columns
+from penstock.ingest.source import Barrier
+from penstock.pipelines.driver.added_columns import fill_added_columns, fill_logged_columns
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.read import BatchReader
 from tests.unit.table.tables import new_table
@@ -47,17 +48,19 @@ def test_a_table_is_read_again_for_a_new_column_with_values(tmp_path: Path) -> N
     assert server.requested == [("shop", "t")]
 
 
-@pytest.mark.parametrize(("fields", "requested"), [(("ID", "Added"), []), (("ID",), [("shop", "t")])])
-def test_a_new_table_is_read_again_if_a_column_was_added_within_its_first_batch(
-    tmp_path: Path, fields: tuple[str, ...], requested: list[tuple[str, str]]
-) -> None:
-    server = Server()
-    planned = new_table(tmp_path, [("id", "INT NOT NULL")], keys=("id",), options={"bucket": "1"}).store.schema()
-    mapping = SimpleNamespace(planned=lambda table, sources, now: planned)
-    reader = SimpleNamespace(source=server, mapping=mapping, warehouse=SimpleNamespace(now_millis=lambda: 0))
-    created = SeenSchema("ods.t", SourceSchema("mysql", "shop", "t", tuple(map(SourceField, fields))), (0, 0))
-    fill_added_columns(cast("BatchReader", reader), None, [created, SEEN])
-    assert server.requested == requested
+def test_a_table_is_read_again_for_a_column_that_its_source_has_found(tmp_path: Path) -> None:
+    server, table = Server(), new_table(tmp_path, [("id", "INT NOT NULL")], keys=("id",), options={"bucket": "1"})
+    mapping = SimpleNamespace(target=lambda database, name: f"ods.{name}")
+    reader = SimpleNamespace(
+        source=server, mapping=mapping, warehouse=SimpleNamespace(store={"ods.t": table.store}.__getitem__)
+    )
+    barriers = [
+        Barrier("truncate", "shop", "t"),
+        Barrier("added-columns", "shop", "t", (("a", "a"),)),
+        Barrier("added-columns", "shop", "unknown", (("a", "a"),)),
+    ]
+    fill_logged_columns(cast("BatchReader", reader), barriers, {"ods.t"})
+    assert server.requested == [("shop", "t")]
 
 
 def test_a_known_column_needs_no_reading(tmp_path: Path) -> None:

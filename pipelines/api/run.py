@@ -14,8 +14,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.pipelines.api.early_stop import Asked, asked_to_stop, never_asked, stopped_early
 from penstock.pipelines.api.run_session import RunSession, offer_faster_start
-from penstock.pipelines.errors import StoppedEarly
 from penstock.pipelines.spark import first_jvm
 from penstock.pipelines.spark.session_start import SessionStart
 
@@ -39,11 +39,13 @@ def run_command(
     settings: Mapping[str, str] | None = None,
     as_json: bool = False,
     mark: StartMark | None = None,
+    asked: Asked = never_asked,
 ) -> int:
     """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout.
 
     It first looks how much there is to read. Spark starts at once only if it is
     much, unless the JVM was started before. Whether Spark was needed is noted in `mark`.
+    `asked` returns whether SIGTERM came before the run.
     """
     from penstock.pipelines.monitor.logs import log_lines_of, log_to_stderr, stray_output_logged
 
@@ -67,7 +69,16 @@ def run_command(
 
     if first is not None:
         log_lines_of(first.output)
-    run_here(spec, start=start, master=master, settings=settings, on_summary=on_summary, output=stray_output_logged)
+    with asked_to_stop(asked, spec):
+        run_here(
+            spec,
+            start=start,
+            master=master,
+            settings=settings,
+            on_summary=on_summary,
+            output=stray_output_logged,
+            asked=asked,
+        )
     # Otherwise the JVM ends by itself, after this process: its standard input is a pipe from here. Nobody waits for it.
     if start is not None and settings:  # such as an event log, which must be closed
         start.session().stop()
@@ -89,6 +100,7 @@ def run_here(
     settings: Mapping[str, str] | None = None,
     on_summary: Callable[[dict[str, object]], None] = lambda done: None,
     output: Callable[[], AbstractContextManager[int | None]] = nullcontext,
+    asked: Asked = never_asked,
 ) -> dict[str, object]:
     """Run until caught up, asked to stop (SIGTERM, SIGINT or a signal: ends after the batch), or failed (raises).
 
@@ -122,9 +134,11 @@ def run_here(
         running.stop()
 
     # Only the main thread may set signal handlers.
-    asked = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()
+    numbers = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()
     # A notebook keeps its handlers after the run.
-    before = [(number, signal.signal(number, stop)) for number in asked]
+    before = [(number, signal.signal(number, stop)) for number in numbers]
+    if asked():
+        running.stop()
     try:
         with watched(spec, job, running) as watch:
             running.run()
@@ -136,11 +150,7 @@ def run_here(
         if parking.tables:
             raise parking.error()
         if job.trigger.until_caught_up and not running.has_caught_up:
-            raise StoppedEarly(
-                "the run was stopped before it had caught up with the source",
-                checkpoint=job.checkpoint,
-                hint="run it again: it continues after its last batch",
-            )
+            raise stopped_early(job.checkpoint)
     finally:
         for number, handler in before:
             signal.signal(number, handler)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.ingest.sync_actions import words as words_of
+from penstock.pipelines.api.early_stop import Asked, noted_sigterm
 from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.target import yes
 from penstock.pipelines.spark import first_jvm
@@ -47,6 +48,11 @@ FLAGS = (
 
 
 def command(name: str, words: list[str]) -> int:
+    with noted_sigterm() as asked:
+        return _command(name, words, asked)
+
+
+def _command(name: str, words: list[str], asked: Asked) -> int:
     path, given = parse_with_file(name, FLAGS, words, "Run the pipeline that a YAML file describes.")
     master, settings = given.get("master", [None])[-1], pairs(given.get("spark-conf", ()))
     mark = StartMark.of([name, *words])
@@ -73,7 +79,7 @@ def command(name: str, words: list[str]) -> int:
     spec = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update=changes)})
     if "from" in given:
         spec = begun(spec, given["from"][-1])
-    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"), mark=mark)
+    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"), mark=mark, asked=asked)
 
 
 def _is_given(given: Given, flag: str) -> bool:

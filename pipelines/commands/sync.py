@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import pairs
+from penstock.pipelines.api.early_stop import Asked, noted_sigterm
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.target import yes
 from penstock.pipelines.config.flags import SyncAction, sync_action
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 
 def command(name: str, words: list[str]) -> int:
+    with noted_sigterm() as asked:
+        return _command(name, words, asked)
+
+
+def _command(name: str, words: list[str], asked: Asked) -> int:
     action = _known(name)
     given = _parsed(action, words)
     _check_mode(given)
@@ -35,7 +41,7 @@ def command(name: str, words: list[str]) -> int:
         from penstock.pipelines.commands.run import started_at
 
         spec = started_at(spec, given["from"][-1])
-    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"), mark=mark)
+    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"), mark=mark, asked=asked)
 
 
 def spec_of_action(name: str, words: Sequence[str]) -> PipelineSpec:

@@ -1,0 +1,69 @@
+"""Notes SIGTERM from the start of a command: a run hears signals itself only after it has read its file and source."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+from penstock.pipelines.errors import StoppedEarly
+
+if TYPE_CHECKING:
+    from penstock.pipelines.config.model import PipelineSpec
+
+log = logging.getLogger(__name__)
+
+Asked = Callable[[], bool]
+
+
+def never_asked() -> bool:
+    return False
+
+
+@contextmanager
+def noted_sigterm() -> Iterator[Asked]:
+    """Yield a function that returns whether SIGTERM came in this context, where SIGTERM does not end the process."""
+    numbers: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        numbers.append(number)
+
+    # Only the main thread may set signal handlers.
+    if current_thread() is not main_thread():
+        yield never_asked
+        return
+    before = signal.signal(signal.SIGTERM, note)
+    try:
+        yield lambda: bool(numbers)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def asked_to_stop(asked: Asked, spec: PipelineSpec) -> Iterator[None]:
+    """A context in which a stop ends the wait for a source or a store that is away, which then is not an error."""
+    from penstock.ingest.source import patience_unless
+    from penstock.pipelines.job.job import may_pass
+
+    try:
+        with patience_unless(asked):
+            yield
+    except (PenstockError, OSError) as error:
+        if not (asked() and may_pass(error)):
+            raise
+        if spec.pipeline.until == "caught-up":
+            raise stopped_early(spec.checkpoint) from error
+        log.warning("event=stopped_at_start pipeline=%s reason=%s", spec.pipeline.name, error)
+
+
+def stopped_early(checkpoint: str) -> StoppedEarly:
+    return StoppedEarly(
+        "the run was stopped before it had caught up with the source",
+        checkpoint=checkpoint,
+        hint="run it again: it continues after its last batch",
+    )

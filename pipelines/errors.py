@@ -31,6 +31,10 @@ class CheckpointInUse(CheckpointMismatch):
         )
 
 
+class CheckpointDamaged(CheckpointMismatch):
+    """A file of the checkpoint is cut or is not what was written: a disk was full or lost power."""
+
+
 class TablesParked(PenstockError):
     """Tables that failed were parked, and the run has ended without them."""
 

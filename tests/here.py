@@ -51,7 +51,7 @@ def note_as_spark_does(checkpoint: Path) -> None:
     log = Log.at(checkpoint / "log.json")
     if log.done:
         (checkpoint / "metadata").write_text(json.dumps({"id": log.id}))
-        for folder, text in (("offsets", json.dumps(log.ends[log.done - 1])), ("commits", "{}")):
+        for folder, text in (("offsets", "{}\n" + json.dumps(log.ends[log.done - 1])), ("commits", "{}")):
             (checkpoint / folder).mkdir(exist_ok=True)
             (checkpoint / folder / str(log.done - 1)).write_text(f"v1\n{text}")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.ingest.source import Offsets
-from penstock.pipelines.errors import CheckpointInUse
+from penstock.pipelines.errors import CheckpointDamaged, CheckpointInUse
 from penstock.storage.state_folder import StateFolder
 
 OFFSETS, COMMITS, QUERY = "offsets", "commits", "metadata"
@@ -78,7 +78,7 @@ class BatchLogs:
         """
         try:
             found, query = self._next_batch(), self.query()
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, CheckpointDamaged):
             return None
         # A query that planned nothing may have no id yet.
         return found if query or (found is not None and found.number == 0 and found.end is None) else None
@@ -154,9 +154,21 @@ class BatchLogs:
         if content is None:
             return None
         # Spark's offset log has a line with its version, a line of metadata, and one line per source, here a single
-        # one. A source without an offset is written as "-".
-        last = content.decode().rstrip("\n").rpartition("\n")[2]
-        return None if last == "-" else dict(json.loads(last))
+        # one. A source without an offset is written as "-". The last line of a file that was cut may be the metadata.
+        lines = content.rstrip(b"\n").split(b"\n")
+        try:
+            return None if lines[2:] == [b"-"] else dict(json.loads(lines[2]))
+        except (IndexError, ValueError, TypeError) as error:
+            raise self._damaged(number, content) from error
+
+    def _damaged(self, number: int, content: bytes) -> CheckpointDamaged:
+        return CheckpointDamaged(
+            "a file of the checkpoint is damaged: a full disk or a power loss may have cut it",
+            file=f"{self.folder.location}/{OFFSETS}/{number}",
+            bytes=len(content),
+            hint="if the batch of this number is in no table yet, delete the file, and it is planned again;  "
+            "--checkpoint NEW --resume-from-tables  continues at the position of the tables",
+        )
 
     def _read(self, log: str, number: int) -> bytes:
         return self.folder.below(log).read(str(number)) or b""

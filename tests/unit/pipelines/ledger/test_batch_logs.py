@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.errors import CheckpointInUse
+from penstock.pipelines.errors import CheckpointDamaged, CheckpointInUse
 from penstock.pipelines.ledger import batch_logs
 from penstock.pipelines.ledger.batch_logs import BatchLogs, CheckpointProgress, NextBatch
 from penstock.storage.state_folder import StateFolder
@@ -51,6 +51,17 @@ def test_the_next_batch_follows_the_newest_finished_one(checkpoint: Path) -> Non
     assert logs(checkpoint).next_batch() == NextBatch(2, {"batch": 2})
     put(checkpoint, "offsets/2", f'v1\n{SETTINGS}\n{{"batch": 3}}')
     assert logs(checkpoint).next_batch() == NextBatch(2, {"batch": 2}, {"batch": 3})
+
+
+def test_a_file_of_offsets_that_was_cut_is_damaged_wherever_it_was_cut(checkpoint: Path) -> None:
+    whole = (checkpoint / "offsets/1").read_text()
+    for length in range(len(whole)):
+        put(checkpoint, "offsets/1", whole[:length])
+        assert logs(checkpoint).next_batch() is None  # Spark says what is wrong
+        with pytest.raises(CheckpointDamaged, match="offsets/1"):
+            logs(checkpoint).progress()
+    put(checkpoint, "offsets/1", f"v1\n{SETTINGS}\n-\n")
+    assert logs(checkpoint).progress().offsets is None
 
 
 def test_the_first_batch_may_be_planned(checkpoint: Path) -> None:

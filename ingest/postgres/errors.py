@@ -7,6 +7,7 @@ SourceError
   IdentityTooWeak           the replica identity of a table lacks what its target needs
   SlotBusy                  another reader uses the slot (retryable)
   UnexpectedMessage         the server sent a message that contradicts the protocol
+  TableEmptied              the rows of a table at a position are not known (of PastUnknown)
 PositionLost
   SlotMissing, SlotLost, SlotAhead, ServerChanged
   Diverged                  a promoted standby lacks the end of the log that was read
@@ -15,6 +16,7 @@ PositionLost
 from __future__ import annotations
 
 from penstock.errors import PositionLost, SourceError
+from penstock.ingest.source import PastUnknown
 
 
 class WalLevelError(SourceError):
@@ -63,3 +65,7 @@ class ServerChanged(PositionLost):
 
 class Diverged(PositionLost):
     pass
+
+
+class TableEmptied(PastUnknown):
+    """The table was emptied after the position, and the log has none of the rows that it had."""

@@ -88,7 +88,9 @@ class PgRangeReading:
         settings = self.settings
         if AS_OF not in self.start:
             return read_chunk(settings.server, chunk, oddities, demand)
-        slot_log = SlotLog(settings.server, settings.slot, settings.publication.name, _REMEDY, demand)
+        slot_log = SlotLog(
+            settings.server, settings.slot, settings.publication.name, _REMEDY, demand, settings.follows_truncate
+        )
         return chunk_as_of(slot_log, chunk, parse_lsn(self.start[AS_OF]), oddities)
 
     def _log(self, oddities: Counter[str]) -> Iterator[DecodedChunk]:

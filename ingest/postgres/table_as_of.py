@@ -7,6 +7,7 @@ The log must contain the old rows of updates and deletes (REPLICA IDENTITY FULL)
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ import pyarrow as pa
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, DecodeOptions
 from penstock.ingest.database.past_rows import keys_before, row_numbers, with_newest_columns
-from penstock.ingest.postgres.errors import IdentityTooWeak
+from penstock.ingest.postgres.errors import IdentityTooWeak, TableEmptied
 from penstock.ingest.postgres.log import messages as log_messages
 from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
     from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 
+logger = logging.getLogger(__name__)
 _NO_SUCH_TABLE, _DENIED = "42P01", "42501"
 _TRIES = 3
 _XIDS, _HALF = 1 << 32, 1 << 31
@@ -71,7 +73,7 @@ class SlotLog:
     """The log of a pipeline's slot, read through copies of the slot: the slot itself does not move.
 
     `remedy` is what to do if the log lacks old rows, beside REPLICA IDENTITY FULL. `demand` decides which part of a
-    table is read.
+    table is read. With `follows_truncate`, TRUNCATE in the log empties the target.
     """
 
     server: PgAddress
@@ -79,6 +81,7 @@ class SlotLog:
     publication: str
     remedy: str
     demand: DemandPolicy | None = None
+    follows_truncate: bool = False
 
 
 def chunk_as_of(log: SlotLog, chunk: KeyChunk, at: int, oddities: Counter[str]) -> Iterator[ChangeBatch]:
@@ -91,7 +94,14 @@ def chunk_as_of(log: SlotLog, chunk: KeyChunk, at: int, oddities: Counter[str]) 
             return
         connection, relation, visible = snapshot
         rows = list(chunk_batches(connection, chunk, relation, oddities, log.demand))
-        since = changes_since(log, relation, at, visible)
+        try:
+            since = changes_since(log, relation, at, visible)
+        except TableEmptied:
+            if not log.follows_truncate:
+                raise
+            # The target is emptied when the log gets there, and rows since then come from the log.
+            logger.info("event=rows_left_out table=%s reason=TRUNCATE after the position", relation.qualified)
+            return
         yield from keys_before(rows, since, lambda keys: in_chunk(connection, chunk, keys))
 
 
@@ -210,7 +220,7 @@ def _changes(
             except IdentityTooWeak as error:
                 raise _unknown(log, relation, at) from error
             if emptied:
-                raise PastUnknown(
+                raise TableEmptied(
                     "the table was emptied by TRUNCATE, so that its rows before are not known",
                     table=relation.qualified,
                     position=lsn_text(at),

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from penstock.formats.change import ChangeBatch
+from penstock.ingest.postgres.snapshot.chunks import KeyChunk
+from penstock.ingest.postgres.table_as_of import SlotLog, chunk_as_of
 from penstock.ingest.source import PastUnknown
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from tests.integration.postgres.sync import PgPlayground, PgSync
@@ -122,3 +126,28 @@ def test_changes_without_their_old_rows_stop_the_snapshot(server: PgPlayground, 
     sync.run()
     assert sync.rows()[1900]["n"] == -1
     assert len(sync.rows()) == ROWS
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_table_that_is_emptied_while_it_is_read(
+    server: PgPlayground, tmp_path: Path, follows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(server)
+    sync = PgSync(server, tmp_path, "w", ["table-name=w", SMALL_CHUNKS])
+    flags = ["--max-batch-rows", "400", "--table-conf", "changelog-producer=lookup", "--table-conf", "bucket=1"]
+    sync.flags = [*flags, *(["--on-truncate", "delete-all"] if follows else [])]
+    read = chunk_as_of
+
+    def emptied(log: SlotLog, chunk: KeyChunk, at: int, oddities: Counter[str]) -> Iterator[ChangeBatch]:
+        if chunk.number == 2 and server.run("SELECT count(*) FROM w") != "1":
+            server.run("TRUNCATE w", "INSERT INTO w VALUES (7, 7)")
+        return read(log, chunk, at, oddities)
+
+    monkeypatch.setattr("penstock.ingest.postgres.read_range.chunk_as_of", emptied)
+    if follows:
+        sync.run()
+        sync.run()
+        assert {key: row["n"] for key, row in sync.rows().items()} == {7: 7}
+    else:
+        with pytest.raises(PastUnknown, match="emptied by TRUNCATE"):
+            sync.run()

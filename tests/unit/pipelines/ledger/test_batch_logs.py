@@ -53,7 +53,7 @@ def test_the_next_batch_follows_the_newest_finished_one(checkpoint: Path) -> Non
     assert logs(checkpoint).next_batch() == NextBatch(2, {"batch": 2}, {"batch": 3})
 
 
-def test_a_file_of_offsets_that_was_cut_is_damaged_wherever_it_was_cut(checkpoint: Path) -> None:
+def test_a_file_of_offsets_is_damaged_if_any_of_its_end_is_missing(checkpoint: Path) -> None:
     whole = (checkpoint / "offsets/1").read_text()
     for length in range(len(whole)):
         put(checkpoint, "offsets/1", whole[:length])

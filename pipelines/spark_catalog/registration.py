@@ -137,6 +137,8 @@ def _add_jar(session: SparkSession) -> None:
         jar = catalog_jar(jvm, session.version)
         _add_to_all_threads(jvm, jar)
         session.sql(f"ADD JAR '{jar}'")
+        # Spark's own catalog asks nobody about names that it makes or changes.
+        jvm.penstock.spark.SessionNames.addTo(session._jsparkSession)
 
 
 def _add_to_all_threads(jvm: Any, jar: Path) -> None:

@@ -122,8 +122,8 @@ def read_options(options: Mapping[str, str], schema: StructType) -> dict[str, st
     named = NamedTable.of(schema)
     if named is None:
         raise ConfigError(
-            "no table is given. A name that was created by CREATE TABLE with columns has no table: Spark does not "
-            "pass this statement on",
+            "no table is given. A name that was created by CREATE TABLE with columns, or lost a column by ALTER TABLE, "
+            "has no table: Spark does not pass these statements on",
             option="path",
             hint='.load("/warehouse/db.db/t"); in SQL  CREATE TABLE t USING penstock LOCATION '
             "'/warehouse/db.db/t'  without columns, for a table that exists. Create tables in a catalog:  "
@@ -146,10 +146,12 @@ def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, s
     named = NamedTable.of(schema)
     if named is None or named.passes_through:
         raise ConfigError(
-            "Spark does not report which table this statement writes to; nothing was written",
-            hint=f"{_BY_PATH}; or  df.write.format('penstock').mode('append').save('/warehouse/db.db/t'). INSERT "
-            "INTO a name works without a list of columns if the columns of the SELECT have other names than "
-            f"the table's. All statements, and saveAsTable, work with names of a catalog:  {_BY_CATALOG}",
+            "Spark does not report which table this statement writes to; nothing was written. A name that was created "
+            "by CREATE TABLE with columns has no table: Spark does not pass this statement on",
+            hint=f"create tables in a catalog, where all statements and saveAsTable work:  {_BY_CATALOG}; "
+            f"CREATE TABLE lake.db.t (...). For a table that exists:  {_BY_PATH}; or  "
+            "df.write.format('penstock').mode('append').save('/warehouse/db.db/t'). INSERT INTO a name works without a "
+            "list of columns if the columns of the SELECT have other names than the table's",
         )
     _refuse_altered(named, schema)
     return {**named.options, **given}

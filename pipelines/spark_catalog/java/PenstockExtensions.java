@@ -19,10 +19,14 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
-/** For the setting spark.sql.extensions: Paimon's statements about tags, which Spark's parser does not know. */
+/**
+ * For the setting spark.sql.extensions: Paimon's statements about tags, which Spark's parser does not know, and refusals
+ * of statements that would change only Spark's own catalog.
+ */
 public class PenstockExtensions extends AbstractFunction1 {
     public Object apply(Object extensions) {
         ((SparkSessionExtensions) extensions).injectParser(new TagParserBuilder());
+        ((SparkSessionExtensions) extensions).injectCheckRule(new SessionNamesBuilder());
         return BoxedUnit.UNIT;
     }
 }

@@ -1,4 +1,4 @@
-"""Sessions with the setting spark.sql.extensions: Paimon's statements about tags, in each session and by Connect."""
+"""Sessions with the setting spark.sql.extensions: Paimon's statements about tags, and names without a table."""
 
 from __future__ import annotations
 
@@ -59,6 +59,8 @@ STEPS = [
     ("SELEC 1 AS tag", "PARSE_SYNTAX_ERROR"),
     ("ALTER TABLE t RENAME COLUMN tag TO label", "[]"),
 ]
+# The shell has not called register, which adds this refusal to sessions of Python.
+NO_TABLE = "CREATE TABLE spark_catalog.default.made (id INT) USING penstock"
 
 
 def session_jar(folder: Path) -> Path:
@@ -94,7 +96,7 @@ def test_the_shell_of_spark_knows_tags(tmp_path: Path) -> None:
     }
     flags = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     script = tmp_path / "statements.sql"
-    script.write_text(";\n".join([*SETUP, "ALTER TABLE t CREATE TAG 'monday'", "SHOW TAGS t;"]))
+    script.write_text(";\n".join([*SETUP, "ALTER TABLE t CREATE TAG 'monday'", "SHOW TAGS t", f"{NO_TABLE};"]))
     done = subprocess.run(
         [f"{pyspark.__path__[0]}/bin/spark-sql", "--master", "local[2]", "--jars", str(jar), *flags, "-f", str(script)],
         capture_output=True,
@@ -105,4 +107,5 @@ def test_the_shell_of_spark_knows_tags(tmp_path: Path) -> None:
         env=os.environ | {"SPARK_HOME": pyspark.__path__[0]},
     )
     assert "monday" in done.stdout.splitlines(), done.stderr[-5000:]
+    assert "spark_catalog.default.made was not created" in done.stderr, done.stderr[-5000:]
     assert list(Catalog(str(warehouse)).table("shop.t").tags) == ["monday"]

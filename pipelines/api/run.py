@@ -193,10 +193,7 @@ def check_writable(folder: CheckpointFolder) -> None:
 
 
 def summary(watch: RunMonitor) -> dict[str, object]:
-    """Return what a run did. `records` are counted as they came, before changes of one key were merged.
-
-    `rows` is the older name of `records`.
-    """
+    """Return what a run did. `records`, or `rows` as before, are counted as they came, before changes were merged."""
     facts = watch.facts
     records = {table: one["rows"] for table, one in facts["tables"].items()}
     done = {"pipeline": watch.name, "batch": facts.get("batch"), "records": records, "rows": records}
@@ -211,6 +208,7 @@ def watched(spec: PipelineSpec, job: Job, running: Run) -> Iterator[RunMonitor]:
     """
     from penstock.ingest.connectors import connector_of
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+    from penstock.pipelines.monitor.left_out import LeftOut
     from penstock.pipelines.monitor.observers import observed
     from penstock.pipelines.monitor.run_monitor import RunMonitor
 
@@ -222,6 +220,7 @@ def watched(spec: PipelineSpec, job: Job, running: Run) -> Iterator[RunMonitor]:
         running=running,
         source=job.source,
         trigger_seconds=job.trigger.seconds,
+        left_out=LeftOut.of(spec, job.tables.left_out),
         letters=job.errors.on_bad.table,
         lag_unit=connector.capabilities.lag_unit,
         look_seconds=connector.look_seconds(spec.source),

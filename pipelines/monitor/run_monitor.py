@@ -24,6 +24,7 @@ from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.monitor.batch_log import log_batch, log_copying
 from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, Observer
+from penstock.pipelines.monitor.left_out import LeftOut
 from penstock.pipelines.monitor.schema_changes import SeenSchemas
 from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
@@ -67,6 +68,7 @@ class RunMonitor:
     letters: str | None = None  # the dead-letter table
     look_seconds: float = LOOK_SECONDS
     lag_unit: str = RECORDS
+    left_out: LeftOut = field(default_factory=LeftOut)
     initial: Callable[[], Offsets] = dict  # the offsets where the first batch of a new checkpoint begins
     _facts: dict[str, Any] = field(default_factory=dict)
     _schemas: SeenSchemas = field(init=False)
@@ -80,7 +82,8 @@ class RunMonitor:
         self._schemas = SeenSchemas(self.warehouse)
 
     def __enter__(self) -> RunMonitor:
-        self._facts = {
+        self._quietly(lambda: self.left_out.continued(self.folder.status() or {}))
+        self._facts = self.left_out.facts() | {
             "state": "running",
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -206,7 +209,8 @@ class RunMonitor:
             one["rows_per_second"] = round(rows / facts.seconds, 1)
             if table in facts.newest:
                 one["newest_millis"] = facts.newest[table]
-        self._facts["left_out"] = dict(sorted(facts.stats.left_out.items()))
+        self.left_out.batch(facts.stats.left_out, facts.rows)
+        self._facts |= self.left_out.facts()
         for table, reason in facts.stats.parked.items():
             self._remember("parked", f"{table}: {reason}")
         for change in facts.schemas:

@@ -70,8 +70,11 @@ class Progress:
 
     @property
     def identity(self) -> str:
-        """A short text by which this state is recognized as the start of a plan, whatever its own batch contained."""
-        state = json.dumps(replace(self, batch=BatchContent()).to_json(), sort_keys=True)
+        """A short text by which these offsets are recognized as the start of a plan.
+
+        Their own batch is part of it: a batch that only copies a table ends where it began, but for its content.
+        """
+        state = json.dumps(self.to_json(), sort_keys=True)
         return hashlib.sha256(state.encode()).hexdigest()[:16]
 
     def reading(self, names: Sequence[TableName]) -> Progress:

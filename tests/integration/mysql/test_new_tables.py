@@ -142,3 +142,20 @@ def test_a_kill_hides_no_table_and_needs_no_new_copy(before: Sync, place: type, 
         ends_in(sync)
         if countdown.left > 0:
             break
+
+
+def test_a_table_that_is_included_later_is_copied_as_of_a_position_once(server: Playground, tmp_path: Path) -> None:
+    """The batch that copies it ends at the position where it began: only its content tells the two apart."""
+    server.run("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
+    server.run("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1), (2)")
+    exact = ("--table-conf", "changelog-producer=lookup", "--table-conf", "bucket=1")
+    sync = checkpointed(Sync(server, tmp_path, flags=("--including-tables", "a", *exact)))
+    assert run_without_spark(sync.spec)
+    server.run("INSERT INTO b VALUES (3)", "INSERT INTO a VALUES (2)")
+    sync.flags = ("--including-tables", "a|b", *sync.flags[2:])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Planner, "next", Countdown(50, die).around(Planner.next))  # a run that does not end
+        for _ in range(2):
+            run_without_spark(sync.spec)
+    assert all(verdict.is_equal for verdict in sync.verified())
+    assert sync.ids("b") == [1, 2, 3]

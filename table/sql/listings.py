@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -20,6 +21,9 @@ from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_nam
 from penstock.table.sql.queries.table_partitions import live_partitions
 from penstock.table.values.partition_text import value_text
 from penstock.table.values.types import Field, with_nullability
+
+# A row of DESCRIBE: column, type, nullable, key, comment.
+_Described: TypeAlias = tuple[str, str, bool | None, str, str | None]
 
 
 def show(context: SqlContext, statement: Show) -> pa.Table:
@@ -108,15 +112,31 @@ def describe(context: SqlContext, statement: Describe) -> pa.Table:
     table = context.catalog.table(name)
     keys = dict.fromkeys(table.primary_keys, "PRI")
     keys |= {name: f"{keys[name]}, PAR" if name in keys else "PAR" for name in table.partition_keys}
-    return _described(
-        [
-            (one.name, _type(one), one.type.nullable, keys.get(one.name, ""), one.description)
-            for one in table.definition.fields
-        ]
-    )
+    columns: list[_Described] = [
+        (one.name, _type(one), one.type.nullable, keys.get(one.name, ""), one.description)
+        for one in table.definition.fields
+    ]
+    return _described([*columns, *(_details(name, table) if statement.extended else ())])
 
 
-def _described(columns: Sequence[tuple[str, str, bool, str, str | None]]) -> pa.Table:
+def _details(name: str, table: Table) -> Iterator[_Described]:
+    """Yield what EXTENDED shows behind the columns, in the rows of Spark."""
+    yield "", "", None, "", None
+    yield "# Detailed Table Information", "", None, "", None
+    details = {
+        "Name": name,
+        "Comment": table.comment,
+        "Location": table.path,
+        "Primary Key": ", ".join(table.primary_keys),
+        "Partition Columns": ", ".join(table.partition_keys),
+        "Table Properties": ", ".join(f"{key}={value}" for key, value in sorted(table.options.items())),
+    }
+    for key, text in details.items():
+        if text:
+            yield key, str(text), None, "", None
+
+
+def _described(columns: Sequence[_Described]) -> pa.Table:
     names, types, nullable, key, comments = zip(*columns, strict=True)
     return pa.table(
         {

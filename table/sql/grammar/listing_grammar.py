@@ -30,12 +30,13 @@ def read_describe(cursor: Cursor) -> Statement:
         return Describe((database,), database=True)
     # These words are also possible names: `DESCRIBE extended`, `DESCRIBE table.t`. They are keywords only before a
     # name.
-    if cursor.word(1) not in {"", "."}:
-        cursor.skip_any("table", "extended", "formatted")
-    cursor.skip_any("extended", "formatted") if cursor.word(1) not in {"", "."} else None
+    words: set[str | None] = set()
+    for _ in range(2):
+        if cursor.word(1) not in {"", "."}:
+            words.add(cursor.skip_any("table", "extended", "formatted"))
     name = cursor.names()
     cursor.end()
-    return Describe(name)
+    return Describe(name, extended=bool(words & {"extended", "formatted"}))
 
 
 def read_show(cursor: Cursor) -> Show:

@@ -189,10 +189,11 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """DESCRIBE of a table or of a database."""
+    """DESCRIBE of a table or of a database; EXTENDED shows more than the columns of a table."""
 
     name: Names
     database: bool = False
+    extended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

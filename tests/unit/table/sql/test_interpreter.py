@@ -366,6 +366,26 @@ def test_a_table_is_created_from_a_query_or_like_another(shop: Shop) -> None:
     assert (alike.options["bucket"], bare.options) == ("3", {})
 
 
+def test_describe_extended_shows_what_the_table_has_beside_columns(shop: Shop) -> None:
+    shop.run("ALTER TABLE orders SET COMMENT 'all of them'")
+    columns = shop.rows("DESCRIBE orders")
+    expected = {
+        "Name": "shop.orders",
+        "Comment": "all of them",
+        "Location": shop.catalog.table("shop.orders").path,
+        "Primary Key": "id, dt",
+        "Partition Columns": "dt",
+        "Table Properties": "bucket=2",
+    }
+    for words in ("EXTENDED", "TABLE EXTENDED", "FORMATTED"):
+        described = shop.rows(f"DESCRIBE {words} orders")
+        assert described[: len(columns)] == columns
+        assert {row[0]: row[1] for row in described[len(columns) + 2 :]} == expected
+    shop.run("CREATE TABLE bare (a INT)")
+    assert [row[0] for row in shop.rows("DESCRIBE EXTENDED bare")][-2:] == ["Name", "Location"]
+    assert shop.rows("DESCRIBE EXTENDED `orders$snapshots`") == shop.rows("DESCRIBE `orders$snapshots`")
+
+
 def test_a_table_is_altered_in_one_version(shop: Shop) -> None:
     shop.run("ALTER TABLE orders ADD (a INT AFTER id, b STRING COMMENT 'x')")
     assert shop.catalog.table("shop.orders").schema_id == 1

@@ -232,3 +232,12 @@ def test_java_reads_what_spark_wrote(registered: SparkSession, catalog: Catalog,
         save(numbers(registered, 60), table)
         check_invariants(table, oracle=oracle)
         assert len(oracle.read(Path(table.path)).rows) == table.scan().to_arrow().num_rows
+
+
+def test_spark_refuses_partition_by_with_a_path(registered: SparkSession, catalog: Catalog) -> None:
+    table = catalog.create_table("shop.by_day", [("id", "INT"), ("dt", "STRING")], partition_keys=["dt"])
+    frame = registered.createDataFrame([(1, "mon")], "id int, dt string")
+    with pytest.raises(PySparkException, match="provided partitioning or clustering columns do not match"):
+        frame.write.format("penstock").mode("append").partitionBy("dt").save(table.path)
+    save(frame, table)
+    assert held(table) == [(1, "mon")]

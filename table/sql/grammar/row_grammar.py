@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.table.catalog.base import on_branch
 from penstock.table.sql.grammar.cursor import Cursor
+from penstock.table.sql.grammar.default_values import assigned_value, with_default_values
 from penstock.table.sql.grammar.row_statements import Assignments, Delete, Insert, Merge, MergeClause, Update
 from penstock.table.sql.grammar.tokens import quoted
 
@@ -33,7 +34,9 @@ def insert(cursor: Cursor) -> Insert:
         columns = cursor.name_list()
     if cursor.word() not in _QUERY_WORDS:
         cursor.fail("a query or VALUES is expected", _NO_QUERY.get(cursor.word()))
+    has_values = cursor.word() == "values"
     query = f"SELECT * FROM {cursor.rest()}" if cursor.skip("table") else cursor.rest()
+    query = with_default_values(query) if has_values else query
     # A branch may have other columns than the table, so that it is the table of the statement.
     table, others = on_branch(name[-1], options)
     return Insert((*name[:-1], table), query, mode == "overwrite", columns, partition, by_name, others)
@@ -110,7 +113,7 @@ def _assignments(cursor: Cursor, *ends: str) -> Assignments:
             cursor.fail("a value is expected")
         if name in dict(assignments):
             cursor.fail(f"the column {name!r} is set twice")
-        assignments.append((name, value))
+        assignments.append((name, assigned_value(value)))
         if not cursor.skip(","):
             return tuple(assignments)
 
@@ -200,9 +203,9 @@ def _inserted(cursor: Cursor) -> Assignments | None:
     columns = cursor.name_list() if cursor.word() == "(" else None
     cursor.expect("values")
     cursor.expect("(")
-    values = [cursor.until(",")]
+    values = [assigned_value(cursor.until(","))]
     while cursor.skip(","):
-        values.append(cursor.until(","))
+        values.append(assigned_value(cursor.until(",")))
     cursor.expect(")")
     if columns is not None and len(columns) != len(values):
         cursor.fail(f"{len(values)} values are inserted into {len(columns)} columns")

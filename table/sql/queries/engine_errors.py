@@ -20,7 +20,7 @@ _NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does
 _OF_THE_TEXT = ("Parser Error", "Syntax Error", "Binder Error", "Catalog Error")
 
 _INSTEAD = {
-    r"\bDEFAULT\b": "leave the column out of INSERT INTO t (a, b): it gets its default; UPDATE sets the value itself",
+    r"\bDEFAULT\b": "DEFAULT is a whole value, in VALUES (1, DEFAULT) or SET c = DEFAULT; or leave the column out",
     r'at or near "FROM"': "MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET ... sets values of another table",
     r'at or near "RETURNING"': "leave it out: the statement returns the number of rows; t$audit_log shows the changes",
     r'at or near "ON"': "MERGE INTO decides what happens to rows that exist; INSERT into a key replaces its row",

@@ -78,8 +78,8 @@ def test_a_value_that_cannot_be_cast_is_no_error_of_the_text(interpreter: Interp
 @pytest.mark.parametrize(
     ("sql", "hint"),
     [
-        ("INSERT INTO visits VALUES (1, DEFAULT, 2)", "leave the column out"),
-        ("UPDATE visits SET day = DEFAULT", "UPDATE sets the value itself"),
+        ("INSERT INTO visits SELECT 1, DEFAULT, 2", "DEFAULT is a whole value"),
+        ("UPDATE visits SET day = upper(DEFAULT)", "DEFAULT is a whole value"),
         ("UPDATE visits SET day = o.note FROM other.visits o WHERE o.id = visits.id", "MERGE INTO t USING s"),
         ("INSERT INTO visits VALUES (1, 'a', 2) RETURNING id", "returns the number of rows"),
         ("INSERT INTO visits VALUES (1, 'a', 2) ON CONFLICT DO NOTHING", "MERGE INTO decides"),

@@ -14,9 +14,14 @@ from penstock.ingest.source import Offsets
 log = logging.getLogger(__name__)
 
 
-def recreated_topics(settings: KafkaSettings, start: Offsets, ids: Mapping[str, str]) -> set[str]:
+def renewed_topics(start: Offsets, ids: Mapping[str, str]) -> set[str]:
     """Return the topics that were deleted and created again since the offsets were recorded."""
-    renewed = {topic for topic, known in start.get("ids", {}).items() if ids.get(topic, known) != known}
+    return {topic for topic, known in start.get("ids", {}).items() if ids.get(topic, known) != known}
+
+
+def recreated_topics(settings: KafkaSettings, start: Offsets, ids: Mapping[str, str]) -> set[str]:
+    """Return the renewed topics. PositionLost if there are any, unless the settings accept a gap."""
+    renewed = renewed_topics(start, ids)
     for topic in sorted(renewed):
         if not settings.accept_gap:
             raise PositionLost(

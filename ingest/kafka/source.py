@@ -18,7 +18,7 @@ from penstock.errors import ConfigError
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place
-from penstock.ingest.kafka.lost_records import gap_ends, recreated_topics
+from penstock.ingest.kafka.lost_records import gap_ends, recreated_topics, renewed_topics
 from penstock.ingest.kafka.offset_text import flat, nested
 from penstock.ingest.kafka.read import read_range
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
@@ -127,8 +127,13 @@ class KafkaSource:
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         # Without offsets, as a new pipeline has none, it reads from where its startup mode begins.
-        at = flat(offsets.get("offsets", {})) if offsets else self._startup_offsets(self._partitions()[0])
-        ends = self._cluster.latest(at)
+        places, ids = self._partitions()
+        at = flat(offsets.get("offsets", {})) if offsets else self._startup_offsets(places)
+        ends, renewed = self._cluster.latest(at), renewed_topics(offsets, ids)
+        # A topic that was created again, or that lost its last records, is read from its first record on, if at all.
+        at |= self._cluster.earliest(
+            [place for place, offset in at.items() if place[0] in renewed or offset > ends[place]]
+        )
         return {f"{topic}/{partition}": ends[topic, partition] - offset for (topic, partition), offset in at.items()}
 
     def mirror(self, offsets: Offsets) -> None:

@@ -92,6 +92,24 @@ def test_the_lag_of_a_new_pipeline_is_counted_from_where_its_startup_mode_begins
     assert kafka.lag(kafka.initial_offsets()) == {"t/0": records}
 
 
+@pytest.mark.parametrize("end", [3, 20])
+def test_the_lag_of_a_topic_that_was_created_again_is_counted_from_its_first_record(end: int) -> None:
+    cluster = Cluster({("t", 0): (0, 10)})
+    kafka = source(cluster)
+    reached = kafka.latest_offsets({}, NO_LIMIT)
+    assert kafka.lag(reached) == {"t/0": 0}
+    cluster.logs["t", 0], cluster.ids["t"] = (1, end), "2"
+    assert kafka.lag(reached) == {"t/0": end - 1}
+
+
+def test_the_lag_of_a_partition_that_lost_its_last_records_is_never_negative() -> None:
+    cluster = Cluster({("t", 0): (0, 10)})
+    kafka = source(cluster)
+    reached = kafka.latest_offsets({}, NO_LIMIT)
+    cluster.logs["t", 0] = (2, 6)
+    assert kafka.lag(reached) == {"t/0": 4}
+
+
 def test_group_offsets_of_a_group_that_committed_are_the_beginning() -> None:
     kafka = source(Cluster({("t", 0): (0, 9)}, {("t", 0): 4}), StartOffsets("group-offsets"))
     assert spans(kafka, {}, kafka.latest_offsets({}, NO_LIMIT)) == [("t/0", 4, 9)]

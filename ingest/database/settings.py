@@ -87,14 +87,15 @@ def selected_by(selection: TableSelection) -> tuple[str, str | None, str, str | 
 
 @dataclass(frozen=True, slots=True)
 class RereadRequest:
-    """A request of a user to read `tables` again, given as `table` or `database.table`.
+    """A request to read `tables` again, given as `table` or `database.table`.
 
-    With `where`, only their rows that meet this condition.
+    With `where`, only their rows that meet this condition. `is_own` if no user but the pipeline itself requests it.
     """
 
     name: str
     tables: tuple[str, ...]
     where: str = ""
+    is_own: bool = False
 
     def names(self, table: TableName) -> bool:
         return not {table[1], ".".join(table)}.isdisjoint(self.tables)
@@ -107,8 +108,8 @@ class RereadRequests:
     folder: StateFolder
 
     def add(self, table: TableName) -> None:
-        """Request that a table is read again."""
-        content = json.dumps({"tables": [".".join(table)]}).encode()
+        """Request, by the pipeline itself, that a table is read again."""
+        content = json.dumps({"tables": [".".join(table)], "own": True}).encode()
         self.folder.write(f"{self.folder.prefix}{time.time_ns()}-{secrets.token_hex(4)}", content)
 
     def pending(self, noted: Collection[str]) -> list[RereadRequest]:
@@ -123,16 +124,20 @@ class RereadRequests:
                 self.folder.delete(name)
             elif content is not None:
                 request = json.loads(content)
-                found.append(RereadRequest(name, tuple(request["tables"]), request.get("where", "")))
+                where, is_own = request.get("where", ""), request.get("own", False)
+                found.append(RereadRequest(name, tuple(request["tables"]), where, is_own))
         return found
 
 
 def requested_tables(requests: Sequence[RereadRequest], captured: Sequence[TableName]) -> list[TableName]:
     """Return the captured tables that the requests name without a condition, and log names of no captured table."""
     named = {word for name in captured for word in (name[1], ".".join(name))}
-    unknown = {table for request in requests for table in request.tables} - named
+    unknown = {table for request in requests if not request.is_own for table in request.tables} - named
     if unknown:
         log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(sorted(unknown)))
+    gone = {table for request in requests if request.is_own for table in request.tables} - named
+    if gone:
+        log.info("event=tables_not_read_again tables=%s note=they are gone by now", ",".join(sorted(gone)))
     names = [name for name in captured if any(request.names(name) for request in requests if not request.where)]
     if names:
         log_reread(names)

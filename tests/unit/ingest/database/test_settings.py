@@ -60,6 +60,21 @@ def test_request_names_a_table_with_or_without_its_database(tmp_path: Path, capl
     assert "event=tables_read_again tables=shop.t,erp.u" in caplog.messages
 
 
+def test_a_table_that_was_dropped_before_the_pipeline_reads_it_again_is_no_signal(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    requests = requests_in(tmp_path)
+    requests.add(("shop", "t"))
+    requests.add(("shop", "u"))
+    with caplog.at_level(logging.INFO):
+        assert requested_tables(requests.pending(()), [("shop", "u")]) == [("shop", "u")]
+    assert caplog.messages == [
+        "event=tables_not_read_again tables=shop.t note=they are gone by now",
+        "event=tables_read_again tables=shop.u",
+    ]
+    assert {record.levelname for record in caplog.records} == {"INFO"}
+
+
 def test_request_with_a_condition_is_for_a_part_of_its_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     requests = requests_in(tmp_path, a=["shop.t"])
     requests.folder.write("b.json", json.dumps({"tables": ["t", "x"], "where": "id > 1"}).encode())

@@ -15,6 +15,7 @@ from penstock.pipelines.api.sample import not_captured, sample
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, open_source, request_of
+from penstock.pipelines.job.unmet_names import unmet_names
 from penstock.pipelines.job.unmet_rules import NoSuchTable, unmet_rules
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import SourceName
@@ -112,6 +113,8 @@ def _tables_planned(
         found = of_error("tables", error)
         passes = sampled and isinstance(error, NoSuchTable)
         yield replace(found, level="warning", code=0) if passes else found
+    for message, hint in unmet_names(spec, shape, schemas, before):
+        yield Finding("tables", "warning", message, hint)
     for table in _plans(spec, schemas):
         for warning in table.warnings:
             yield Finding("tables", "warning", f"{table.table}: {warning}", "penstock plan FILE  shows the columns")

@@ -7,7 +7,7 @@ on the catalog of a server.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import counted
@@ -17,7 +17,9 @@ from penstock.pipelines.api.plan import PlannedTable, planned, with_selections
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
+from penstock.pipelines.job.unmet_names import unmet_names
 from penstock.pipelines.job.unmet_rules import NoSuchTable, check_rules, unmet_rules
+from penstock.pipelines.ledger.filled_tables import SourceName
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.storage.state_folder import StateFolder
@@ -82,7 +84,9 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     if kind.capabilities.describes_tables:
         found = kind.check(spec.source, request_of(spec))
         looked = f"{spec.source.type}: {len(found.tables)} tables of {found.place}"
-        check_rules(spec, shape, found.tables, build.filled_tables(spec, warehouse).sources)
+        before = build.filled_tables(spec, warehouse).sources
+        check_rules(spec, shape, found.tables, before)
+        looked += _names_without_effect(spec, shape, found.tables, before)
         tables = planned(shape, [shape.shaped(table) for table in found.tables], now=warehouse.now_millis())
         parts = {".".join(name): lines for name, lines in found.selections.items()}
         return looked, [with_selections(table, parts) for table in tables]
@@ -94,7 +98,14 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
     left = not_captured(shape, seen.given)
     bad += f"; not captured: {', '.join(left)}" if left else ""
+    bad += _names_without_effect(spec, shape, seen.given)
     looked = f"{spec.source.type}: looked at the first {counted(seen.messages, 'message')}{bad}"
     if not seen.messages:
         looked = f"{spec.source.type}: the source is empty so far"
     return looked, planned(shape, seen.schemas, now=warehouse.now_millis(), rules=spec.freshness)
+
+
+def _names_without_effect(
+    spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
+) -> str:
+    return "".join(f"; warning: {message} ({hint})" for message, hint in unmet_names(spec, shape, schemas, before))

@@ -12,6 +12,7 @@ from penstock.formats.change import SourceField, SourceSchema
 from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.api.sample import tables_planned
 from penstock.pipelines.job import build
+from penstock.pipelines.job.unmet_names import unmet_names
 from penstock.pipelines.job.unmet_rules import NoSuchTable, check_rules, unmet_rules
 from tests.here import run
 from tests.shop import Shop, insert
@@ -127,6 +128,41 @@ def test_a_selection_without_a_table_is_reported_by_plan_and_check(shop: Shop) -
     )
     assert said("orders") == ("files: looked at the first 2 messages; not captured: shop.users", [])
     assert said(".*") == ("files: looked at the first 2 messages", [])
+
+
+@pytest.mark.parametrize(
+    ("naming", "said"),
+    [
+        ({"table-mapping": {"ordrs": "o"}}, "table-mapping is for the table ordrs, which is not captured"),
+        ({"table-mapping": {"users": "u"}}, "table-mapping is for the table users, which is not captured"),
+        ({"table-prefix-db": {"zz": "p_"}}, "table-prefix-db is for the database zz, which is not captured"),
+        ({"table-suffix-db": {"zz": "_s"}}, "table-suffix-db is for the database zz, which is not captured"),
+        (
+            {"table-mapping": {"orders": "o"}, "merge-shards": False},
+            "table-mapping is for the table orders, which is not captured",
+        ),
+        ({"table-mapping": {"shop_orders": "o"}, "merge-shards": False}, None),
+        (
+            {"table-mapping": {"Orders": "o"}, "table-prefix-db": {"SHOP": "p_"}, "table-suffix-db": {"shop": "_s"}},
+            None,
+        ),
+    ],
+)
+def test_a_name_for_no_table_is_reported_by_plan_and_check(shop: Shop, naming: Any, said: str | None) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    spec = shop.spec(sink={"naming": naming}, selection={"including-tables": "orders"})
+    looked, _ = tables_planned(spec, 100)
+    found = [item.message for item in checked_spec(spec) if item.level == "warning"]
+    assert found == [said] * (said is not None)
+    assert ("warning: " in looked) == (said is not None)
+    assert said is None or f"; warning: {said} (" in looked
+
+
+def test_a_name_for_an_earlier_table_is_not_reported(shop: Shop) -> None:
+    spec = shop.spec(sink={"naming": {"table-mapping": {"gone": "g"}, "table-prefix-db": {"old": "p_"}}})
+    shape = build.shape(spec, shop.warehouse)
+    assert len(list(unmet_names(spec, shape, SCHEMAS))) == 2
+    assert list(unmet_names(spec, shape, SCHEMAS, [("old", "gone")])) == []
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.source import TYPED, paimon_type, typed
 from penstock.schema_evolution.update_images import Flags
 from penstock.schema_evolution.value_casts import fit_column
+from penstock.schema_evolution.wide_types import narrowed, wide_type, without_length
 from penstock.table.values.arrow_types import from_arrow
 from penstock.table.values.types import Field
 
@@ -32,10 +33,16 @@ ORIGINS = (*_NAMED, *_LISTED)
 
 
 class ExpressionColumns:
-    """The columns of a batch that expressions use, in declared types, each computed when it is first used."""
+    """The columns of a batch that expressions use, in declared types, each computed when it is first used.
 
-    def __init__(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str) -> None:
-        self._change, self._mapping = change, mapping
+    With `wide`, numbers that the declared type cannot store are read in a wider one: a condition does not decide
+    whether a value fits, the column of the table does. The types of computed columns follow from the declared ones.
+    """
+
+    def __init__(
+        self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str, *, wide: bool = False
+    ) -> None:
+        self._change, self._mapping, self._wide = change, mapping, wide
         self._moment = Moment(now_millis, len(change), zone)
         self._places = {one.name: place for place, one in enumerate(change.schema.fields)}
         self._typed: dict[str, pa.Array] = {}
@@ -109,8 +116,16 @@ class ExpressionColumns:
             )
         place = self._places[name]
         field = change.schema.fields[place]
-        type_ = paimon_type(change.schema.dialect, field, self._mapping)
-        return fit_column(change.rows.column(place), Field(-1, name, type_), self._mapping, self.misfits)
+        type_ = without_length(paimon_type(change.schema.dialect, field, self._mapping))
+        given, misfits = change.rows.column(place), Misfits()
+        values = fit_column(given, Field(-1, name, type_), self._mapping, misfits)
+        if misfits.reasons and self._wide and (wider := wide_type(type_)) is not None:
+            misfits = Misfits()
+            values = narrowed(fit_column(given, Field(-1, name, wider), self._mapping, misfits))
+        for row, reason in misfits.reasons.items():
+            self.misfits.reasons.setdefault(row, reason)
+        self.misfits.nulled += misfits.nulled
+        return values
 
     def _origin(self, name: str) -> pa.Array:
         schema, rows = self._change.schema, len(self._change)
@@ -129,7 +144,7 @@ def matching_rows(
     change: ChangeBatch, condition: Node, mapping: TypeMapping, now_millis: int, zone: str, misfits: Misfits
 ) -> Flags:
     """Return which rows match a condition. Rows with values that it cannot read are recorded in `misfits`."""
-    work = ExpressionColumns(change, mapping, now_millis, zone)
+    work = ExpressionColumns(change, mapping, now_millis, zone, wide=True)
     flags = work.flags(condition)
     for row, reason in work.misfits.reasons.items():
         misfits.reasons.setdefault(row, reason)

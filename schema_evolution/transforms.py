@@ -133,7 +133,10 @@ class Transform:
         columns = list(work.projected(self.projection, self.masks or {}))
         kinds, kept = change.kinds.copy(), np.ones(len(change), np.bool_)
         if self.filter is not None:
-            passes = work.flags(self.filter, self.projection)
+            conditions = ExpressionColumns(change, mapping, now_millis, zone, wide=True)
+            passes = conditions.flags(self.filter, self.projection)
+            for row, reason in conditions.misfits.reasons.items():
+                work.misfits.reasons.setdefault(row, reason)
             if self._filters_beside(change.schema.primary_keys):
                 # Whether the row was in the table is unknown. Deleting a row that does not exist is harmless.
                 passes = passes | key_only_deletes(change)

@@ -186,7 +186,7 @@ FLOORS = {
     "schema_evolution": [
         {"types", "date_patterns"},
         {"text_casts", "text_values", "type_changes", "target_names"},
-        {"value_casts"},
+        {"value_casts", "wide_types"},
         {"computed_arguments", "computed_times", "computed_functions", "expressions", "policy"},
         {"computed_columns", "drift", "masks"},
         {"fit", "update_images"},

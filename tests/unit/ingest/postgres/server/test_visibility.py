@@ -26,7 +26,6 @@ class Server:
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visibility, "_PAUSE_S", 0.0)
-    monkeypatch.setattr(visibility, "_LONGEST_TRANSACTION_S", 0.05)
 
 
 def waited(before: int, *snapshots: tuple[int, int]) -> int:
@@ -47,6 +46,7 @@ def test_after_a_crash_with_reused_numbers_a_moment_without_transactions_is_enou
     assert waited(12, (9, 10), (10, 10)) == 2
 
 
-def test_a_transaction_that_does_not_end_is_an_error() -> None:
+def test_a_transaction_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visibility, "_LONGEST_TRANSACTION_S", 0.05)
     with pytest.raises(SourceError, match="a transaction runs since before"):
         waited(12, (10, 13))

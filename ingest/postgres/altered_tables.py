@@ -49,14 +49,28 @@ def noted(
         return progress
     # Later than the commit of the change, which the catalog showed.
     position = reachable_end(connection)
-    earlier = {one.name: one.columns for one in progress.altered}
+    earlier = {one.name: one for one in progress.altered}
     # A table that was altered again needs to be read again only once, after the last change.
     kept = [one for one in progress.altered if one.name not in found]
     new = [
-        AlteredTable(kind, name, position, (*earlier.get(name, ()), *columns) if columns else ())
+        _again(AlteredTable(kind, name, position, tuple(columns)), earlier.get(name))
         for name, (kind, columns) in found.items()
     ]
     return replace(progress, altered=(*kept, *new))
+
+
+def _again(table: AlteredTable, earlier: AlteredTable | None) -> AlteredTable:
+    """Return the change of a table together with an earlier one that the log has not passed either."""
+    if earlier is None or table.kind == "drop":
+        return table
+    columns = () if earlier.kind == "new" else (*earlier.columns, *table.columns)
+    return replace(table, kind=earlier.kind, columns=columns)
+
+
+def with_new(connection: PgConnection, progress: PgProgress, names: Sequence[TableName]) -> PgProgress:
+    """Return the state in which tables are read once the log has passed what it has of them now."""
+    position = reachable_end(connection)
+    return replace(progress, altered=(*progress.altered, *(AlteredTable("new", name, position) for name in names)))
 
 
 def _is_same(version: TableVersion | None, table: PgTableFacts) -> bool:
@@ -97,12 +111,13 @@ def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
     if dropped and not settings.follows_drop:
         for schema, table in dropped:
             log.warning("event=drop_not_followed table=%s.%s note=%s", schema, table, _KEPT)
-    follows = [one for one in due if one.kind != "drop" or settings.follows_drop]
+    follows = [one for one in due if one.kind == "added-columns" or (one.kind == "drop" and settings.follows_drop)]
     barriers = tuple(one.barrier for one in follows)
     log.info("event=definitions_changed tables=%s position=%s", _written(due), lsn_text(progress.log))
     batch = PgBatch(progress.log, (), barriers, ignored=() if settings.follows_drop else ("drop",) * len(dropped))
     later = tuple(one for one in progress.altered if one not in due)
-    return replace(without(progress, dropped), altered=later, batch=batch)
+    new = [one.name for one in due if one.kind == "new"]
+    return replace(without(progress, dropped), altered=later, batch=batch).reading(new)
 
 
 def without(progress: PgProgress, dropped: Collection[TableName]) -> PgProgress:
@@ -115,6 +130,7 @@ def without(progress: PgProgress, dropped: Collection[TableName]) -> PgProgress:
         waiting=tuple(name for name in progress.waiting if name not in dropped),
         rest=None if rest is not None and rest.name in dropped else rest,
         parts=tuple(part for part in progress.parts if part.name not in dropped),
+        altered=tuple(one for one in progress.altered if one.name not in dropped),
     )
 
 

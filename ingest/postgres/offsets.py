@@ -16,14 +16,15 @@ from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
-AlteredKind = Literal["added-columns", "drop"]
+AlteredKind = Literal["added-columns", "drop", "new"]
 
 
 @dataclass(frozen=True, slots=True)
 class AlteredTable:
     """A change of a table, and the position after which the log has only rows of the new definition.
 
-    `columns` are the added ones.
+    `columns` are the added ones. A `new` table is read after the position: the log has rows of it from before, which
+    may lack columns.
     """
 
     kind: AlteredKind
@@ -33,6 +34,7 @@ class AlteredTable:
 
     @property
     def barrier(self) -> Barrier:
+        assert self.kind != "new"
         return Barrier(self.kind, *self.name, tuple((column, column) for column in self.columns))
 
     def to_json(self) -> list[Any]:
@@ -90,7 +92,14 @@ class PgProgress(CopyProgress[KeyChunk]):
     @property
     def is_settled(self) -> bool:
         """True if the tables equal the source at the position of the log."""
-        return not (self.reads_tables or self.batch.reads_present) and self.log >= self.settle
+        is_read = not (self.reads_tables or self.batch.reads_present or self.altered)
+        return is_read and self.log >= self.settle
+
+    @property
+    def unread(self) -> list[TableName]:
+        new = [one.name for one in self.altered if one.kind == "new"]
+        # A dataclass with slots is another class than the one in whose body `super()` is.
+        return [*super(PgProgress, self).unread, *new]
 
     def to_json(self) -> Offsets:
         """Return the state as offsets; parts with default values are omitted."""

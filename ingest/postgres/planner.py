@@ -12,7 +12,7 @@ from penstock.formats.demand import needed
 from penstock.ingest.database.planner import CopyPlanner
 from penstock.ingest.database.settings import BYTES_PER_CHANGE
 from penstock.ingest.database.table_parts import PartRead, TablePart, check_key
-from penstock.ingest.postgres.altered_tables import applied, noted, without
+from penstock.ingest.postgres.altered_tables import applied, noted, with_new, without
 from penstock.ingest.postgres.captured_tables import captured, check_keys, chosen, publish
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
 from penstock.ingest.postgres.log.quiet_log import QuietLog, may_have_changes
@@ -76,20 +76,23 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         if settings.reads_exactly:
             start = max(start, exact_position(connection))
         waiting = names if settings.reads_tables else ()
+        # Rows in the log of a slot that existed before may lack columns that the tables have by now.
+        is_behind = found is not None and not replaces_lost and bool(waiting) and not settings.reads_exactly
         identity = server_identity(connection)
         log.info("event=begins position=%s tables=%d mode=%s", lsn_text(start), len(names), settings.mode)
-        return PgProgress(
+        begun = PgProgress(
             server=identity.system,
             database=identity.database,
             timeline=identity.timeline,
             slot=settings.slot,
             log=start,
             known=names,
-            waiting=waiting,
+            waiting=() if is_behind else waiting,
             versions=versions_of(connection, tables),
             reread="" if settings.reset else settings.rereads,
             batch=PgBatch(start),
         )
+        return with_new(connection, begun, waiting) if is_behind else begun
 
     def empty_batch(self, position: int, barriers: tuple[Barrier, ...] = ()) -> PgBatch:
         return PgBatch(position, (), barriers)
@@ -175,7 +178,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         if not fresh:
             return progress
         try:
-            publish(connection, self.settings, fresh)
+            were_logged = not publish(connection, self.settings, fresh)
         except TableNotPublished as error:
             log.warning("event=tables_not_published tables=%s fix=%s", ",".join(map(".".join, fresh)), error.hint)
             return progress
@@ -189,6 +192,8 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         # Rows that a running transaction changed before the table was published are in no log: they must be visible
         # before the table is read.
         progress = replace(progress, visible_from=next_transaction(connection))
+        if reads and were_logged:
+            return with_new(connection, progress, fresh)
         return progress.reading(fresh) if reads else progress
 
     def _with_log(self, connection: PgConnection, progress: PgProgress, limit: Limit, until: int | None) -> PgProgress:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.postgres.sync import PgPlayground, PgSync
+from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
 
 pytestmark = pytest.mark.postgres
 FOLLOWS = ("--on-drop", "delete-all")
@@ -119,3 +119,32 @@ def test_tables_can_be_compared_after_they_were_read_on_a_quiet_server(server: P
     again = PgSync(server, tmp_path, flags=("--reset", "ods.t"))
     again.run()
     assert PgSync(server, tmp_path).verified()["t"].is_equal
+
+
+ALL_TABLES = f"CREATE PUBLICATION {SLOT}_pub FOR ALL TABLES WITH (publish_via_partition_root = true)"
+ALTERED = (
+    "INSERT INTO n VALUES (1), (2), (3)",
+    "DELETE FROM n WHERE id = 1",
+    "ALTER TABLE n ADD COLUMN a int DEFAULT 7",
+    "INSERT INTO n VALUES (4, 4)",
+)
+
+
+def test_a_new_table_is_read_after_its_rows_in_the_log(server: PgPlayground, tmp_path: Path) -> None:
+    server.run(ALL_TABLES)
+    server.create("t", "id int PRIMARY KEY")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    server.create("n", "id int PRIMARY KEY")
+    server.run(*ALTERED)
+    settle(sync)
+    assert {key: row["a"] for key, row in sync.rows("n").items()} == {2: 7, 3: 7, 4: 4}
+
+
+def test_tables_are_read_after_their_rows_in_the_log_of_an_older_slot(server: PgPlayground, tmp_path: Path) -> None:
+    server.run(ALL_TABLES)
+    server.create("n", "id int PRIMARY KEY")
+    server.run(f"SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')", *ALTERED)
+    sync = PgSync(server, tmp_path)
+    settle(sync)
+    assert {key: row["a"] for key, row in sync.rows("n").items()} == {2: 7, 3: 7, 4: 4}

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.ingest.postgres import altered_tables
-from penstock.ingest.postgres.altered_tables import applied, noted, without
+from penstock.ingest.postgres.altered_tables import applied, noted, with_new, without
 from penstock.ingest.postgres.offsets import AlteredTable, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts
 from penstock.ingest.postgres.server.connection import PgConnection
@@ -108,3 +108,15 @@ def test_a_table_that_is_forgotten_is_not_read_on() -> None:
     assert without(reading, [T]) == replace(
         PROGRESS, known=(U,), versions={U: TableVersion(8, 2)}, waiting=(U,), rest=None
     )
+
+
+def test_a_new_table_that_is_altered_meanwhile_is_read_once_the_log_has_passed_it() -> None:
+    found = with_new(cast("PgConnection", None), replace(PROGRESS, altered=()), [T])
+    assert found.altered == (AlteredTable("new", T, 20),)
+    assert (found.unread, found.is_settled) == ([T], False)
+    altered = note(found, facts(T, 7, 3), facts(U, 8))
+    assert altered.altered == (AlteredTable("new", T, 20),)
+    read = applied(settings(follows_drop=True), replace(altered, log=20))
+    assert read is not None
+    assert (read.waiting, read.batch.barriers, read.altered) == ((T,), (), ())
+    assert note(found, facts(U, 8)).altered == (AlteredTable("drop", T, 20),)

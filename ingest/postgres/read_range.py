@@ -153,11 +153,20 @@ class PgRangeReading:
         if relation is None:
             oddities[DROPPED] += 1
             log.warning("event=rows_of_dropped_table_left_out table=%s.%s note=%s", *name, _DROPPED)
-        if relation is None or not relation.key:
+        if relation is None or not relation.key or not self._is_planned(name):
             return None
         if binary and not relation.is_binary:
             raise _NeedsText
         return relation
+
+    def _is_planned(self, name: list[str]) -> bool:
+        """Return whether the plan knew a table of this name. Another is read as a whole once a plan has found it.
+
+        A name that a table had before it was renamed may be known to no plan.
+        """
+        known = self.start.get(KEYS)
+        reads = self.settings.reads_tables and self.settings.new_tables
+        return not reads or known is None or any(one[:2] == name for one in known.values())
 
     def _last_key(self, logged: LoggedRelation) -> tuple[str, ...] | None:
         """Return the primary key that a table of this name had when the batch was planned."""

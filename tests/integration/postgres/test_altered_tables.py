@@ -148,3 +148,14 @@ def test_tables_are_read_after_their_rows_in_the_log_of_an_older_slot(server: Pg
     sync = PgSync(server, tmp_path)
     settle(sync)
     assert {key: row["a"] for key, row in sync.rows("n").items()} == {2: 7, 3: 7, 4: 4}
+
+
+def test_rows_under_an_earlier_name_of_a_new_table_make_no_table(server: PgPlayground, tmp_path: Path) -> None:
+    server.run(ALL_TABLES)
+    server.create("t", "id int PRIMARY KEY")
+    sync = PgSync(server, tmp_path, flags=FOLLOWS)
+    sync.run()
+    server.create("n", "id int PRIMARY KEY")
+    server.run("INSERT INTO n VALUES (1)", "ALTER TABLE n RENAME TO m", "INSERT INTO m VALUES (2)")
+    settle(sync)
+    assert (sync.tables(), sorted(sync.rows("m"))) == (["m", "t"], [1, 2])

@@ -39,8 +39,13 @@ def filled_columns(
         added, filled = _added(history, version), set(by_text)
         if added:
             filled.update(columns_with_values(connection, version.name, is_mariadb=facts.is_mariadb))
+        last = history.tables.known.get(version.name)
+        # A column that was dropped or renamed since cannot be read any more.
+        present = set(added) if last is None else {one.name for one in last.columns}
         columns = [
-            one for one in added if one in filled or history.had_column(version.name, one, version.file, version.pos)
+            one
+            for one in added
+            if one in present and (one in filled or history.had_column(version.name, one, version.file, version.pos))
         ]
         if columns:
             found.setdefault(version.name, []).extend(columns)

@@ -75,3 +75,22 @@ def test_the_batch_asks_for_the_table_to_be_read_again() -> None:
     progress = Progress("server", LogPosition(FILE, 4))
     assert with_filled(progress, {}) == progress
     assert with_filled(progress, {T: ["b"]}).batch.barriers == (Barrier("added-columns", *T, (("b", "b"),)),)
+
+
+def test_a_column_that_is_renamed_or_dropped_in_the_same_batch_is_not_read_again() -> None:
+    history, place = SchemaHistory(), 0
+    versions = []
+    for sql in (
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "ALTER TABLE t ADD COLUMN (a INT DEFAULT 1, b INT DEFAULT 2, c INT DEFAULT 3)",
+        "ALTER TABLE t CHANGE COLUMN a d INT",
+        "ALTER TABLE t DROP COLUMN b",
+    ):
+        place += 100
+        (change,) = history.apply(Query(sql, "shop", ansi_quotes=False, backslash_escapes=True), FILE, place)
+        versions.append((DefinitionVersion(T, FILE, place, change.definition), change.filled_columns))
+    settings: Any = SimpleNamespace(fills_added_columns=True, reads_tables=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(added_columns, "columns_with_values", lambda *_, **__: ())
+        facts: Any = SimpleNamespace(is_mariadb=False)
+        assert filled_columns(cast("Any", None), facts, settings, history, versions) == {T: ["c"]}

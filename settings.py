@@ -105,8 +105,9 @@ def check_mode(startup: BaseModel, modes: Mapping[str, str]) -> None:
     """
     if "mode" in startup.model_fields_set:
         return
+    given = startup.model_dump(exclude_unset=True)
     for name, mode in modes.items():
-        if name in startup.model_fields_set and getattr(startup, name) is not None:
+        if given.get(name) is not None:
             raise ValueError(f"{_key(name)} has no effect without  mode: {mode}")
 
 

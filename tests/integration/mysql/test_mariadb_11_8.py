@@ -138,6 +138,7 @@ def test_every_byte_of_every_file_is_read(mariadb_11_8: Playground) -> None:
     server.run("DELETE FROM t WHERE id = 1")
     sizes = {str(name): int(size) for name, size, *_ in server.rows("SHOW BINARY LOGS")}
     ends: dict[str, int] = {}
+    before = server.here()
     with dumping(server.address, DumpRequest(LogPosition(start.file, 4), 6001)) as segments:
         for segment in segments:
             assert int(segment.pos[0]) == ends.get(segment.file, int(segment.pos[0]))
@@ -145,7 +146,10 @@ def test_every_byte_of_every_file_is_read(mariadb_11_8: Playground) -> None:
             ends[segment.file] = segment.after
     last = server.here()
     rotation = len(last.file) + 8 + 19 + 4  # the ROTATE at the end of a file is followed, not handed on
-    assert ends == {start.file: sizes[start.file] - rotation, last.file: last.pos}
+    assert ends.keys() == {start.file, last.file}
+    assert ends[start.file] == sizes[start.file] - rotation
+    # The server adds a checkpoint of its log after a while.
+    assert before.pos <= ends[last.file] <= last.pos
 
 
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])

@@ -64,6 +64,11 @@ class CopyProgress(Generic[K]):
         return bool(self.waiting or self.rest or self.parts)
 
     @property
+    def is_settled(self) -> bool:
+        """True if the tables equal the source at the position of the log."""
+        return not (self.reads_tables or self.batch.reads_present) and self.log >= self.settle
+
+    @property
     def unread(self) -> list[TableName]:
         """The tables that are still to be read, or being read."""
         rest = [] if self.rest is None else [self.rest.name]
@@ -74,6 +79,15 @@ class CopyProgress(Generic[K]):
         rest = None if self.rest is not None and self.rest.name in names else self.rest
         waiting = tuple(dict.fromkeys([*self.waiting, *names]))
         return replace(self, waiting=waiting, rest=rest, parts=parts_besides(self.parts, names))
+
+    def without(self, names: Collection[TableName]) -> Self:
+        """Return this state without what is still to be read of these tables."""
+        return replace(
+            self,
+            waiting=tuple(name for name in self.waiting if name not in names),
+            rest=None if self.rest is not None and self.rest.name in names else self.rest,
+            parts=tuple(part for part in self.parts if part.name not in names),
+        )
 
     def reading_parts(self, parts: Sequence[TablePart]) -> Self:
         """Return this state with these parts still to be read.

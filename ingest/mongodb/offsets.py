@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.ingest.database.progress import CopyProgress, PlannedBatch
@@ -41,11 +41,6 @@ class MongoProgress(CopyProgress[IdChunk]):
     def unread(self) -> list[TableName]:
         rest = [] if self.rest is None else [self.rest.name]
         return list(dict.fromkeys([*self.new, *self.waiting, *rest]))
-
-    def without(self, names: Collection[TableName]) -> MongoProgress:
-        """Return this state without the snapshots of these collections that have not begun or are not finished."""
-        rest = None if self.rest is not None and self.rest.name in names else self.rest
-        return replace(self, waiting=tuple(name for name in self.waiting if name not in names), rest=rest)
 
     def to_json(self) -> Offsets:
         """Return the state as offsets; parts with default values are omitted."""

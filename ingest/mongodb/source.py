@@ -104,8 +104,9 @@ class MongoComparison:
         found = [(MongoProgress.from_json(one), one) for one in reached if "server" in one]
         if not found:
             return None
-        progress, offsets = max(found, key=lambda one: one[0].log)
-        if progress.reads_tables or progress.batch.chunks or progress.log < progress.settle:
+        # Of two batches that end at the same time, the later one may have read what was missing.
+        progress, offsets = max(found, key=lambda one: (one[0].log, one[0].is_settled))
+        if not progress.is_settled:
             raise SourceError(
                 "the snapshots of some collections are still being read: they can be compared once the log has passed"
                 " their position",

@@ -117,19 +117,15 @@ def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
     batch = PgBatch(progress.log, (), barriers, ignored=() if settings.follows_drop else ("drop",) * len(dropped))
     later = tuple(one for one in progress.altered if one not in due)
     new = [one.name for one in due if one.kind == "new"]
-    return replace(without(progress, dropped), altered=later, batch=batch).reading(new)
+    return replace(forgotten(progress, dropped), altered=later, batch=batch).reading(new)
 
 
-def without(progress: PgProgress, dropped: Collection[TableName]) -> PgProgress:
+def forgotten(progress: PgProgress, dropped: Collection[TableName]) -> PgProgress:
     """Return the state without these tables. One that exists, or that is included again, is new to the next plan."""
-    rest = progress.rest
     return replace(
-        progress,
+        progress.without(dropped),
         known=tuple(name for name in progress.known if name not in dropped),
         versions={name: version for name, version in progress.versions.items() if name not in dropped},
-        waiting=tuple(name for name in progress.waiting if name not in dropped),
-        rest=None if rest is not None and rest.name in dropped else rest,
-        parts=tuple(part for part in progress.parts if part.name not in dropped),
         altered=tuple(one for one in progress.altered if one.name not in dropped),
     )
 

@@ -92,13 +92,12 @@ class PgProgress(CopyProgress[KeyChunk]):
     @property
     def is_settled(self) -> bool:
         """True if the tables equal the source at the position of the log."""
-        is_read = not (self.reads_tables or self.batch.reads_present or self.altered)
-        return is_read and self.log >= self.settle
+        # A dataclass with slots is another class than the one in whose body `super()` is.
+        return not self.altered and super(PgProgress, self).is_settled
 
     @property
     def unread(self) -> list[TableName]:
         new = [one.name for one in self.altered if one.kind == "new"]
-        # A dataclass with slots is another class than the one in whose body `super()` is.
         return [*super(PgProgress, self).unread, *new]
 
     def to_json(self) -> Offsets:

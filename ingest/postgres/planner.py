@@ -12,7 +12,7 @@ from penstock.formats.demand import needed
 from penstock.ingest.database.planner import CopyPlanner
 from penstock.ingest.database.settings import BYTES_PER_CHANGE
 from penstock.ingest.database.table_parts import PartRead, TablePart, check_key
-from penstock.ingest.postgres.altered_tables import applied, noted, with_new, without
+from penstock.ingest.postgres.altered_tables import applied, forgotten, noted, with_new
 from penstock.ingest.postgres.captured_tables import captured, check_keys, chosen, publish
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
 from penstock.ingest.postgres.log.quiet_log import QuietLog, may_have_changes
@@ -133,7 +133,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         found = chosen(tables, self.settings)
         # A table that is excluded before it was read as a whole is new when it is included again.
         names = {one.name for one in found}
-        progress = without(progress, [name for name in progress.unread if name not in names])
+        progress = forgotten(progress, [name for name in progress.unread if name not in names])
         progress = self._with_new_tables(connection, progress, found)
         # The log is planned before chunks are cut. Its part begins at the end of the batch before, so a commit that is
         # logged but not yet visible to the read of a chunk comes through the log.
@@ -185,7 +185,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
         versions = {**progress.versions, **versions_of(connection, new)}
         progress = replace(progress, known=(*progress.known, *fresh), versions=versions)
-        reads = self.settings.new_tables and self.settings.reads_tables
+        reads = self.settings.reads_new_tables
         if reads and self.settings.reads_exactly:
             position = exact_position(connection)
             return replace(progress, exact_from=position, fresh=tuple(fresh)).reading(fresh)

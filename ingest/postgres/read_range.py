@@ -165,8 +165,7 @@ class PgRangeReading:
         A name that a table had before it was renamed may be known to no plan.
         """
         known = self.start.get(KEYS)
-        reads = self.settings.reads_tables and self.settings.new_tables
-        return not reads or known is None or any(one[:2] == name for one in known.values())
+        return not self.settings.reads_new_tables or known is None or any(one[:2] == name for one in known.values())
 
     def _last_key(self, logged: LoggedRelation) -> tuple[str, ...] | None:
         """Return the primary key that a table of this name had when the batch was planned."""

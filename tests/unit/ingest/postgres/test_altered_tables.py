@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.ingest.postgres import altered_tables
-from penstock.ingest.postgres.altered_tables import applied, noted, with_new, without
+from penstock.ingest.postgres.altered_tables import applied, forgotten, noted, with_new
 from penstock.ingest.postgres.offsets import AlteredTable, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts
 from penstock.ingest.postgres.server.connection import PgConnection
@@ -105,7 +105,7 @@ def test_a_drop_that_is_not_followed_is_counted(caplog: pytest.LogCaptureFixture
 
 def test_a_table_that_is_forgotten_is_not_read_on() -> None:
     reading = replace(PROGRESS, waiting=(T, U), rest=CHUNK)
-    assert without(reading, [T]) == replace(
+    assert forgotten(reading, [T]) == replace(
         PROGRESS, known=(U,), versions={U: TableVersion(8, 2)}, waiting=(U,), rest=None
     )
 

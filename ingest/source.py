@@ -164,8 +164,8 @@ class Barrier:
     """A change of a whole source table, which cannot be expressed as rows.
 
     A batch ends before such a change, and the change has a separate batch. `columns` are pairs of old and new names,
-    all renamed at once. `added-columns`: the table has new columns with values in older rows, which no change contains,
-    and both names of a pair are the same.
+    all renamed at once. `added-columns` may come with other changes: the table has new columns with values in older
+    rows, which no change contains, and is to be read again. Both names of its pairs are the same.
     """
 
     kind: BarrierKind

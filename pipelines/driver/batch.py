@@ -52,8 +52,6 @@ class Batch:
         # that does not have its new name yet would be added as another column.
         self._apply_barriers()
         self._evolve_and_reread()
-        tables = self.run.targets.schemas.keys() - self.run.targets.left_out
-        fill_logged_columns(self.run.reader, self._barriers, tables)
         self._note_keyless(BatchReport(self.result.reports))
         # Again, because evolving may have parked or left out further tables whose files are written already.
         self._forget_left_out(self.result)
@@ -67,7 +65,7 @@ class Batch:
             return None
         # Before the first commit, so that a batch with too many bad records adds no row to any table.
         self._check_bad_records(report)
-        self._request_missing_rows(report)
+        self._request_reading(report)
         identity = replace(self._identity(report.span, report.newest), lookups=report.lookups)
         with report.stats.stage("commit"):
             uncompacted = self._commit(identity, report)
@@ -186,15 +184,19 @@ class Batch:
             for source in sorted(sources):
                 targets.take_in_keyed(table, ".".join(filter(None, source)))
 
-    def _request_missing_rows(self, report: BatchReport) -> None:
-        """Request that source tables are read again which have rows that the batch lacks.
+    def _request_reading(self, report: BatchReport) -> None:
+        """Request that source tables are read again which have rows or values that the batch lacks.
 
-        A repetition of the batch requests it once more, and a table that catches up lacks nothing that others have.
+        The batch has created and altered its tables by now. A repetition of the batch requests it once more, and a
+        table that catches up lacks nothing that others have.
         """
         source = self.run.reader.source
-        if self.late is None and isinstance(source, RereadableSource):
-            for table in sorted(report.lacks_rows_of):
-                source.read_again(table)
+        if self.late is not None or not isinstance(source, RereadableSource):
+            return
+        tables = self.run.targets.schemas.keys() - self.run.targets.left_out
+        fill_logged_columns(self.run.reader, self._barriers, tables)
+        for table in sorted(report.lacks_rows_of):
+            source.read_again(table)
 
     def _rewrite_dead_letters(self) -> None:
         """Write the dead letters again without those of parked tables, which are written when their rows are."""

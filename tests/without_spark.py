@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.errors import PenstockError
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.job import build
+from penstock.pipelines.job import build, local_run
 from penstock.pipelines.job.job import Job
 from penstock.pipelines.job.local_run import LocalRun, Run
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.tasks.read import BatchReader
 
 
 class SparkNeeded(Exception):
@@ -21,6 +24,15 @@ def run_without_spark(spec: PipelineSpec) -> list[int]:
     run.on_batch = lambda identity, report: batches.append(identity.number)
     run.run()
     return batches
+
+
+def run_here(spec: PipelineSpec) -> None:
+    """Run without Spark, also where a user's run would start it: tables that are read again, batches of any size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalRun, "_check_start", LocalRun._next_batch)
+        patch.setattr(local_run, "TIMES_SMALL", 10**9)
+        patch.setattr(BatchReader, "leaves_much", lambda *_: False)
+        run_without_spark(spec)
 
 
 def is_idle(spec: PipelineSpec) -> bool:

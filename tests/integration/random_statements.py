@@ -21,14 +21,11 @@ from penstock.pipelines.api.verify import TableVerdict
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.commit import Commits
-from penstock.pipelines.job import local_run
-from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.ledger.batch_logs import BatchLogs
-from penstock.pipelines.tasks.read import BatchReader
 from penstock.table.handle import Table
 from tests.integration.failing_calls import Countdown, Killed, die
 from tests.invariants import check_invariants
-from tests.without_spark import run_without_spark
+from tests.without_spark import run_here
 
 SEEDS = range(int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "3")))
 TABLES = ("t0", "t1", "t2", "t3")
@@ -80,7 +77,10 @@ class Pipeline(Protocol):
 
 @dataclass
 class Play(ABC):
-    """Random statements on a server, and runs of a pipeline between them. `told` is the list of what was done."""
+    """Random statements on a server, and runs of a pipeline between them.
+
+    `told` has the statements and the runs so far, for the report of a failure.
+    """
 
     kills: ClassVar[Sequence[tuple[type, str]]] = KILLS
     actions: ClassVar[dict[str, int]] = ACTIONS
@@ -250,15 +250,6 @@ class Play(ABC):
     def number(self) -> int:
         self.numbers += 1
         return self.numbers
-
-
-def run_here(spec: PipelineSpec) -> None:
-    """Run without Spark, also where a user's run would start it: tables that are read again, batches of any size."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalRun, "_check_start", LocalRun._next_batch)
-        patch.setattr(local_run, "TIMES_SMALL", 10**9)
-        patch.setattr(BatchReader, "leaves_much", lambda *_: False)
-        run_without_spark(spec)
 
 
 def _present(table: Table) -> list[dict[str, Any]]:

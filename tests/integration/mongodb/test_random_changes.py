@@ -21,16 +21,13 @@ from penstock.ingest.mongodb.config import MongoConfig
 from penstock.ingest.mongodb.server import collections
 from penstock.ingest.mongodb.server import connection as server_connection
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.job import local_run
-from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
-from penstock.pipelines.tasks.read import BatchReader
 from penstock.storage.local import LocalStorage
 from tests.here import note_as_spark_does, run
 from tests.integration.failing_calls import Killed
 from tests.integration.mongodb.random_changes import COLLECTIONS, RandomChanges, text_of
 from tests.integration.mongodb.sync import MongoPlayground, MongoSync
-from tests.without_spark import run_without_spark
+from tests.without_spark import run_here
 
 pytestmark = pytest.mark.mongodb
 SEEDS = range(int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "8")))
@@ -224,15 +221,6 @@ class Play:
                 wanted = {column: None if value is None else text_of(value) for column, value in document.items()}
                 row = {column: value for column, value in rows[key].items() if value is not None or column in wanted}
                 assert row == wanted, name
-
-
-def run_here(spec: PipelineSpec) -> None:
-    """Run without Spark, also where a user's run would start it: tables that are read again, batches of any size."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalRun, "_check_start", LocalRun._next_batch)
-        patch.setattr(local_run, "TIMES_SMALL", 10**9)
-        patch.setattr(BatchReader, "leaves_much", lambda *_: False)
-        run_without_spark(spec)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -145,7 +145,7 @@ def test_a_kill_hides_no_table_and_needs_no_new_copy(before: Sync, place: type, 
 
 
 def test_a_table_that_is_included_later_is_copied_as_of_a_position_once(server: Playground, tmp_path: Path) -> None:
-    """The batch that copies it ends at the position where it began: only its content tells the two apart."""
+    """The batch that copies the table ends at the position at which it began, and the next one begins there too."""
     server.run("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
     server.run("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1), (2)")
     exact = ("--table-conf", "changelog-producer=lookup", "--table-conf", "bucket=1")

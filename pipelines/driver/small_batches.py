@@ -13,12 +13,15 @@ from penstock.pipelines.tasks.batch_result import BatchResult
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, SCHEMA
 from penstock.pipelines.tasks.task_input import TaskInput
+from penstock.storage.open import is_object_store
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.catalog.settings import CatalogSettings
 
-# The rows of a batch are in memory together, and one process writes its buckets one after the other.
-MOST_BYTES = 64 << 20
-MOST_BUCKETS = 64
+# The rows of a batch are in memory together, and one process writes its buckets one after the other. A file of a bucket
+# takes about two milliseconds, but an object store answers only after some ten.
+MOST_BYTES = 256 << 20
+MOST_BUCKETS = 512
+MOST_REMOTE_BUCKETS = 64
 # Keys that move need a step between reading and writing. Postponed buckets keep the rows of a key in order by their
 # writer, so the number of writers must not change from batch to batch.
 SHUFFLED_MODES = {BucketMode.CROSS_PARTITION, BucketMode.POSTPONE}
@@ -63,7 +66,8 @@ def reread(reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> Bat
 
 def _check_buckets(warehouse: CatalogSettings, rows: pa.Table) -> None:
     buckets = rows.filter(pc.field("table") != NO_TABLE).group_by(_BUCKET).aggregate([])
-    if buckets.num_rows > MOST_BUCKETS:
+    most = MOST_REMOTE_BUCKETS if is_object_store(warehouse.warehouse) else MOST_BUCKETS
+    if buckets.num_rows > most:
         raise LeftToSpark(f"the batch has rows for {buckets.num_rows} buckets")
     versions = buckets.group_by(["table", "schema_id"]).aggregate([])
     for table, schema in zip(versions["table"].to_pylist(), versions["schema_id"].to_pylist(), strict=True):

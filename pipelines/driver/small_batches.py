@@ -65,7 +65,8 @@ def reread(reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> Bat
 
 
 def _check_buckets(warehouse: CatalogSettings, rows: pa.Table) -> None:
-    buckets = rows.filter(pc.field("table") != NO_TABLE).group_by(_BUCKET).aggregate([])
+    # Without the blobs, which a filter would copy.
+    buckets = rows.select(_BUCKET).filter(pc.field("table") != NO_TABLE).group_by(_BUCKET).aggregate([])
     most = MOST_REMOTE_BUCKETS if is_object_store(warehouse.warehouse) else MOST_BUCKETS
     if buckets.num_rows > most:
         raise LeftToSpark(f"the batch has rows for {buckets.num_rows} buckets")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,10 +38,16 @@ def copied(reader: BatchReader) -> BatchReader:
     return copy
 
 
-def read_rows(reader: BatchReader, inputs: Sequence[TaskInput]) -> pa.Table:
+class StopRequested(Exception):
+    """The run is to stop, and nothing of the batch was written: the next run takes it."""
+
+
+def read_rows(
+    reader: BatchReader, inputs: Sequence[TaskInput], is_stopped: Callable[[], bool] = lambda: False
+) -> pa.Table:
     """Return the rows of these inputs as tasks exchange them. Raise LeftToSpark if one process should not write them.
 
-    The reader is closed.
+    The reader is closed. Raise StopRequested as soon as `is_stopped`: a large batch is read for some seconds.
     """
     batches: list[pa.RecordBatch] = []
     size = 0
@@ -50,6 +56,8 @@ def read_rows(reader: BatchReader, inputs: Sequence[TaskInput]) -> pa.Table:
             for batch in reader.read(task):
                 batches.append(batch)
                 size += batch.nbytes
+                if is_stopped():
+                    raise StopRequested
                 if size > MOST_BYTES:
                     raise LeftToSpark("the batch is large")
     finally:

@@ -25,7 +25,7 @@ from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.driver.compaction import due_buckets
 from penstock.pipelines.driver.local_runner import write_rows
 from penstock.pipelines.driver.maintenance import Maintenance
-from penstock.pipelines.driver.small_batches import LeftToSpark, copied, read_rows, reread
+from penstock.pipelines.driver.small_batches import LeftToSpark, StopRequested, copied, read_rows, reread
 from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
 from penstock.pipelines.ledger.batch_logs import NextBatch
@@ -157,7 +157,10 @@ class LocalRun:
                     continue
                 self._check_compactions(own())
                 return True
-            self._take(driver, planner, NextBatch(batch.number, start, batch.end), end)
+            try:
+                self._take(driver, planner, NextBatch(batch.number, start, batch.end), end)
+            except StopRequested:
+                return False
             batch = NextBatch(batch.number + 1, end)
             if not trigger.until_caught_up:
                 self._check_compactions(own())
@@ -184,7 +187,7 @@ class LocalRun:
             raise LeftToSpark("the batch is large")
         if planner.leaves_much(end, TIMES_SMALL):
             raise LeftToSpark("many small batches would follow")
-        rows = read_rows(copied(planner), inputs)
+        rows = read_rows(copied(planner), inputs, lambda: self._stopped)
         if batch.end is None and not batch.number:
             self.folder.batches.plan(batch.number, end)
         driver.take(batch.number, write_rows(driver.reader, batch.number, rows))
@@ -221,7 +224,7 @@ class LocalRun:
         self._resting = False
 
     def stop(self) -> None:
-        """Stop after the current batch. Only sets flags, so a signal handler may call it."""
+        """Stop after the current batch, or before it is written. Only sets flags, so a signal handler may call it."""
         self._stopped = True
         if self._spark is not None:
             self._spark.stop()

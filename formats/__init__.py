@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from penstock.errors import ConfigError
 from penstock.extensions import Extensions
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
+from penstock.formats.freed_memory import keep_freed_memory
 from penstock.formats.message_format import Format
 
 # By their places, so that a process imports the formats that it uses.
@@ -48,6 +49,7 @@ def decode(name: str, messages: Messages, options: DecodeOptions | None = None) 
     """Decode all messages in chunks. Never raises for a bad record; ConfigError if the format is unknown."""
     read = format_named(name).decode
     options = options or DecodeOptions()
+    keep_freed_memory()
     decoded = DecodeResult()
     with _without_cycle_collection():
         for start, stop in _chunks(messages):

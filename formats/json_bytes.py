@@ -12,7 +12,7 @@ Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
 QUOTE, ESCAPE, COLON = b'"\\:'
-_BACKSLASH = b"\\"
+BACKSLASH = b"\\"
 # Bytes below this one are control characters, which JSON does not allow in texts.
 SPACE = 0x20
 # The character that an escape stands for, by the character after the backslash; 0 if it is not a single character.
@@ -20,7 +20,7 @@ _MEANT = np.zeros(256, np.uint8)
 _MEANT[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
 
 
-def is_utf8(text: bytes) -> bool:
+def is_utf8(text: bytes | Bytes) -> bool:
     """Return whether all bytes are valid UTF-8."""
     whole = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, len(text)], np.int32)), pa.py_buffer(text))
     try:
@@ -35,12 +35,13 @@ def escape_positions(text: bytes, data: Bytes) -> Int64s:
 
     `text` contains the bytes of `data`. It is searched first, because most texts have no backslash at all.
     """
-    if _BACKSLASH not in text:
+    if BACKSLASH not in text:
         return np.zeros(0, np.int64)
-    return _escapes(data)
+    return escapes_of(data)
 
 
-def _escapes(data: Bytes) -> Int64s:
+def escapes_of(data: Bytes) -> Int64s:
+    """Return the same for bytes of which some are likely to be backslashes."""
     places = np.flatnonzero(data == ESCAPE)
     if len(places) == 0 or not (np.diff(places) == 1).any():
         return places
@@ -71,7 +72,7 @@ def unescaped(column: pa.Array) -> pa.Array | None:
     """Return the texts of a column with escapes resolved; None if a character is escaped by its number (\\uXXXX)."""
     bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
     data = np.frombuffer(column.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
-    escapes = _escapes(data)
+    escapes = escapes_of(data)
     if len(escapes) == 0:
         return column
     if unresolvable(data, escapes).any():

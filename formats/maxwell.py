@@ -13,6 +13,7 @@ from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.layouts.layout import MessageLayout
+from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.layouts.row_images import (
@@ -51,7 +52,7 @@ class MaxwellEnvelope(msgspec.Struct, gc=False):
 
 
 _read_envelope = msgspec.json.Decoder(MaxwellEnvelope, float_hook=exact).decode
-_known = KnownLayouts()
+_known = KnownLayouts(("database",), ("table",), ("type",))
 _KINDS = {"insert": INSERT, "bootstrap-insert": INSERT, "update": UPDATE_AFTER, "delete": DELETE}
 
 
@@ -108,7 +109,7 @@ def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, de
     if members is None or not rows.are_texts_or_null(members.texts).all():
         return accepted
     wanted = [*members.texts, *members.rows.after, *([] if members.ts is None else [members.ts])]
-    columns = rows.columns(wanted, later=[member for member in members.rows.before if member not in wanted])
+    columns = MemberColumns(rows, wanted, [member for member in members.rows.before if member not in wanted])
     times = event_millis(columns, members.ts, 1000)
     if times is None:
         return accepted

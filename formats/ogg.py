@@ -18,6 +18,7 @@ from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import missing, read_envelopes, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.layouts.layout import MessageLayout, ObjectMembers
+from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.layouts.row_images import (
@@ -48,7 +49,7 @@ class OggEnvelope(msgspec.Struct, gc=False):
 
 
 _read_envelope = msgspec.json.Decoder(OggEnvelope, float_hook=exact).decode
-_known = KnownLayouts()
+_known = KnownLayouts(("table",), ("op_type",))
 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
@@ -108,7 +109,7 @@ def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, de
     if members is None or not rows.are_texts_or_null(members.texts).all():
         return accepted
     row = members.rows
-    columns = rows.columns([*members.texts, *(row.after or row.deleted)], later=row.before)
+    columns = MemberColumns(rows, [*members.texts, *(row.after or row.deleted)], row.before)
     times = np.full(len(rows), -1, np.int64)
     if members.time is not None:
         times = event_times(columns.text(members.time), options.zone)

@@ -12,6 +12,7 @@ from penstock.formats.change import DecodeOptions, DecodeResult, Messages, Sourc
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import read_envelopes
 from penstock.formats.json_text import exact
+from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.layouts.row_images import RowMembers, TableRows, add_by_layout, read_text, text_fields
@@ -36,10 +37,10 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
 
 def _add_rows(rows: LayoutRows, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Mask:
     layout = rows.layout
-    if len(layout.others) or not layout.paths:
+    if layout.has_others:
         return np.zeros(len(rows), bool)
     members = tuple(range(len(layout.paths)))
-    columns = rows.columns(members)
+    columns = MemberColumns(rows, members)
     names = tuple(name for (name,) in layout.paths)
     kinds, times = np.full(len(rows), INSERT, np.int8), np.full(len(rows), -1, np.int64)
     schema = SourceSchema("text", None, None, text_fields(names))

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from penstock.formats.change import Int64s
 from penstock.formats.debezium.schema_prefix import SchemaPrefixes
 from penstock.formats.json_bytes import Mask
-from penstock.formats.layouts.member_values import LayoutRows, MemberColumns
+from penstock.formats.layouts.member_columns import MemberColumns
+from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts, group_messages
 
 NO_KEY, UNREAD = -1, -2
@@ -66,7 +67,7 @@ def message_keys(keys: Sequence[bytes | None] | None, count: int, fewest_rows: i
     texts = [payloads.texts[number] or b"" for number in readable.tolist()]
     for found in group_messages(texts, _known, fewest_rows).groups:
         rows = found.renumbered(readable)
-        if len(rows.layout.others):
+        if rows.layout.has_others:
             continue
         group[rows.numbers], place[rows.numbers] = len(groups), np.arange(len(rows))
         groups.append(_key_group(rows))
@@ -75,4 +76,4 @@ def message_keys(keys: Sequence[bytes | None] | None, count: int, fewest_rows: i
 
 def _key_group(rows: LayoutRows) -> KeyGroup:
     members = range(len(rows.layout.paths))
-    return KeyGroup(tuple(name for (name,) in rows.layout.paths), rows.columns(members))
+    return KeyGroup(tuple(name for (name,) in rows.layout.paths), MemberColumns(rows, members))

@@ -21,7 +21,8 @@ from penstock.formats.faults import Faults
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_text import exact
 from penstock.formats.layouts.layout import MessageLayout
-from penstock.formats.layouts.member_values import LayoutRows, MemberColumns
+from penstock.formats.layouts.member_columns import MemberColumns
+from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import PIECE, KnownLayouts, have_many_layouts
 from penstock.formats.layouts.row_images import (
     UNDECIDED,
@@ -41,7 +42,8 @@ _KINDS = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
 _UNUSUAL = ("pkNames", "schema", "payload")
 _UNAVAILABLE = UNAVAILABLE.encode()
 
-_known = KnownLayouts()
+_SOURCE = ("version", "connector", "name", "snapshot", "db", "schema", "table")
+_known = KnownLayouts(("op",), *(("source", name) for name in _SOURCE))
 _prefixes = SchemaPrefixes()
 _read_values = msgspec.json.Decoder(list, float_hook=exact).decode
 
@@ -128,7 +130,7 @@ class _LayoutDecoder:
         accepted: Mask = np.zeros(len(rows), bool)
         if members is None:
             return accepted
-        columns = rows.columns(members.read, later=members.rows.before)
+        columns = MemberColumns(rows, members.read, members.rows.before)
         times = event_millis(columns, members.ts_ms, 1)
         if times is None:
             return accepted

@@ -27,21 +27,19 @@ Words = npt.NDArray[np.uint64]
 MOST_MEMBERS = 5_000
 # Of the blanks after a colon; producers write one or none.
 MOST_BLANKS = 8
-_WORD = 8
 _AFTER_SCALAR = b",} "
 
 
 @dataclass(frozen=True, slots=True)
-class FixedBytes:
-    """The bytes outside of scalar values as words of eight bytes to compare, as columns for broadcasting.
+class ScalarGaps:
+    """The bytes in front of each scalar value and behind the last one.
 
-    Gap `j` is in front of the value of member `j`; the last gap ends the object.
+    `name_at` is where the quotation mark is that closes the name of the scalar, from the begin of its gap. All bytes
+    behind it are in front of the value.
     """
 
-    gap: Int64s
-    offset: Int64s
-    mask: Words
-    expected: Words
+    texts: tuple[bytes, ...]
+    name_at: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,21 +47,22 @@ class MessageLayout:
     """The members of an object and of the objects in it, in the order of the text.
 
     A member is a scalar, an object with members, or constant: an array or an empty object that is equal in all messages
-    of this layout. `marks` is the number of quotation marks outside of scalar values. The distances are in bytes.
+    of this layout. `marks` is the number of quotation marks outside of scalar values.
     """
 
     paths: tuple[MemberPath, ...]
     constants: Mapping[MemberPath, Any]
     scalars: Int64s
-    others: Int64s
-    gap_to_name_end: Int64s  # from the begin of the gap to the quotation mark that closes the name
-    name_end_to_value: Int64s
-    tail: int
-    fixed: FixedBytes
+    gaps: ScalarGaps
     marks: int
     number: Mapping[MemberPath, int]
     scalar_number: Mapping[int, int]  # by the number of the member
     _derived: dict[object, Any] = field(default_factory=dict)
+
+    @property
+    def has_others(self) -> bool:
+        """Return whether a member is no scalar."""
+        return len(self.scalars) < len(self.paths)
 
     def derive(self, key: object, make: Callable[[MessageLayout], T]) -> T:
         """Return what a format derives from this layout. It is made once for each key."""
@@ -110,7 +109,8 @@ def layout_of(document: bytes, name_ends: list[int]) -> MessageLayout | None:
         return None
     members = list(_members(parsed, ()))
     # They differ if a name occurs twice, or if an array contains objects.
-    if not 0 < len(members) <= MOST_MEMBERS or len(members) != len(name_ends):
+    scalars = sum(not isinstance(value, dict | list) for _, value in members)
+    if not scalars or len(members) > MOST_MEMBERS or len(members) != len(name_ends):
         return None
     return _measured(document, members, name_ends)
 
@@ -126,7 +126,6 @@ def _members(node: Mapping[str, Any], outer: MemberPath) -> Any:
 def _measured(document: bytes, members: list[tuple[MemberPath, Any]], name_ends: list[int]) -> MessageLayout | None:
     gaps: list[bytes] = []
     name_at: list[int] = []
-    value_at: list[int] = []
     constants: dict[MemberPath, Any] = {}
     end, marks = 0, 2 * len(members)
     for number, ((path, value), name_end) in enumerate(zip(members, name_ends, strict=True)):
@@ -138,12 +137,8 @@ def _measured(document: bytes, members: list[tuple[MemberPath, Any]], name_ends:
             start += 1
         if start > name_end + 2 + MOST_BLANKS:
             return None
-        gaps.append(document[end:start])
-        name_at.append(name_end - end)
-        value_at.append(start - name_end)
+        # The bytes of an object or array are part of the gap in front of the next scalar.
         if isinstance(value, dict | list):
-            # Its bytes are part of the next gap.
-            end = start
             if not value or isinstance(value, list):
                 stop = name_ends[number + 1] if number + 1 < len(members) else len(document)
                 constants[path] = value
@@ -152,9 +147,10 @@ def _measured(document: bytes, members: list[tuple[MemberPath, Any]], name_ends:
                     return None
                 marks += inner
         else:
+            gaps.append(document[end:start])
+            name_at.append(name_end - end)
             end = _scalar_end(document, start)
-    gaps.append(document[end:])
-    return _layout(members, constants, gaps, name_at, value_at, marks)
+    return _layout(members, constants, ScalarGaps((*gaps, document[end:]), tuple(name_at)), marks)
 
 
 def _constant_marks(document: bytes, start: int, stop: int, named: bool) -> int | None:
@@ -178,38 +174,16 @@ def _scalar_end(document: bytes, start: int) -> int:
 
 
 def _layout(
-    members: list[tuple[MemberPath, Any]],
-    constants: dict[MemberPath, Any],
-    gaps: list[bytes],
-    name_at: list[int],
-    value_at: list[int],
-    marks: int,
+    members: list[tuple[MemberPath, Any]], constants: dict[MemberPath, Any], gaps: ScalarGaps, marks: int
 ) -> MessageLayout:
     paths = tuple(path for path, _ in members)
-    is_scalar = np.array([not isinstance(value, dict | list) for _, value in members])
-    scalars = np.flatnonzero(is_scalar)
+    scalars = np.array([number for number, (_, value) in enumerate(members) if not isinstance(value, dict | list)])
     return MessageLayout(
         paths,
         constants,
-        scalars,
-        np.flatnonzero(~is_scalar),
-        np.array(name_at, np.int64)[:, None],
-        np.array(value_at, np.int64)[:, None],
-        len(gaps[-1]),
-        _fixed_bytes(gaps),
+        scalars.astype(np.int64),
+        gaps,
         marks,
         {path: number for number, path in enumerate(paths)},
         {int(member): number for number, member in enumerate(scalars)},
-    )
-
-
-def _fixed_bytes(gaps: list[bytes]) -> FixedBytes:
-    words: list[tuple[int, int, bytes]] = []
-    for number, gap in enumerate(gaps):
-        words += [(number, offset, gap[offset : offset + _WORD]) for offset in range(0, len(gap), _WORD)]
-    return FixedBytes(
-        np.array([number for number, _, _ in words], np.int64),
-        np.array([offset for _, offset, _ in words], np.int64)[:, None],
-        np.array([(1 << 8 * len(word)) - 1 for *_, word in words], np.uint64)[:, None],
-        np.array([int.from_bytes(word, "little") for *_, word in words], np.uint64)[:, None],
     )

@@ -1,28 +1,43 @@
-"""The values of messages that have one layout, as columns of text."""
+"""The values of messages that have one layout: where they are in the text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.change import Int64s
-from penstock.formats.json_bytes import Bytes, Mask, unescaped
+from penstock.formats.change import Int32s, Int64s
+from penstock.formats.json_bytes import BACKSLASH, Bytes, Mask
 from penstock.formats.layouts.layout import MessageLayout, Words
+
+# Bytes that are compared at once.
+WINDOW = 16
 
 
 @dataclass(frozen=True, slots=True)
 class PieceText:
-    """The text of several messages, with words of eight bytes at each position; `escaped`: it has escapes."""
+    """The text of several messages, with words of eight and windows of sixteen bytes at each position.
+
+    `escaped`: it has backslashes.
+    """
 
     text: bytes
     data: Bytes
     words: Words
+    windows: npt.NDArray[np.void]
     escaped: bool
+
+    @classmethod
+    def of(cls, text: bytes) -> PieceText:
+        """Return a text that is longer than a window."""
+        data: Bytes = np.frombuffer(text, np.uint8)
+        words: Words = np.ndarray((len(text) - 7,), "<u8", data, 0, (1,))
+        windows: npt.NDArray[np.void] = np.ndarray((len(text) - WINDOW + 1,), f"V{WINDOW}", data, 0, (1,))
+        return cls(text, data, words, windows, BACKSLASH in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +45,43 @@ class LayoutRows:
     """Messages of one layout: where the values of the scalar members are, as arrays [scalar, message].
 
     `numbers` are those of the messages. The positions are those inside the quotation marks of `quoted` values.
+    `same` are members with a text that is known to be equal in all messages.
     """
 
     piece: PieceText
     layout: MessageLayout
     numbers: Int64s
-    starts: Int64s
-    ends: Int64s
+    starts: Int32s
+    ends: Int32s
     quoted: Mask
     nulls: Mask
+    same: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def keep(self, kept: Mask) -> LayoutRows:
-        """Return the messages for which `kept` is true."""
+    @classmethod
+    def together(cls, parts: Sequence[LayoutRows]) -> LayoutRows:
+        """Return the messages of several parts, which have one text and one layout."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        same = dict(first.same.items() & set[tuple[int, str]].intersection(*(set(part.same.items()) for part in parts)))
+        whole = cls(
+            first.piece,
+            first.layout,
+            np.concatenate([part.numbers for part in parts]),
+            np.concatenate([part.starts for part in parts], axis=1),
+            np.concatenate([part.ends for part in parts], axis=1),
+            np.concatenate([part.quoted for part in parts], axis=1),
+            np.concatenate([part.nulls for part in parts], axis=1),
+            same,
+        )
+        in_order = (whole.numbers[1:] > whole.numbers[:-1]).all()
+        return whole if in_order else whole.keep(np.argsort(whole.numbers))
+
+    def keep(self, kept: Mask | Int64s) -> LayoutRows:
+        """Return the messages for which `kept` is true, or those at these places."""
         return LayoutRows(
             self.piece,
             self.layout,
@@ -53,11 +90,16 @@ class LayoutRows:
             self.ends[:, kept],
             self.quoted[:, kept],
             self.nulls[:, kept],
+            self.same,
         )
 
     def renumbered(self, numbers: Int64s) -> LayoutRows:
         """Return the same messages with the numbers that `numbers` has at their places."""
         return replace(self, numbers=numbers[self.numbers])
+
+    def moved(self, distance: int) -> LayoutRows:
+        """Return the same messages with numbers that are higher by this distance."""
+        return replace(self, numbers=self.numbers + distance)
 
     def are_texts_or_null(self, members: Sequence[int]) -> Mask:
         """Return which messages have texts or nulls, and no numbers or truth values, in all of these members."""
@@ -116,10 +158,6 @@ class LayoutRows:
         found[places[same] % len(self)] = True
         return found
 
-    def columns(self, members: Sequence[int], later: Sequence[int] = ()) -> MemberColumns:
-        """Return the texts of some members; all are cut out at once, and those of `later` when one is asked for."""
-        return MemberColumns(self, members, later)
-
     def cut(self, members: Sequence[int]) -> pa.Array:
         """Return the values of some members as they are in the messages, one member after the other."""
         scalars = self._scalars(members)
@@ -140,84 +178,3 @@ class LayoutRows:
 
 
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
-
-
-class MemberColumns:
-    """The values of some members as text columns, one value per message."""
-
-    def __init__(self, rows: LayoutRows, members: Sequence[int], later: Sequence[int]) -> None:
-        self.rows = rows
-        self._columns: dict[int, pa.Array] = {}
-        self._later = later
-        self._cuts: dict[int, pa.Array] = {}
-        self._add(members)
-
-    def _add(self, members: Sequence[int]) -> None:
-        texts, count = self.rows.cut(members), len(self.rows)
-        for place, member in enumerate(members):
-            self._cuts[member] = texts.slice(place * count, count)
-
-    def _cut(self, member: int) -> pa.Array:
-        """Return the values as they are in the message: nulls as text, and escapes not resolved."""
-        if member not in self._cuts:
-            self._add(self._later)
-        return self._cuts[member]
-
-    def text(self, member: int, places: Int64s | None = None) -> pa.Array:
-        """Return a member's values at these places (None: all) as text, null for null."""
-        column = self._text(member)
-        return column if places is None else pc.take(column, pa.array(places), boundscheck=False)
-
-    def _text(self, member: int) -> pa.Array:
-        if member not in self._columns:
-            # Messages with escapes that cannot be resolved have no layout.
-            column = unescaped(self._cut(member)) if self.rows.piece.escaped else self._cut(member)
-            nulls = self.rows.null(member)
-            if nulls.any():
-                column = pc.if_else(pa.array(nulls), pa.scalar(None, pa.string()), column)
-            self._columns[member] = column
-        return self._columns[member]
-
-    def integers(self, member: int, places: Int64s | None = None) -> pa.Array | None:
-        """Return a member's values at these places (None: all) if all are integers of 64 bits or null, else None."""
-        if self.rows.is_quoted(member).any():
-            return None
-        try:
-            return self.text(member, places).cast(pa.int64())
-        except pa.ArrowInvalid:
-            return None
-
-    def single(self, member: int) -> str | None:
-        """Return the text that all messages have in this member, None if they differ or if one is null."""
-        column = self._cut(member)
-        bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
-        begin, end, size = int(bounds[0]), int(bounds[-1]), int(bounds[1] - bounds[0])
-        if self.rows.null(member).any() or end - begin != size * len(column):
-            return None
-        body = bytes(memoryview(column.buffers()[2] or b"")[begin:end])
-        return self.text(member)[0].as_py() if body == body[:size] * len(column) else None
-
-    def groups(self, members: Sequence[int | None]) -> Iterator[tuple[tuple[str | None, ...], Int64s | None]]:
-        """Yield the different values of these members and the places of their messages; None for all messages.
-
-        The value of a member that the layout does not have is None.
-        """
-        texts = [None if member is None else self.single(member) for member in members]
-        if all(text is not None or member is None for text, member in zip(texts, members, strict=True)):
-            yield tuple(texts), None
-            return
-        codes = np.zeros(len(self.rows), np.int64)
-        values: list[list[str | None]] = []
-        for member in members:
-            if member is None:
-                values.append([None])
-                continue
-            encoded = self.text(member).dictionary_encode(null_encoding="encode")
-            values.append(encoded.dictionary.to_pylist())
-            codes = codes * len(values[-1]) + np.asarray(encoded.indices)
-        for code in np.unique(codes):
-            rest, group = int(code), list[str | None]()
-            for choices in reversed(values):
-                rest, place = divmod(rest, len(choices))
-                group.append(choices[place])
-            yield tuple(reversed(group)), np.flatnonzero(codes == code)

@@ -1,8 +1,9 @@
-"""Some messages as one text: what groups them by layout, and their comparison with one, eight bytes at a time."""
+"""Some messages as one text: what groups them by layout, and their comparison with one, sixteen bytes at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,57 +12,74 @@ from penstock.formats.json_bytes import (
     COLON,
     QUOTE,
     SPACE,
-    Bytes,
     Mask,
-    escape_positions,
+    escapes_of,
     is_utf8,
     quotation_marks,
     unresolvable,
 )
-from penstock.formats.layouts.layout import MOST_BLANKS, MessageLayout, Words, layout_of
-from penstock.formats.layouts.member_values import LayoutRows, PieceText
+from penstock.formats.layouts.layout import MessageLayout, Words, layout_of
+from penstock.formats.layouts.match_plan import LayoutPlans, MatchPlan
+from penstock.formats.layouts.member_values import LayoutRows
+from penstock.formats.layouts.message_texts import MessageTexts, name_ends
 from penstock.formats.layouts.plain_values import plain_values
 
 # Added to the places of names in a message, which weight their letters in its signature.
 _WEIGHT = np.random.default_rng(7).integers(1 << 62, 1 << 63, dtype=np.uint64)
-_THREE_BYTES = np.uint64(0xFFFFFF)
-# Words of eight bytes are read up to the last byte, and behind it for layouts with blanks.
-_PADDING = b"\n" * (8 + MOST_BLANKS)
+_BYTE = np.uint64(8)
+_NOWHERE: Int64s = np.zeros(0, np.int64)
+# Windows that are compared at once: their bytes stay in the CPU cache, and the memory for them is not new each time.
+_MOST_WINDOWS = 1 << 16
 
 
 class MessagePiece:
-    """Some messages as one text, with the ends of their members' names."""
+    """Some messages of a text, with the ends of their members' names. Positions are those in the whole text."""
 
-    def __init__(self, documents: Sequence[bytes], numbers: Int64s) -> None:
-        self.documents, self.numbers = documents, numbers
-        text = b"".join([*documents, _PADDING])
-        self.data: Bytes = np.frombuffer(text, np.uint8)
-        self.words: Words = np.ndarray((len(text) - 7,), "<u8", self.data, 0, (1,))
-        self.ends = np.cumsum(np.fromiter(map(len, documents), np.int64, len(documents)))
-        self.begins = np.append(0, self.ends[:-1])
-        self.body = self.data[: len(text) - len(_PADDING)]
-        self.escapes = escape_positions(text, self.body)
-        self.marks: Mask = quotation_marks(self.body, self.escapes)
-        closing = self.data[1 : len(self.body) + 1] == COLON
-        closing &= self.marks
-        self.name_ends = np.flatnonzero(closing)
+    def __init__(self, texts: MessageTexts, first: int, stop: int) -> None:
+        self.texts, self.first = texts, first
+        self.begins, self.ends = texts.begins[first:stop], texts.ends[first:stop]
+        self.offset, end = (int(self.begins[0]), int(self.ends[-1])) if stop > first else (0, 0)
+        self.data = texts.piece.data
+        self.body = self.data[self.offset : end]
+        self.escapes = escapes_of(self.body) if texts.piece.escaped else _NOWHERE
+        if len(self.escapes):
+            marks: Mask = quotation_marks(self.body, self.escapes)
+            self._marks: Mask | None = marks
+            self.mark_count = int(np.count_nonzero(marks))
+            self.name_ends = np.flatnonzero(marks & (self.data[self.offset + 1 : end + 1] == COLON)) + self.offset
+        else:
+            self._marks = None
+            self.name_ends, self.mark_count = name_ends(self.data, self.offset, end)
         # The first name of each message, and the number of all names as last element.
-        self.first_name = np.searchsorted(self.name_ends, np.append(self.begins, len(self.body)))
-        self.text = PieceText(text, self.data, self.words, len(self.escapes) > 0)
+        self.first_name = np.searchsorted(self.name_ends, np.append(self.begins, end))
+
+    def marks(self, positions: Int64s) -> Mask:
+        """Return at which of these positions there is a quotation mark that is not escaped."""
+        if self._marks is not None:
+            return self._marks[positions - self.offset]
+        found: Mask = self.data[positions] == QUOTE
+        return found
+
+    def marks_of_messages(self) -> Int64s:
+        """Return the number of quotation marks of each message."""
+        marks = self.body == QUOTE if self._marks is None else self._marks
+        edges = np.append(self.begins - self.offset, len(self.body))
+        return np.diff(np.searchsorted(np.flatnonzero(marks), edges))
 
     def odd(self) -> Mask:
         """Return which messages have bytes or escapes that only the general parser handles."""
-        odd: Mask = np.zeros(len(self.documents), bool)
+        odd: Mask = np.zeros(len(self.begins), bool)
         if len(self.body) and self.body.min() < SPACE:
             odd[self._message_of(np.flatnonzero(self.body < SPACE))] = True
-        if len(self.escapes) and (wrong := unresolvable(self.data, self.escapes)).any():
+        if len(self.escapes) and (wrong := unresolvable(self.body, self.escapes)).any():
             odd[self._message_of(self.escapes[wrong])] = True
-        if not is_utf8(self.text.text):
-            odd |= np.array([not is_utf8(document) for document in self.documents])
+        if not is_utf8(self.body):
+            documents = self.texts.documents[self.first : self.first + len(odd)]
+            odd |= np.array([not is_utf8(document) for document in documents])
         return odd
 
     def _message_of(self, positions: Int64s) -> Int64s:
-        return np.searchsorted(self.ends, positions, side="right")
+        return np.searchsorted(self.ends, positions + self.offset, side="right")
 
     def signatures(self) -> tuple[Int64s, Words]:
         """Return the messages that have names, and the signature of each: a sum over the last letters of its names."""
@@ -71,8 +89,12 @@ class MessagePiece:
             return rows, np.zeros(0, np.uint64)
         # The last three bytes are letters of the name, its opening mark, or the comma or brace in front of that, and
         # only for an empty name the end of a value.
-        letters = self.words[self.name_ends - 3]
-        letters &= _THREE_BYTES
+        data, places = self.data, self.name_ends - 1
+        letters = data[places].astype(np.uint64)
+        for _ in range(2):
+            places -= 1
+            letters <<= _BYTE
+            letters |= data[places]
         # Squares, so that two names do not have the sum of two others.
         letters *= letters
         first = self.first_name[rows]
@@ -81,9 +103,13 @@ class MessagePiece:
         # Weighted by their places in the text; the last term makes these the places in the message.
         return rows, np.add.reduceat(letters, first) + (_WEIGHT - first.astype(np.uint64)) * sums
 
-    def by_signature(self) -> Iterator[tuple[int, Int64s]]:
-        """Yield the messages of each signature, in order."""
+    def by_signature(self, wanted: Mask) -> Iterator[tuple[int, Int64s]]:
+        """Yield the wanted messages of each signature, in order."""
+        if not wanted.any():
+            return
         rows, signatures = self.signatures()
+        chosen = wanted[rows]
+        rows, signatures = rows[chosen], signatures[chosen]
         if len(rows) == 0:
             return
         order = np.argsort(signatures, kind="stable")
@@ -95,44 +121,101 @@ class MessagePiece:
     def layout(self, row: int) -> MessageLayout | None:
         """Return the layout of one message."""
         name_ends = self.name_ends[self.first_name[row] : self.first_name[row + 1]] - self.begins[row]
-        return layout_of(bytes(self.documents[row]), name_ends.tolist())
+        return layout_of(bytes(self.texts.documents[self.first + row]), name_ends.tolist())
 
-    def match(self, layout: MessageLayout, rows: Int64s) -> tuple[Mask, LayoutRows]:
+    def match(self, plans: LayoutPlans, rows: Int64s) -> tuple[Mask, LayoutRows]:
         """Return which of these messages have the layout, and the values of those whose values are certain too."""
-        members = len(layout.paths)
-        names = self.name_ends[self.first_name[rows][None, :] + np.arange(members)[:, None]]
-        gaps = np.empty((members + 1, len(rows)), np.int64)
-        np.subtract(names, layout.gap_to_name_end, out=gaps[:members])
-        np.subtract(self.ends[rows], layout.tail, out=gaps[members])
-        fixed = layout.fixed
-        places = gaps[fixed.gap]
-        places += fixed.offset
+        plan = plans.usual or plans.general
+        matches, found = self._matched(plan, rows)
+        if plan is plans.general:
+            plans.learn(found)
+            return matches, found
+        if len(found) == len(rows):
+            return matches, found
+        # What does not fit the usual plan may yet have the layout.
+        left = np.flatnonzero(~np.isin(rows, found.numbers, assume_unique=True))
+        others, more = self._matched(plans.general, rows[left])
+        matches[left] = others
+        if 4 * len(more) > len(rows):
+            plans.learn(more)
+        return matches, LayoutRows.together([found, more])
+
+    def _matched(self, plan: MatchPlan, rows: Int64s) -> tuple[Mask, LayoutRows]:
+        """Return the same by one plan."""
+        size = max(64, _MOST_WINDOWS // len(plan.gap))
+        count = max(1, -(-len(rows) // size))
+        bounds = [len(rows) * part // count for part in range(count + 1)]
+        found = [self._compared(plan, rows[begin:end]) for begin, end in pairwise(bounds)]
+        if count == 1:
+            return found[0]
+        return np.concatenate([matches for matches, _ in found]), LayoutRows.together([some for _, some in found])
+
+    def _compared(self, plan: MatchPlan, rows: Int64s) -> tuple[Mask, LayoutRows]:
+        names = self.name_ends[self.first_name[rows] + plan.names]
+        gaps = np.empty((len(names) + 1, len(rows)), np.int64)
+        np.subtract(names, plan.to_name_end, out=gaps[:-1])
+        np.subtract(self.ends[rows], plan.tail, out=gaps[-1])
+        matches = self._have_fixed_bytes(plan, gaps)
+        matches &= gaps[0] == self.begins[rows]
+        starts = np.add(names, plan.name_end_to_value, out=names)
+        matches &= (gaps[1:] - starts >= plan.least).all(axis=0)
+        if not matches.all():
+            rows = rows[matches]
+            # Contiguous, unlike `starts[:, matches]`.
+            starts, gaps = np.compress(matches, starts, axis=1), np.compress(matches, gaps, axis=1)
+        return matches, self._values(plan, rows, starts, gaps)
+
+    def _have_fixed_bytes(self, plan: MatchPlan, gaps: Int64s) -> Mask:
+        count = gaps.shape[1]
+        places = gaps[plan.gap]
+        places += plan.offset
         if int(gaps.min(initial=0)) < 0:
             # A message near the begin that is shorter than the layout; its bytes differ wherever they are.
             np.maximum(places, 0, out=places)
-        differing = self.words[places]
-        differing ^= fixed.expected
-        differing &= fixed.mask
-        matches: Mask = (gaps[0] == self.begins[rows]) & (np.bitwise_or.reduce(differing, axis=0) == 0)
-        starts = names + layout.name_end_to_value
-        sizes = gaps[1:] - starts
-        matches &= (sizes[layout.others] == 0).all(axis=0) & (sizes[layout.scalars] > 0).all(axis=0)
-        if not matches.all():
-            rows, starts, sizes = rows[matches], starts[:, matches], sizes[:, matches]
-        return matches, self._values(layout, rows, starts[layout.scalars], sizes[layout.scalars])
+        words = self.texts.piece.windows[places].view("<u8").reshape(len(places), count, 2)
+        differing: Words = np.zeros(count, np.uint64)
+        for half in range(2):
+            some = words[..., half] ^ plan.expected[half]
+            some &= plan.mask[half]
+            differing |= np.bitwise_or.reduce(some, axis=0)
+        same: Mask = differing == 0
+        return same
 
-    def _values(self, layout: MessageLayout, rows: Int64s, starts: Int64s, sizes: Int64s) -> LayoutRows:
-        ends = starts + sizes
-        first = self.words[starts]
-        quoted: Mask = first.astype(np.uint8) == QUOTE
-        certain: Mask = (quoted == self.marks[ends - 1]) & (sizes > quoted)
-        nulls: Mask = np.zeros(starts.shape, bool)
-        plain = np.flatnonzero(~quoted.reshape(-1))
-        accepted, null = plain_values(
-            self.data, self.words, starts.reshape(-1)[plain], sizes.reshape(-1)[plain], first.reshape(-1)[plain]
-        )
-        certain.reshape(-1)[plain] &= accepted
-        nulls.reshape(-1)[plain] = null
-        found = LayoutRows(self.text, layout, rows, starts + quoted, ends - quoted, quoted, nulls)
-        whole: Mask = np.logical_and.reduce(certain, axis=0)
+    def _values(self, plan: MatchPlan, rows: Int64s, starts: Int64s, gaps: Int64s) -> LayoutRows:
+        layout, count = plan.layout, len(rows)
+        scalars = len(layout.scalars)
+        begins, ends = np.empty((scalars, count), np.int32), np.empty((scalars, count), np.int32)
+        quoted, nulls = np.ones((scalars, count), bool), np.zeros((scalars, count), bool)
+        whole: Mask = np.ones(count, bool)
+        if len(plan.texts):
+            closing = gaps[plan.texts + 1]
+            chosen = plan.scalars[plan.texts]
+            begins[chosen], ends[chosen] = starts[plan.texts], closing
+            if self._marks is not None:
+                whole &= self.marks(closing).all(axis=0)
+        for value in plan.same:
+            begins[value.scalar] = gaps[value.gap] + value.distance
+            ends[value.scalar] = begins[value.scalar] + len(value.text)
+        if len(plan.others):
+            chosen = plan.scalars[plan.others]
+            first, last = starts[plan.others], gaps[plan.others + 1]
+            marked, null = self._other_values(first, last, whole)
+            begins[chosen], ends[chosen] = first + marked, last - marked
+            quoted[chosen], nulls[chosen] = marked, null
+        same = {int(layout.scalars[value.scalar]): value.text.decode() for value in plan.same}
+        found = LayoutRows(self.texts.piece, layout, rows, begins, ends, quoted, nulls, same)
         return found if whole.all() else found.keep(whole)
+
+    def _other_values(self, starts: Int64s, ends: Int64s, whole: Mask) -> tuple[Mask, Mask]:
+        """Return which values are texts and which are null; messages with uncertain ones are not `whole`."""
+        sizes = ends - starts
+        quoted = self.marks(starts)
+        certain: Mask = (quoted == self.marks(ends - 1)) & (sizes > quoted)
+        nulls: Mask = np.zeros(starts.shape, bool)
+        piece = self.texts.piece
+        plain = np.flatnonzero(~quoted.reshape(-1))
+        accepted, null = plain_values(piece.data, piece.words, starts.reshape(-1)[plain], sizes.reshape(-1)[plain])
+        certain.reshape(-1)[plain] &= accepted
+        nulls.reshape(-1)[plain[null]] = True
+        whole &= certain.all(axis=0)
+        return quoted, nulls

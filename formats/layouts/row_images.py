@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Int64s, Messages, SourceField, SourceSchema
 from penstock.formats.faults import Faults
 from penstock.formats.json_bytes import Mask
-from penstock.formats.layouts.member_values import LayoutRows, MemberColumns
+from penstock.formats.layouts.member_columns import MemberColumns
+from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import FEWEST_ROWS, KnownLayouts, group_messages
 from penstock.formats.row_builder import finish
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds

@@ -154,8 +154,7 @@ FLOORS = {
         {"snapshot"},
         {"settings", "offsets", "generated_values"},
         {"read_range", "captured_tables", "idle_position"},
-        {"recorded_history", "logged_ddl_rules"},
-        {"added_columns"},
+        {"recorded_history", "logged_ddl_rules", "added_columns"},
         {"planner"},
         {"source"},
         {"connector"},
@@ -199,7 +198,7 @@ FLOORS = {
     ],
     "formats": [
         {"change", "json_text", "mysql_type"},
-        {"message_format", "json_bytes", "demand"},
+        {"message_format", "json_bytes", "demand", "freed_memory"},
         {"faults", "geometry"},
         {"row_builder"},
         {"json_envelope", "layouts"},

@@ -1,0 +1,104 @@
+"""The values of messages that have one layout, as columns of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.change import Int64s
+from penstock.formats.json_bytes import unescaped
+from penstock.formats.layouts.member_values import LayoutRows
+
+
+class MemberColumns:
+    """The values of some members as text columns, one value per message.
+
+    All are cut out of the text at once, and those of `later` when one of them is asked for.
+    """
+
+    def __init__(self, rows: LayoutRows, members: Sequence[int], later: Sequence[int] = ()) -> None:
+        self.rows = rows
+        self._columns: dict[int, pa.Array] = {}
+        self._later = later
+        self._cuts: dict[int, pa.Array] = {}
+        self._add(members)
+
+    def _add(self, members: Sequence[int]) -> None:
+        members = [member for member in members if member not in self.rows.same]
+        if not members:
+            return
+        texts, count = self.rows.cut(members), len(self.rows)
+        for place, member in enumerate(members):
+            self._cuts[member] = texts.slice(place * count, count)
+
+    def _cut(self, member: int) -> pa.Array:
+        """Return the values as they are in the message: nulls as text, and escapes not resolved."""
+        if member in self.rows.same:
+            return pa.repeat(pa.scalar(self.rows.same[member]), len(self.rows))
+        if member not in self._cuts:
+            self._add(self._later)
+        return self._cuts[member]
+
+    def text(self, member: int, places: Int64s | None = None) -> pa.Array:
+        """Return a member's values at these places (None: all) as text, null for null."""
+        column = self._text(member)
+        return column if places is None else pc.take(column, pa.array(places), boundscheck=False)
+
+    def _text(self, member: int) -> pa.Array:
+        if member not in self._columns:
+            # Messages with escapes that cannot be resolved have no layout.
+            column = unescaped(self._cut(member)) if self.rows.piece.escaped else self._cut(member)
+            nulls = self.rows.null(member)
+            if nulls.any():
+                column = pc.if_else(pa.array(nulls), pa.scalar(None, pa.string()), column)
+            self._columns[member] = column
+        return self._columns[member]
+
+    def integers(self, member: int, places: Int64s | None = None) -> pa.Array | None:
+        """Return a member's values at these places (None: all) if all are integers of 64 bits or null, else None."""
+        if self.rows.is_quoted(member).any():
+            return None
+        try:
+            return self.text(member, places).cast(pa.int64())
+        except pa.ArrowInvalid:
+            return None
+
+    def single(self, member: int) -> str | None:
+        """Return the text that all messages have in this member, None if they differ or if one is null."""
+        if member in self.rows.same:
+            return self.rows.same[member]
+        column = self._cut(member)
+        bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+        begin, end, size = int(bounds[0]), int(bounds[-1]), int(bounds[1] - bounds[0])
+        if self.rows.null(member).any() or end - begin != size * len(column):
+            return None
+        body = bytes(memoryview(column.buffers()[2] or b"")[begin:end])
+        return self.text(member)[0].as_py() if body == body[:size] * len(column) else None
+
+    def groups(self, members: Sequence[int | None]) -> Iterator[tuple[tuple[str | None, ...], Int64s | None]]:
+        """Yield the different values of these members and the places of their messages; None for all messages.
+
+        The value of a member that the layout does not have is None.
+        """
+        texts = [None if member is None else self.single(member) for member in members]
+        if all(text is not None or member is None for text, member in zip(texts, members, strict=True)):
+            yield tuple(texts), None
+            return
+        codes = np.zeros(len(self.rows), np.int64)
+        values: list[list[str | None]] = []
+        for member in members:
+            if member is None:
+                values.append([None])
+                continue
+            encoded = self.text(member).dictionary_encode(null_encoding="encode")
+            values.append(encoded.dictionary.to_pylist())
+            codes = codes * len(values[-1]) + np.asarray(encoded.indices)
+        for code in np.unique(codes):
+            rest, group = int(code), list[str | None]()
+            for choices in reversed(values):
+                rest, place = divmod(rest, len(choices))
+                group.append(choices[place])
+            yield tuple(reversed(group)), np.flatnonzero(codes == code)

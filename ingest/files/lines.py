@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PositionLost, SourceError, StoreError
-from penstock.formats.change import Messages
+from penstock.formats.change import Int64s, Messages
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.storage.base import Storage
 
@@ -17,6 +17,8 @@ Codec: TypeAlias = Literal["gzip", "zstd", "bz2"]
 _COMPRESSION: dict[str, Codec] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
 CHUNK_BYTES = 8 << 20
 LONGEST_LINE = 256 << 20
+# Blank lines begin with a byte up to this one: a blank, or the end of the line.
+_SPACE, _RETURN = 0x20, 0x0D
 
 
 def read_lines(
@@ -31,24 +33,25 @@ def read_lines(
     _check_unchanged(store, path, size)
     try:
         with _stream(store, path, codec, begin) as stream:
-            position, rest = begin, b""
+            position, head, rest = begin, b"", b""
             # one byte earlier: a line that begins exactly at `begin` belongs to this range, the end of an earlier line
             # does not
             if begin:
-                position, rest = _after_newline(stream, begin - 1)
+                position, head = _after_newline(stream, begin - 1)
             # `end` is a size in the store, while positions in a compressed file count uncompressed bytes.
             stop = None if codec else end
             while stop is None or position < stop:
-                block = stream.read(chunk)
+                block, head = head + stream.read(chunk), b""
                 # The last part is an incomplete line until the next block arrives. At the end of the file it is a
                 # line without newline.
-                lines = (rest + block).split(b"\n")
+                lines = block.split(b"\n")
+                lines[0] = rest + lines[0]
                 rest = lines.pop() if block else b""
                 if len(rest) > LONGEST_LINE:
                     raise SourceError(
                         f"a line of a source file is longer than {LONGEST_LINE} bytes", file=path, offset=position
                     )
-                fetched, position = _lines(name, lines, position, stop)
+                fetched, position = _lines(name, block, lines, position, stop)
                 if fetched is not None:
                     yield fetched
                 if not block:
@@ -58,19 +61,44 @@ def read_lines(
         raise SourceError(f"a source file cannot be read: {error}", file=path, retryable=passing) from error
 
 
-def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tuple[FetchedMessages | None, int]:
+def _lines(
+    name: str, block: bytes, lines: list[bytes], position: int, stop: int | None
+) -> tuple[FetchedMessages | None, int]:
     # Positions include the newline that `split` has removed.
-    ends = np.cumsum(np.fromiter((len(line) + 1 for line in lines), np.int64, len(lines))) + position
+    sizes = np.fromiter(map(len, lines), np.int64, len(lines))
+    ends = np.cumsum(sizes + 1) + position
     begins = np.concatenate(([position], ends[:-1])).astype(np.int64) if lines else ends
     position = int(ends[-1]) if lines else position
     # The lines that begin before `stop`. A line that begins before it and ends behind it belongs to this range as
     # well.
     count = len(lines) if stop is None else int(np.searchsorted(begins, stop, side="left"))
-    kept = [number for number in range(count) if lines[number].strip()]
-    if not kept:
+    values, kept = _without_blank(block, lines[:count], sizes[:count])
+    if not values:
         return None, position
-    values = [lines[number].rstrip(b"\r") for number in kept]
     return FetchedMessages(name, 0, Messages(values, begins[kept]), sum(map(len, values))), position
+
+
+def _without_blank(block: bytes, lines: list[bytes], sizes: Int64s) -> tuple[list[bytes], Int64s]:
+    """Return the lines that are not blank, without carriage returns at their ends, and their numbers.
+
+    All but the first are in the block. Python looks only at lines that may need it.
+    """
+    kept = np.arange(len(lines))
+    if not lines:
+        return [], kept
+    # Where all but the first begin; that one may have begun in an earlier block.
+    starts = np.cumsum(sizes[1:] + 1) - sizes[1:] + block.find(b"\n")
+    ends = np.maximum(starts + sizes[1:] - 1, 0)
+    data = np.frombuffer(block, np.uint8) if block else np.zeros(1, np.uint8)
+    last = len(data) - 1
+    blank = [0, *(np.flatnonzero(data[np.minimum(starts, last)] <= _SPACE) + 1).tolist()]
+    for number in [0, *(np.flatnonzero(data[np.minimum(ends, last)] == _RETURN) + 1).tolist()]:
+        lines[number] = lines[number].rstrip(b"\r")
+    blank = [number for number in blank if not lines[number].strip()]
+    if blank:
+        kept = np.delete(kept, blank)
+        lines = [lines[number] for number in kept.tolist()]
+    return lines, kept
 
 
 def _after_newline(stream: pa.NativeFile, position: int) -> tuple[int, bytes]:

@@ -142,7 +142,9 @@ def test_files_with_equal_times_are_read_in_order(folder: Path) -> None:
 
 
 @given(
-    text=st.lists(st.sampled_from(["a", "bb", "", "ccc\r", "d" * 40]), max_size=30).map("\n".join),
+    text=st.lists(
+        st.sampled_from(["a", "bb", "", "ccc\r", "d" * 40, "  ", "\r", " e", "\t\r", "f\r\r", "\x0b"]), max_size=30
+    ).map("\n".join),
     cuts=st.lists(st.integers(0, 400), max_size=4),
     chunk=st.integers(1, 64),
 )

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -126,6 +126,15 @@ class MessageSource(Source, Protocol):
     def read(self, range_: Range) -> Iterator[FetchedMessages]: ...
 
 
+@runtime_checkable
+class AheadSource(Protocol):
+    """A source that reads several ranges faster if it knows them beforehand."""
+
+    def read_next(self, ranges: Sequence[Range]) -> None:
+        """Say which ranges are read next in this process, in this order. Nothing must depend on it."""
+        ...
+
+
 class ChangeSource(Source, Protocol):
     """A source whose ranges are decoded already: the interface from which the job reads."""
 
@@ -166,6 +175,10 @@ class DecodedSource:
     @property
     def deferring(self) -> DeferringSource | None:
         return self.source if isinstance(self.source, DeferringSource) else None
+
+    def read_next(self, ranges: Sequence[Range]) -> None:
+        if isinstance(self.source, AheadSource):
+            self.source.read_next(ranges)
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         # The client has connections and a cache of schemas, which cannot be pickled: it is created in the process

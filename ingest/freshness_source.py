@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.formats.change import DecodeOptions
-from penstock.ingest.decoded_source import ChangeSource, DecodedChunk
+from penstock.ingest.decoded_source import AheadSource, ChangeSource, DecodedChunk
 from penstock.ingest.deferred_ranges import DeferredRanges, DeferringSource, deferring_source, next_end
 from penstock.ingest.freshness import FreshnessRules
 from penstock.ingest.source import Limit, Offsets, Range, SmallBatchSource
@@ -41,6 +41,10 @@ class FreshnessSource:
 
     def small_weight(self) -> int:
         return self.source.small_weight() if isinstance(self.source, SmallBatchSource) else 0
+
+    def read_next(self, ranges: Sequence[Range]) -> None:
+        if isinstance(self.source, AheadSource):
+            self.source.read_next(ranges)
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         return self.source.chunks(range_, options)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from penstock.errors import PositionLost
 from penstock.ingest.kafka.cluster import Place
 from penstock.ingest.kafka.offset_text import flat, nested
-from penstock.ingest.kafka.read import ACCEPT_GAP
+from penstock.ingest.kafka.range_progress import ACCEPT_GAP
 from penstock.ingest.source import Offsets
 
 log = logging.getLogger(__name__)

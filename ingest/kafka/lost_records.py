@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from penstock.errors import PositionLost
 from penstock.ingest.kafka.cluster import Place
-from penstock.ingest.kafka.read import ACCEPT_GAP
+from penstock.ingest.kafka.range_progress import ACCEPT_GAP
 from penstock.ingest.kafka.settings import KafkaSettings
 from penstock.ingest.source import Offsets
 

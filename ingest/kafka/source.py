@@ -20,7 +20,8 @@ from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place
 from penstock.ingest.kafka.lost_records import gap_ends, recreated_topics, renewed_topics
 from penstock.ingest.kafka.offset_text import flat, nested
-from penstock.ingest.kafka.read import read_range
+from penstock.ingest.kafka.read import fetched_messages, read_range
+from penstock.ingest.kafka.read_together import RangesAhead
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
 from penstock.ingest.source import SMALL_RECORDS, Limit, Offsets, Range, cut, piece_size, shares
 
@@ -35,6 +36,7 @@ class KafkaSource:
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
         self._known: KafkaCluster | None = None
+        self._ahead: RangesAhead | None = None
 
     def __reduce__(self) -> tuple[type[KafkaSource], tuple[KafkaSettings]]:
         return KafkaSource, (self.settings,)
@@ -121,9 +123,18 @@ class KafkaSource:
         end = first.latest_offsets({}, Limit(rows=records))
         return first.plan({}, end, 1)
 
+    def read_next(self, ranges: Sequence[Range]) -> None:
+        # With a gap, each range begins at the first record that its partition has left.
+        self._ahead = None if self.settings.accept_gap else RangesAhead(self.settings.properties, ranges)
+
     def read(self, range_: Range) -> Iterator[FetchedMessages]:
         settings = self.settings
-        return read_range(settings.properties, range_, extras=settings.extras, accept_gap=settings.accept_gap)
+        records = self._ahead.take(range_) if self._ahead else None
+        if records is None:
+            yield from read_range(settings.properties, range_, extras=settings.extras, accept_gap=settings.accept_gap)
+        elif records:
+            topic, _, partition = range_.place.rpartition("/")
+            yield fetched_messages(topic, int(partition), records, settings.extras)
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         # Without offsets, as a new pipeline has none, it reads from where its startup mode begins.
@@ -147,7 +158,7 @@ class KafkaSource:
             self._known = None
 
     def close(self) -> None:
-        self._known = None
+        self._known = self._ahead = None
 
     def topics(self) -> list[str]:
         settings = self.settings

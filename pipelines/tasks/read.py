@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.ingest.decoded_source import ChangeSource
+from penstock.ingest.decoded_source import AheadSource, ChangeSource
 from penstock.ingest.deferred_ranges import (
     DeferredRanges,
     deferred_positions,
@@ -178,6 +178,8 @@ class BatchReader:
         pa.set_cpu_count(1)  # one task uses one core; set here for workers that the daemon did not prepare
         context = TaskContext(task, self.source, self.mapping, self.warehouse, self.writers, self.errors)
         options = self.mapping.decode_options(context.schemas)
+        if isinstance(self.source, AheadSource):
+            self.source.read_next(task.ranges)
         for number, range_ in enumerate(task.ranges):
             yield from RangeReader(context, range_, None if number else task.span).blobs(options)
 

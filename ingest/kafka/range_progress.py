@@ -1,0 +1,100 @@
+"""How far a range of a Kafka partition is read: what a consumer returns is a record of it, its end, or an error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaError, Message
+
+from penstock.errors import PositionLost, SourceError
+from penstock.ingest.kafka.broker_errors import broker_error, is_passing, is_unknown_topic
+
+ACCEPT_GAP = "use --accept-gap to continue without these records"
+# The number of connections tried before patience ends. Rarely, a client stays silent for ever after its broker has
+# restarted or a network device has dropped the connection, while a new connection is served at once.
+_CONNECTIONS = 5
+
+
+class RangeProgress:
+    """The state of reading one range: classifies what the consumer returns as records, ends and errors."""
+
+    def __init__(self, topic: str, partition: int, end: int, patience: float) -> None:
+        self.topic, self.partition, self.end = topic, partition, end
+        self._patience = patience
+        self._until = time.monotonic() + patience
+        self._renew_at = self._next_renewal()
+        # The offset up to which the partition has no more records to return.
+        self._reached = -1
+        self._complaint: KafkaError | None = None
+
+    def done(self, position: int) -> bool:
+        # The position alone does not reach the end if the last offsets of the range have no records.
+        return position >= self.end or self._reached >= self.end
+
+    def is_stuck(self) -> bool:
+        """Return, at intervals while no records arrive, True: it is time for a new connection."""
+        if time.monotonic() < self._renew_at:
+            return False
+        self._renew_at = self._next_renewal()
+        return True
+
+    def _next_renewal(self) -> float:
+        return time.monotonic() + self._patience / _CONNECTIONS
+
+    def records(self, found: Sequence[Message], position: int) -> Sequence[Message]:
+        # Usually there are only records, all before the end: this check needs no Python code per record.
+        plain = bool(found) and not any(map(Message.error, found)) and found[-1].offset() < self.end
+        records = found if plain else [message for message in found if self._is_record(message, position)]
+        if records:
+            self._until = time.monotonic() + self._patience
+            self._renew_at = self._next_renewal()
+        elif not self.done(position) and time.monotonic() > self._until:
+            raise self._no_records(position)
+        return records
+
+    def _is_record(self, message: Message, position: int) -> bool:
+        error = message.error()
+        if error is not None:
+            self._judge(error, message, position)
+        elif message.offset() < self.end:
+            return True
+        else:
+            self._reached = message.offset()
+        return False
+
+    def _judge(self, error: KafkaError, message: Message, position: int) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._reached = message.offset()
+        elif error.code() in (
+            KafkaError._AUTO_OFFSET_RESET,
+            KafkaError.OFFSET_OUT_OF_RANGE,
+            KafkaError._LOG_TRUNCATION,
+        ):
+            raise PositionLost(
+                "the Kafka broker deleted records before they were read",
+                topic=self.topic,
+                partition=self.partition,
+                offset=position,
+                hint=f"{ACCEPT_GAP}; increase retention.ms to prevent this",
+            )
+        elif is_passing(error) or is_unknown_topic(error):
+            self._complaint = error
+        else:
+            raise broker_error(error, topic=self.topic, partition=self.partition, offset=position)
+
+    def _no_records(self, position: int) -> SourceError:
+        reason = f": {self._complaint.str()}" if self._complaint else ""
+        kind, what = SourceError, f"no records from Kafka for {self._patience:g} s{reason}"
+        # The broker did answer, and its partition ends before `end`: a new leader has fewer records than the one at
+        # planning.
+        if self._reached >= 0:
+            kind, what = PositionLost, "the Kafka partition ends before the planned end of the batch"
+        return kind(
+            what,
+            topic=self.topic,
+            partition=self.partition,
+            offset=position,
+            end=self.end,
+            retryable=kind is SourceError,
+        )

@@ -54,6 +54,10 @@ class Topics:
         names = set(topics)
         return sorted(one for one in self.records if one[0] in names), {one: self.ids.get(one, "1") for one in names}
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]:
+        known = self.partitions(topics)[1]
+        return {topic: known.get(topic) for topic in topics}
+
     def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
         return {place: self.first.get(place, 0) for place in places}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
@@ -25,6 +25,10 @@ from penstock.ingest.source import is_patient
 Place: TypeAlias = tuple[str, int]  # topic, partition
 _T = TypeVar("_T")
 _LOOK_SECONDS = 0.2
+
+
+class MissingTopic(SourceError):
+    """A topic does not exist."""
 
 
 class KafkaCluster:
@@ -82,6 +86,15 @@ class KafkaCluster:
         places = [(one.name, part.id) for one in found for part in sorted(one.partitions, key=lambda part: part.id)]
         return places, {one.name: str(one.topic_id) for one in found}
 
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str | None]:
+        """Return the broker's id of each topic, None for topics that do not exist."""
+        try:
+            return {**self.partitions(sorted(topics))[1]}
+        except MissingTopic:
+            if len(topics) == 1:
+                return dict.fromkeys(topics)
+        return {topic: self.topic_ids([topic])[topic] for topic in sorted(topics)}
+
     def _describe(self, topics: list[str]) -> list[TopicDescription]:
         def ask() -> list[TopicDescription]:
             answers = self._admin.describe_topics(TopicCollection(topics), request_timeout=REQUEST_SECONDS)
@@ -92,7 +105,7 @@ class KafkaCluster:
         except SourceError as error:
             cause = error.__cause__
             if isinstance(cause, KafkaException) and is_unknown_topic(cause.args[0]):
-                raise SourceError(
+                raise MissingTopic(
                     "a Kafka topic does not exist",
                     topics=", ".join(topics),
                     hint="create the topic, or correct its name",

@@ -33,6 +33,25 @@ def recreated_topics(settings: KafkaSettings, start: Offsets, ids: Mapping[str, 
     return renewed
 
 
+def gone_topics(settings: KafkaSettings, end: Offsets, ids: Mapping[str, str | None]) -> set[str]:
+    """Return the topics that have no record of a planned batch any more: they were deleted since.
+
+    PositionLost if there are any, unless the settings accept a gap. `ids` are those that the topics have now.
+    """
+    known = {topic: id_ for topic, id_ in end.get("ids", {}).items() if topic in ids}
+    gone = {topic for topic in known if ids[topic] is None}
+    for topic in sorted(gone):
+        if not settings.accept_gap:
+            raise PositionLost(
+                "the Kafka topic does not exist any more, and its last records were planned but not read",
+                topic=topic,
+                hint=ACCEPT_GAP,
+            )
+        log.warning("event=gap_accepted topic=%s reason=the topic does not exist any more", topic)
+    there = {topic: id_ for topic, id_ in ids.items() if id_ is not None}
+    return gone | recreated_topics(settings, {"ids": known}, there)
+
+
 def gap_ends(
     settings: KafkaSettings,
     froms: Mapping[Place, int],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 
@@ -9,6 +10,8 @@ from confluent_kafka import KafkaError, Message
 
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.kafka.broker_errors import broker_error, is_passing, is_unknown_topic
+
+log = logging.getLogger(__name__)
 
 ACCEPT_GAP = "use --accept-gap to continue without these records"
 # The number of connections tried before patience ends. Rarely, a client stays silent for ever after its broker has
@@ -19,8 +22,8 @@ _CONNECTIONS = 5
 class RangeProgress:
     """The state of reading one range: classifies what the consumer returns as records, ends and errors."""
 
-    def __init__(self, topic: str, partition: int, end: int, patience: float) -> None:
-        self.topic, self.partition, self.end = topic, partition, end
+    def __init__(self, topic: str, partition: int, end: int, patience: float, *, accept_gap: bool = False) -> None:
+        self.topic, self.partition, self.end, self._accept_gap = topic, partition, end, accept_gap
         self._patience = patience
         self._until = time.monotonic() + patience
         self._renew_at = self._next_renewal()
@@ -50,7 +53,11 @@ class RangeProgress:
             self._until = time.monotonic() + self._patience
             self._renew_at = self._next_renewal()
         elif not self.done(position) and time.monotonic() > self._until:
-            raise self._no_records(position)
+            if self._reached < 0 or not self._accept_gap:
+                raise self._no_records(position)
+            args = self.topic, self.partition, position, self.end
+            log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", *args)
+            self._reached = self.end
         return records
 
     def _is_record(self, message: Message, position: int) -> bool:
@@ -97,4 +104,5 @@ class RangeProgress:
             offset=position,
             end=self.end,
             retryable=kind is SourceError,
+            hint=ACCEPT_GAP if kind is PositionLost else None,
         )

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from penstock.formats.change import Messages
 from penstock.ingest.decoded_source import Extra, FetchedMessages
-from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, patiently
+from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, is_unknown_topic, patiently
 from penstock.ingest.kafka.client import REQUEST_SECONDS, consumer
 from penstock.ingest.kafka.range_progress import RangeProgress
 from penstock.ingest.source import Range
@@ -49,7 +49,7 @@ def read_range(
     """
     topic, _, number = range_.place.rpartition("/")
     partition, position, end = int(number), int(range_.start), int(range_.end)
-    reading = RangeProgress(topic, partition, end, patience)
+    reading = RangeProgress(topic, partition, end, patience, accept_gap=accept_gap)
     client = consumer_of(properties)
     if accept_gap:
         position = _first_left(client, topic, partition, position)
@@ -89,7 +89,13 @@ def _most(rows: int, size: int, each: float) -> int:
 
 def _first_left(client: Consumer, topic: str, partition: int, position: int) -> int:
     def ask() -> int:
-        first, _ = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_SECONDS)
+        try:
+            first, _ = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_SECONDS)
+        except KafkaException as error:
+            # The client does not ask again by itself for a partition that was added since it learned of the topic.
+            if is_unknown_topic(error.args[0]):
+                client.list_topics(topic, timeout=REQUEST_SECONDS)
+            raise
         return int(first)
 
     first = patiently(ask)

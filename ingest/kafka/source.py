@@ -18,7 +18,7 @@ from penstock.errors import ConfigError
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place
-from penstock.ingest.kafka.lost_records import gap_ends, recreated_topics, renewed_topics
+from penstock.ingest.kafka.lost_records import gap_ends, gone_topics, recreated_topics, renewed_topics
 from penstock.ingest.kafka.offset_text import flat, nested
 from penstock.ingest.kafka.read import fetched_messages, read_range
 from penstock.ingest.kafka.read_together import RangesAhead
@@ -37,6 +37,7 @@ class KafkaSource:
         self.settings = settings
         self._known: KafkaCluster | None = None
         self._ahead: RangesAhead | None = None
+        self._newest: Offsets = {}  # the offsets that were determined last, from what the brokers have now
 
     def __reduce__(self) -> tuple[type[KafkaSource], tuple[KafkaSettings]]:
         return KafkaSource, (self.settings,)
@@ -82,13 +83,18 @@ class KafkaSource:
         kept = {place: offset for place, offset in known.items() if place not in ends}
         offsets: Offsets = {"offsets": nested(kept | ends), "ids": {**start.get("ids", {}), **ids}}
         offsets |= {"began": nested(began)} if began else {}
-        return offsets | ({"gaps": nested(gaps)} if gaps else {})
+        offsets |= {"gaps": nested(gaps)} if gaps else {}
+        self._newest = offsets["offsets"]
+        return offsets
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
         # The later ones win: a gap moves the start of a partition that is known or has just been found.
         froms = flat(end.get("began", {})) | flat(start.get("offsets", {})) | flat(end.get("gaps", {}))
         ends = flat(end["offsets"])
         spans = {place: (froms[place], ends[place]) for place in sorted(ends) if ends[place] > froms[place]}
+        if end["offsets"] != self._newest:  # an earlier process planned the batch, or tables catch up with it
+            gone = gone_topics(self.settings, end, self._cluster.topic_ids({topic for topic, _ in spans}))
+            spans = {place: span for place, span in spans.items() if place[0] not in gone}
         size = piece_size([stop - begin for begin, stop in spans.values()], tasks)
         pieces = [
             (f"{topic}/{partition}", piece) for (topic, partition), span in spans.items() for piece in cut(*span, size)

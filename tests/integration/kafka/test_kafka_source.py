@@ -125,6 +125,17 @@ def test_new_partitions_and_topics_of_a_pattern_are_found_while_running(broker: 
     assert sorted(filter(None, read(kafka, end, kafka.latest_offsets(end, NO_LIMIT)))) == [b"2", b"3"]
 
 
+def test_a_partition_that_was_added_is_read_when_gaps_are_accepted(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, "1")
+    kafka = source(broker, topic, accept_gap=True)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    assert read(kafka, {}, end) == [b"1"]
+    broker.add_partition(topic, 2)
+    broker.send(topic, "2", partition=1)
+    assert read(kafka, end, kafka.latest_offsets(end, NO_LIMIT)) == [b"2"]
+
+
 def test_a_byte_limit_is_kept_by_sampling_records(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *[b"x" * 100] * 1000)
@@ -174,8 +185,11 @@ def test_a_recreated_topic_is_a_lost_position(broker: Broker) -> None:
 def test_the_wait_for_a_partition_that_ends_early_is_limited(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, "1")
-    with pytest.raises(PositionLost):
-        list(read_range(broker.properties, Range(0, f"{topic}/0", 0, 5), patience=5))
+    planned = Range(0, f"{topic}/0", 0, 5)
+    with pytest.raises(PositionLost, match="--accept-gap"):
+        list(read_range(broker.properties, planned, patience=5))
+    (fetched,) = read_range(broker.properties, planned, patience=5, accept_gap=True)
+    assert fetched.messages.values == [b"1"]
 
 
 @pytest.mark.slow

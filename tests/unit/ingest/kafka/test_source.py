@@ -32,6 +32,10 @@ class Cluster:
         places = sorted(place for place in self.logs if place[0] in names)
         return places, {name: self.ids.get(name, "1") for name in names}
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]:
+        there = {topic for topic, _ in self.logs}
+        return {name: self.ids.get(name, "1") if name in there else None for name in topics}
+
     def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
         return {place: self.logs[place][0] for place in places}
 

@@ -1,0 +1,76 @@
+"""Planned batches whose records the topic no longer has: they are refused, and accepted gaps lead past them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import PositionLost
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver.batch_driver import BatchDriver
+from tests.integration.failing_calls import Killed, die
+from tests.integration.kafka.conftest import Broker
+from tests.integration.kafka.sync import Sync
+from tests.integration.kafka.test_behaviours import canal
+from tests.without_spark import run_here
+
+pytestmark = pytest.mark.kafka
+
+
+def spec(sync: Sync, topic: str, *, gap: bool = False) -> PipelineSpec:
+    made = sync.spec(topic, "--table", "t", "--accept-gap") if gap else sync.spec(topic, "--table", "t")
+    # Without keys, rows that come twice are seen.
+    return made.model_copy(
+        update={"sink": made.sink.model_copy(update={"sync_primary_keys_from_source_schema": False})}
+    )
+
+
+def send(broker: Broker, topic: str, *ids: int) -> None:
+    broker.send(topic, *(canal("INSERT", "t", {"id": "INT"}, {"id": str(one)}, pkNames=None) for one in ids))
+
+
+def planned(sync: Sync, topic: str, *ids: int) -> None:
+    """Read one record, and plan a batch of these that is not read."""
+    send(sync.broker, topic, 0)
+    run_here(spec(sync, topic))
+    send(sync.broker, topic, *ids)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchDriver, "take", lambda *_: die())
+        with pytest.raises(Killed):
+            run_here(spec(sync, topic))
+
+
+@pytest.mark.parametrize("new", [(), (7,), (7, 8, 9, 10, 11)], ids=["empty", "shorter", "longer"])
+def test_a_planned_batch_of_a_topic_that_was_created_again_is_refused(
+    broker: Broker, tmp_path: Path, new: tuple[int, ...]
+) -> None:
+    sync, topic = Sync(broker, tmp_path), broker.topic()
+    planned(sync, topic, 1, 2)
+    broker.renew(topic)
+    send(broker, topic, *new)
+    with pytest.raises(PositionLost, match="created again"):
+        run_here(spec(sync, topic))
+    run_here(spec(sync, topic, gap=True))
+    assert sync.ids("t") == [0, *new]
+    send(broker, topic, 12)
+    run_here(spec(sync, topic))
+    assert sync.ids("t") == [0, *new, 12]
+
+
+def test_a_planned_batch_of_a_topic_that_was_deleted_is_refused(broker: Broker, tmp_path: Path) -> None:
+    sync, topic = Sync(broker, tmp_path), broker.topic(name="gone-a")
+    other = broker.topic(name="gone-b")
+    send(broker, topic, 0)
+    run_here(spec(sync, "gone-.*"))
+    send(broker, topic, 1, 2)
+    send(broker, other, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchDriver, "take", lambda *_: die())
+        with pytest.raises(Killed):
+            run_here(spec(sync, "gone-.*"))
+    broker.delete(topic)
+    with pytest.raises(PositionLost, match="does not exist any more"):
+        run_here(spec(sync, "gone-.*"))
+    run_here(spec(sync, "gone-.*", gap=True))
+    assert sync.ids("t") == [0, 3]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from penstock.errors import PenstockError
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver.batch_driver import OnBatch
 from penstock.pipelines.job import build, local_run
 from penstock.pipelines.job.job import Job
 from penstock.pipelines.job.local_run import LocalRun, Run
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.read import BatchReader
+from penstock.pipelines.tasks.reports import BatchReport
 
 
 class SparkNeeded(Exception):
@@ -26,13 +31,27 @@ def run_without_spark(spec: PipelineSpec) -> list[int]:
     return batches
 
 
-def run_here(spec: PipelineSpec) -> None:
-    """Run without Spark, also where a user's run would start it: tables that are read again, batches of any size."""
+def run_here(spec: PipelineSpec, on_batch: OnBatch | None = None, most: int | None = None) -> None:
+    """Run without Spark, also where a user's run would start it: tables that are read again, batches of any size.
+
+    With `most`, the run is stopped after so many batches, or when it would wait for records.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalRun, "_check_start", LocalRun._next_batch)
         patch.setattr(local_run, "TIMES_SMALL", 10**9)
         patch.setattr(BatchReader, "leaves_much", lambda *_: False)
-        run_without_spark(spec)
+        run, count = _local_run(spec), itertools.count(1)
+
+        def taken(identity: BatchIdentity, report: BatchReport) -> None:
+            if on_batch is not None:
+                on_batch(identity, report)
+            if next(count) == most:
+                run.stop()
+
+        run.on_batch = taken
+        if most is not None:
+            run.sleep = lambda _: run.stop()
+        run.run()
 
 
 def is_idle(spec: PipelineSpec) -> bool:

@@ -47,13 +47,13 @@ class Broker:
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result()
 
-    def renew(self, topic: str) -> None:
+    def renew(self, topic: str, partitions: int = 1) -> None:
         """Delete the topic and make it again."""
         self.delete(topic)
         deadline = time.monotonic() + 20
         while topic in self.admin.list_topics(timeout=10).topics and time.monotonic() < deadline:
             time.sleep(0.1)
-        self.topic(name=topic)
+        self.topic(partitions, topic)
 
     def send(self, topic: str, *values: bytes | str | None, partition: int = 0, **more: Any) -> None:
         with producing(self.properties) as producer:

@@ -14,7 +14,7 @@ from penstock.ingest.connector import TableCapture, TableName
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.batch_identity import LastBatch
-from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName, written
+from penstock.pipelines.ledger.filled_tables import REASONS, Difference, FilledTables, SourceName, written
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.table_mapping import TableMapping
@@ -94,7 +94,9 @@ def lacking_messages(shaping: TableMapping, filled: FilledTables) -> IncompleteT
     goes_to = where_sources_go(filled, shaping)
     # A parked table lacks batches that are recorded, and catches up with them.
     found = filled.differences({source: table for source, table in goes_to.items() if table not in parked})
-    return IncompleteTables(refused=tuple(found))
+    # A table that the pipeline never filled, because no message came since its gap was accepted, lacks nothing more.
+    lacking = (one for one in found if one.reason != REASONS["missing"] or one.table in filled.marks)
+    return IncompleteTables(refused=tuple(found if filled.is_adopted else lacking))
 
 
 def where_sources_go(filled: FilledTables, shaping: TableMapping) -> dict[SourceName, str | None]:

@@ -98,6 +98,19 @@ def test_a_table_that_lacks_messages_stops_the_run_before_a_batch(
     run(spec)  # what was accepted once is not asked again
 
 
+def test_a_new_name_without_messages_yet_is_not_refused_twice(shop: Shop) -> None:
+    run(shop.spec())
+    spec = another_prefix(shop)
+    run(spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update={"accept_gap": True})}))
+    run(spec)
+    shop.put("4.json", insert("orders", {"id": 4}))
+    run(spec)
+    assert shop.ids("x_orders") == [4]
+    shutil.rmtree(shop.table("x_orders").path)
+    with pytest.raises(CheckpointMismatch):
+        run(spec)
+
+
 def test_unchanged_tables_are_accepted(shop: Shop) -> None:
     run(shop.spec())
     shop.put("4.json", insert("orders", {"id": 4}), insert("fresh", {"id": 4}))

@@ -10,6 +10,7 @@ from typing import Protocol
 from penstock.errors import PenstockError
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.compaction import Compact
+from penstock.pipelines.errors import CheckpointInUse
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.parked_tables import ParkedTables, is_of_its_table
@@ -55,7 +56,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class FailurePolicy:
-    """The failure policy of one batch. `isolates`: a table that fails is parked, and the others continue."""
+    """The failure policy of one batch. `isolates`: a table that fails is parked, and the others continue. `is_late`: the
+    batch is one that a parked table missed.
+    """
 
     parking: ParkedTables
     reader: BatchReader
@@ -63,6 +66,7 @@ class FailurePolicy:
     number: int
     isolates: bool
     parked: set[str] = field(default_factory=set)  # the tables that failed in this batch
+    is_late: bool = False
 
     def parks(self, table: str, error: PenstockError, batch: int | None = None) -> bool:
         """Park the table and return True if the batch may continue without it.
@@ -75,12 +79,19 @@ class FailurePolicy:
         unusable = isinstance(error, UnusableName) and self.reader.errors.leaves_out and table in self.targets.schemas
         if not ((self.isolates or unusable) and may_be_parked and is_of_its_table(error)):
             return False
+        self._check_newest()
         log.error("event=table_parked table=%s batch=%d reason=%s", table, self.number, error.message)
         # In the checkpoint first: after a crash the table is still parked, and the batch is repeated without it.
         self.parking.park(table, self.number if batch is None else batch, error)
         self.targets.leave_out([table])
         self.parked.add(table)
         return True
+
+    def _check_newest(self) -> None:
+        """Raise CheckpointInUse if another driver has gone on to later batches: the table may have them."""
+        checkpoint = self.parking.checkpoint
+        if not self.is_late and (checkpoint.batches.last_planned or 0) > self.number:
+            raise CheckpointInUse.by_another(checkpoint.location)
 
     @property
     def reasons(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ from penstock.pipelines.tasks.batch_result import BatchResult
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.reports import BadRecords, BatchReport
 from penstock.pipelines.tasks.task_input import TaskInput
+from penstock.table.commit.committer import Committer
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT
 from penstock.table.options.flink import SCAN_WATERMARK_IDLE_TIMEOUT
@@ -122,12 +123,21 @@ class BatchDriver:
 
     def _catch_up(self, table: str, stopped: Callable[[], bool]) -> bool:
         for missed in self.parking.missed(table):
-            if stopped() or not self.take_late(missed, table):
+            if stopped():
+                return False
+            # A driver that was overtaken by another one may have parked the table, with a batch that it has.
+            if not self._has_later(missed, table) and not self.take_late(missed, table):
                 return False
             self.parking.record_batch(table, missed.number)
             self.reader.source.close()  # what the source cached while planning one batch is not valid for the next
             log.info("event=batch_caught_up table=%s batch=%d", table, missed.number)
         return True
+
+    def _has_later(self, missed: MissedBatch, table: str) -> bool:
+        """Return whether the table has a later batch of the checkpoint: batches of a table are committed in order."""
+        user = BatchIdentity(self.pipeline, missed.checkpoint, missed.number, missed.start, missed.end).user
+        newest = Committer(self.reader.warehouse.store(table), user).committed(missed.number)
+        return newest is not None and newest.commit_identifier > missed.number
 
     def take_late(self, missed: MissedBatch, table: str) -> bool:
         """Commit a batch to a table that was parked when the batch was read, and only to it.
@@ -135,7 +145,7 @@ class BatchDriver:
         Return False if that fails again. Called again with a batch that the table has, it changes nothing.
         """
         number, only = missed.number, self.reader.errors.on_bad.letters | {table}
-        policy = FailurePolicy(self.parking, self.reader, self.targets, number, isolates=True)
+        policy = FailurePolicy(self.parking, self.reader, self.targets, number, isolates=True, is_late=True)
         with self.targets.only(only):
             # The other tables have the batch, so their rows are not read. The dead-letter table is included for
             # values that do not fit this table.

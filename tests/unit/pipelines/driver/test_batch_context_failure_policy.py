@@ -13,11 +13,13 @@ from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.local_runner import run_tasks
-from penstock.pipelines.errors import CheckpointMismatch, TablesParked
+from penstock.pipelines.errors import CheckpointInUse, CheckpointMismatch, TablesParked
 from penstock.pipelines.job import build
 from penstock.pipelines.job.job import Delivery
+from penstock.pipelines.ledger.batch_identity import BatchIdentity, range_of
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.tasks import write as writing
+from penstock.table.meta.snapshot import Snapshot
 from tests.here import note_as_spark_does, run
 from tests.shop import Shop, change, insert
 
@@ -74,6 +76,44 @@ def test_a_conflict_parks_its_table_and_the_others_continue(shop: Shop) -> None:
     with pytest.raises(TablesParked, match="1 table failed and is parked") as error:
         raise parking(shop).error()
     assert error.value.exit_code == 10
+
+
+def snapshot_of(shop: Shop, table: str, batch: int) -> Snapshot:
+    snapshots = shop.table(table).store.snapshots.newest_first()
+    return next(one for one in snapshots if one.commit_identifier == batch)
+
+
+def test_a_table_that_another_driver_went_on_with_is_released(shop: Shop) -> None:
+    """A driver that hangs in a batch, while another one takes it and later ones, may park a table in the end."""
+    for number in (1, 2, 3):
+        shop.put(f"{number}.json", insert("orders", {"id": number}), insert("users", {"id": number}))
+        run(shop.spec(errors=ISOLATE))
+    late, start_end = parking(shop), range_of(snapshot_of(shop, "orders", 1))
+    late.park("ods.orders", 1, TableCorrupt("a manifest is torn", table="ods.orders"))
+    user = snapshot_of(shop, "orders", 1).commit_user
+    late.note(BatchIdentity("shop", user.removeprefix("shop-"), 1, *start_end))
+    shop.put("4.json", insert("orders", {"id": 4}), insert("users", {"id": 4}))
+    run(shop.spec(errors=ISOLATE))
+    assert shop.ids("orders") == [1, 2, 3]
+    run(retry(shop))
+    assert shop.ids("orders") == [1, 2, 3, 4]
+    assert not parking(shop).tables
+
+
+def test_a_driver_that_another_one_overtook_parks_no_table(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    run(shop.spec(errors=ISOLATE))
+    conflict(shop, "orders")
+
+    def overtaken(*_: Any) -> None:
+        (shop.folder / "checkpoint" / "offsets" / "2").touch()
+        raise TableCorrupt("a manifest is torn", table="ods.orders")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "TableTaskWriter", overtaken)
+        with pytest.raises(CheckpointInUse):
+            run(shop.spec(errors=ISOLATE))
+    assert not parking(shop).tables
 
 
 def test_a_new_checkpoint_does_not_pass_over_the_batches_that_a_parked_table_missed(shop: Shop) -> None:

@@ -56,8 +56,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class FailurePolicy:
-    """The failure policy of one batch. `isolates`: a table that fails is parked, and the others continue. `is_late`: the
-    batch is one that a parked table missed.
+    """The failure policy of one batch. `isolates`: a table that fails is parked, and the others continue.
+
+    `is_late`: the batch is one that a parked table missed.
     """
 
     parking: ParkedTables

@@ -213,7 +213,8 @@ class FilledTables:
             known = self.sources.keys() | self.left.keys() | self.expected.keys()
             new = {source: table for source, table in seen.items() if source not in known}
             self.sources |= new
-            self._renew_marks({table for table in new.values() if table not in self.marks})
+            # A known source may have a new table, which this batch is the first to fill.
+            self._renew_marks({table for table in sources if table not in self.marks})
         for table, snapshot in made.items():
             if table in self.marks:
                 created = self.marks[table].created

@@ -111,6 +111,19 @@ def test_a_new_name_without_messages_yet_is_not_refused_twice(shop: Shop) -> Non
         run(spec)
 
 
+def test_a_new_name_whose_first_batch_is_repeated_is_known(shop: Shop) -> None:
+    run(shop.spec())
+    spec = another_prefix(shop)
+    run(spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update={"accept_gap": True})}))
+    shop.put("4.json", insert("orders", {"id": 4}), "not a message")
+    with pytest.raises(DecodeError):
+        run(spec)
+    lenient = shop.spec(sink={"naming": {"table-prefix": "x_"}}, errors={"bad-record": "skip"})
+    run(lenient)
+    run(lenient)
+    assert shop.ids("x_orders") == [4]
+
+
 def test_unchanged_tables_are_accepted(shop: Shop) -> None:
     run(shop.spec())
     shop.put("4.json", insert("orders", {"id": 4}), insert("fresh", {"id": 4}))

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.errors import DecodeError, PenstockError, SchemaConflict
+from penstock.errors import DecodeError, PenstockError, SchemaConflict, SourceError
 from penstock.ingest.source import Barrier, Offsets, RereadableSource
 from penstock.pipelines.driver.added_columns import fill_logged_columns
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
@@ -210,12 +210,28 @@ class Batch:
         """Raise DecodeError if too many records are bad."""
         try:
             self.run.limit.check(report)
-        except DecodeError:
+            self._check_readings(report)
+        except (DecodeError, SourceError):
             self._discard(self.result, list(self.result.messages))
             raise
         if report.bad_count:
             first, place, _ = report.first_bad
             log.warning("event=bad_records count=%d first=%s@%d", report.bad_count, place, first.pos)
+
+    def _check_readings(self, report: BatchReport) -> None:
+        """Raise SourceError if a message was read for some tables and could not be read for others."""
+        if self.late is not None or report.bad_for_some is None:
+            return
+        place, record = report.bad_for_some
+        raise SourceError(
+            "a message could be read for some tables of the batch and not for others; nothing of the batch was"
+            " committed",
+            place=place,
+            offset=record.position,
+            reason=record.message,
+            retryable=True,
+            hint="a schema registry may have lost the schema in between: the next run reads all of the batch again",
+        )
 
     # Commit
 

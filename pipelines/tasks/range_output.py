@@ -150,6 +150,7 @@ class BadRecordCollector:
         on_bad, reading = self.context.errors.on_bad, self.report.reading
         new_from = None if reading is None else reading.new_from
         before = [record for record in records if new_from is None or record.pos < new_from]
+        self.report.bad_too.add([record for record in records if new_from is not None and record.pos >= new_from])
         if on_bad.table is None or not before or not self.context.keeps_letters:
             return ()
         kept = bad_records.kept(self.context.warehouse, on_bad, self.range.place, before)

@@ -103,6 +103,8 @@ class RangeReport:
     missed: int = 0  # keys of rows that a dimension does not have
     lookups: dict[str, tuple[int, int]] = field(default_factory=dict)  # first and last snapshot by dimension
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
+    # messages that cannot be read, and that the same batch reads for the first time by another range
+    bad_too: BadRecords = field(default_factory=BadRecords)
     truncations: list[Truncation] = field(default_factory=list)
     barriers: list[Barrier] = field(default_factory=list)
     lacks_rows_of: set[tuple[str, str]] = field(default_factory=set)  # source tables to read again after the batch
@@ -208,6 +210,15 @@ class BatchReport:
     @property
     def bad_count(self) -> int:
         return sum(records.count for _, _, records in self.bad)
+
+    @property
+    def bad_for_some(self) -> tuple[str, BadRecord] | None:
+        """A message that one range of the batch could read and another could not, with its place."""
+        first = {(one.range.place, bad.pos) for one in self.ranges if not one.is_again for bad in one.bad.shown}
+        if any(one.bad.count > len(one.bad.shown) for one in self.ranges if not one.is_again):
+            return None  # there are too many to tell
+        found = ((one.range.place, bad) for one in self.ranges for bad in one.bad_too.shown)
+        return next(((place, bad) for place, bad in found if (place, bad.pos) not in first), None)
 
     @property
     def first_bad(self) -> tuple[BadRecord, str, str | None]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigError, DecodeError, PositionLost, StoreError
+from penstock.errors import ConfigError, DecodeError, PositionLost, SourceError, StoreError
+from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.deferred_ranges import DeferredRanges
-from penstock.ingest.source import NO_LIMIT
+from penstock.ingest.source import NO_LIMIT, Range
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.errors import CheckpointMismatch
-from tests.deferred_shop import MINUTE, SLOW, START, DeferredShop, row
+from tests.deferred_shop import MINUTE, SLOW, START, DeferredShop, TopicsSource, row
 
 
 @pytest.fixture
@@ -586,6 +587,34 @@ def test_a_record_that_only_the_second_reading_cannot_read_becomes_a_dead_letter
     shop.batch()
     assert letters(shop) == [("t/0@3", None), ("t/0@4", None), ("t/0@6", None)]
     assert counts == [(0, 0), (1, 0), (2, 2), (0, 3)]
+
+
+@pytest.mark.parametrize("errors", [LETTERS, {"errors": {"bad-record": "skip"}}, {}], ids=["letters", "skip", "fail"])
+def test_a_record_that_only_one_range_of_a_batch_can_read_fails_the_batch(
+    shop: DeferredShop, monkeypatch: pytest.MonkeyPatch, errors: dict[str, Any]
+) -> None:
+    shop.start(SLOW, **errors)
+    put_both(shop, 0)
+    shop.batch()
+    put_both(shop, 1)
+    shop.batch()
+    shop.pass_time(10 * MINUTE)
+    put_both(shop, 2)
+    read = TopicsSource.read
+
+    def then_spoiled(self: TopicsSource, range_: Range) -> Iterator[FetchedMessages]:
+        yield from read(self, range_)
+        spoil(shop, 5)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicsSource, "read", then_spoiled)
+        with pytest.raises(SourceError, match="for some tables of the batch and not for others") as failed:
+            shop.batch()
+    assert failed.value.retryable
+    assert (shop.ids("fast"), shop.ids("slow")) == ([0, 1], [0])
+    shop.topics.records["t", 0][5] = row("slow", 2).encode()
+    shop.take()
+    assert (shop.ids("fast"), shop.ids("slow")) == ([0, 1, 2], [0, 1, 2])
 
 
 def test_many_records_that_only_the_second_reading_cannot_read_stop_the_run(shop: DeferredShop) -> None:

@@ -1,4 +1,7 @@
-"""Names of `naming` that no table and no database of the source has: such a rule does nothing, which is no error."""
+"""Names of `naming` without effect: of no table and no database of the source, or of ones that other rules name.
+
+That is no error.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,35 @@ def unmet_names(
     naming = spec.sink.naming
     given = [(schema.database or "", schema.table or "") for schema in schemas]
     captured = {*before, *(name for name in given if shape.target(*name) is not None)}
-    tables = {table if naming.merge_shards or not database else f"{database}_{table}" for database, table in captured}
+    # A route names its tables, and a table that has a mapping gets no prefix and no suffix.
+    named = {name for name in captured if name in before or _is_named(shape, *name)}
+    mapped = {name.lower() for name in naming.table_mapping}
+    affixed = {name[0] for name in named if name in before or _source(spec, *name).lower() not in mapped}
+    tables, mappable = ({_source(spec, *name) for name in names} for names in (captured, named))
     databases = {database for database, _ in captured}
-    for rule, names, kind, known in (
-        ("table-mapping", naming.table_mapping, "table", tables),
-        ("table-prefix-db", naming.table_prefix_db, "database", databases),
-        ("table-suffix-db", naming.table_suffix_db, "database", databases),
+    for rule, names, kind, known, used in (
+        ("table-mapping", naming.table_mapping, "table", tables, mappable),
+        ("table-prefix-db", naming.table_prefix_db, "database", databases, affixed),
+        ("table-suffix-db", naming.table_suffix_db, "database", databases, affixed),
     ):
-        there = {name.lower() for name in known}
+        there, effective = ({name.lower() for name in some} for some in (known, used))
         for name in names:
             if name.lower() not in there:
                 yield f"{rule} is for the {kind} {name}, which is not captured", _nearest(name, sorted(known - {""}))
+            elif name.lower() not in effective:
+                other = "a route or sink.table" if kind == "table" else "a table-mapping, a route or sink.table"
+                subject = "whose target" if kind == "table" else "and the target of each of its tables"
+                yield f"{rule} is for the {kind} {name}, {subject} is named by {other}", f"remove it from {rule}"
+
+
+def _is_named(shape: PipelineMapping, database: str, table: str) -> bool:
+    """Return whether `naming` names the target of the source table."""
+    return shape.table is None and shape.table_rules.target(database, table) is None
+
+
+def _source(spec: PipelineSpec, database: str, table: str) -> str:
+    """Return the name by which mappings know a source table."""
+    return table if spec.sink.naming.merge_shards or not database else f"{database}_{table}"
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

@@ -142,9 +142,12 @@ def test_a_selection_without_a_table_is_reported_by_plan_and_check(shop: Shop) -
             "table-mapping is for the table orders, which is not captured",
         ),
         ({"table-mapping": {"shop_orders": "o"}, "merge-shards": False}, None),
+        ({"table-mapping": {"Orders": "o"}}, None),
+        ({"table-prefix-db": {"SHOP": "p_"}, "table-suffix-db": {"shop": "_s"}}, None),
         (
-            {"table-mapping": {"Orders": "o"}, "table-prefix-db": {"SHOP": "p_"}, "table-suffix-db": {"shop": "_s"}},
-            None,
+            {"table-mapping": {"Orders": "o"}, "table-prefix-db": {"SHOP": "p_"}},
+            "table-prefix-db is for the database SHOP, and the target of each of its tables is named by a"
+            " table-mapping, a route or sink.table",
         ),
     ],
 )
@@ -156,6 +159,20 @@ def test_a_name_for_no_table_is_reported_by_plan_and_check(shop: Shop, naming: A
     assert found == [said] * (said is not None)
     assert ("warning: " in looked) == (said is not None)
     assert said is None or f"; warning: {said} (" in looked
+
+
+@pytest.mark.parametrize("sink", [{}, {"table": "orders"}], ids=["route", "table"])
+def test_a_name_for_a_table_that_another_rule_names_is_reported(shop: Shop, sink: dict[str, str]) -> None:
+    naming = {"table-mapping": {"orders": "o"}, "table-suffix-db": {"shop": "_s"}}
+    routes = [] if sink else [{"source-table": "shop.*", "sink-table": "ods.{table}"}]
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    spec = shop.spec(sink={"naming": naming} | sink, route=routes)
+    found = [item.message for item in checked_spec(spec) if item.level == "warning"]
+    assert found == [
+        "table-mapping is for the table orders, whose target is named by a route or sink.table",
+        "table-suffix-db is for the database shop, and the target of each of its tables is named by a table-mapping,"
+        " a route or sink.table",
+    ]
 
 
 def test_a_name_for_an_earlier_table_is_not_reported(shop: Shop) -> None:

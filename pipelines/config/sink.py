@@ -196,9 +196,10 @@ class SinkConfig(Strict):
         if not isinstance(table, str) or "." not in table:
             return given
         database, _, name = table.partition(".")
-        if given.get("database") not in {None, database}:
-            return given
-        return {**given, "database": database, "table": name}
+        if given.get("database") in {None, database} and "." not in name:
+            return {**given, "database": database, "table": name}
+        beside = f" beside database: {given['database']}" if given.get("database") else ""
+        raise ValueError(f"table: {table}{beside} is not one table: write  table: database.table")
 
     @model_validator(mode="after")
     def _has_a_place_for_its_table(self) -> SinkConfig:

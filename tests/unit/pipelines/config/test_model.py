@@ -194,6 +194,13 @@ def test_invalid_values_are_refused_with_their_line(old: str, new: str, words: s
     assert caught.value.facts["line"]
 
 
+@pytest.mark.parametrize("sink", ["table: a.b.c", "table: a.b.c, database: a", "table: ods.orders, database: dwh"])
+def test_a_target_that_is_not_one_table_of_one_database_is_refused(sink: str) -> None:
+    with pytest.raises(ConfigError, match="is not one table") as caught:
+        read(KAFKA.replace("  table: ods.orders", "  " + sink.replace(", ", "\n  ")))
+    assert caught.value.facts["line"]
+
+
 def test_only_sources_with_tables_can_read_them_again() -> None:
     with pytest.raises(ConfigError, match="does not support reading tables again"):
         read(KAFKA.replace("bad-record: dead-letter", "position-lost: resnapshot"))

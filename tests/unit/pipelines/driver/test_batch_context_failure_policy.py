@@ -83,7 +83,7 @@ def snapshot_of(shop: Shop, table: str, batch: int) -> Snapshot:
     return next(one for one in snapshots if one.commit_identifier == batch)
 
 
-def test_a_table_that_another_driver_went_on_with_is_released(shop: Shop) -> None:
+def test_a_table_with_the_later_batches_of_another_driver_is_released(shop: Shop) -> None:
     """A driver that hangs in a batch, while another one takes it and later ones, may park a table in the end."""
     for number in (1, 2, 3):
         shop.put(f"{number}.json", insert("orders", {"id": number}), insert("users", {"id": number}))

@@ -89,7 +89,8 @@ class RangeReader:
         change, unread = self._context.mapping.transformed(
             change, fetched, self._task.now_millis, self._lookups, stream
         )
-        self._report.filtered += left_out_rows(read, change, unread)
+        left_out = left_out_rows(read, change, unread)
+        self._report.filtered += left_out
         # A change that was empty before the transforms is a definition of a table, and is used below.
         if given and not len(change) and not unread:
             return
@@ -99,14 +100,15 @@ class RangeReader:
             self._bad.add_nameless(change, error, fetched)
             return
         if table is None or table in self._task.left_out:
-            self._report.filtered += len(change)
+            # With the rows of messages that the transform refused, which are bad records of no table.
+            self._report.filtered += given - left_out
             return
         # A replay skips the rows of other tables, unless it writes the dead letters of all tables again.
         if not (self._context.reads(table) or self._context.keeps_letters):
             return
         source = change.schema.database or "", change.schema.table or ""
         if self._leaves_out(table, change.schema):
-            self._report.filtered += len(change)
+            self._report.filtered += given - left_out
             self._report.keyless.add((table, source))
             return
         checked = self._context.mapping.checked(change, fetched, self._task.now_millis)

@@ -325,3 +325,13 @@ def test_options_without_effect_of_an_existing_table_are_reported_once_per_run(
     messages = [record.getMessage() for record in caplog.records if "options_without_effect" in record.getMessage()]
     assert len(messages) == 1
     assert 'of="ods.o" options="file.block-size (' in messages[0]
+
+
+@pytest.mark.parametrize("more", [{"selection": {"excluding-tables": "o"}}, {"sink": {"no-primary-key": "skip"}}])
+def test_rows_that_a_transform_refuses_of_a_table_that_is_left_out_are_counted(shop: Shop, more: Any) -> None:
+    rule = {"source-table": "shop.o", "filter": "cast(v as INT) > 0"}
+    rows = ({"id": 1, "v": "x"}, {"id": 2, "v": "-1"}, {"id": 3, "v": "2"})
+    messages = [json.dumps(json.loads(insert("o", row)) | {"pkNames": []}) for row in rows]
+    shop.put("1.json", *messages, insert("other", {"id": 1}))
+    (report,) = reports_of(shop, "canal-json", transform=[rule], errors={"bad-record": "dead-letter"}, **more)
+    assert (report.passed_over["rows.left.out"], report.bad_count) == (3, 0)

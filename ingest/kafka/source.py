@@ -176,9 +176,11 @@ class KafkaSource:
     def _beginnings(self, start: Offsets, places: list[Place]) -> dict[Place, int]:
         if not places:
             return {}
-        # Partitions found while running: all records in them are new.
+        # Partitions found while running: all records in them are new. Those that a known topic got since begin at 0,
+        # so that it shows if records were deleted before they were read.
         if start:
-            return self._cluster.earliest(places)
+            added = {place: 0 for place in places if place[0] in start.get("offsets", {})}
+            return self._cluster.earliest(set(places) - added.keys()) | added
         return self._startup_offsets(places)
 
     def _startup_offsets(self, places: list[Place]) -> dict[Place, int]:

@@ -133,6 +133,27 @@ def test_latest_on_an_idle_topic_is_recorded_as_the_start() -> None:
     assert spans(kafka, end, kafka.latest_offsets(end, NO_LIMIT)) == [("t/0", 5, 8)]
 
 
+def test_records_of_an_added_partition_that_were_deleted_unread_are_lost() -> None:
+    cluster = Cluster({("t", 0): (3, 5)})
+    kafka = source(cluster)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    cluster.logs["t", 1] = (2, 6)
+    with pytest.raises(PositionLost) as lost:
+        kafka.latest_offsets(end, NO_LIMIT)
+    assert (lost.value.facts["partition"], lost.value.facts["lost"]) == (1, 2)
+    lenient = source(cluster, accept_gap=True)
+    assert spans(lenient, end, lenient.latest_offsets(end, NO_LIMIT)) == [("t/1", 2, 6)]
+
+
+def test_a_topic_that_is_added_is_read_from_its_first_record_left() -> None:
+    cluster = Cluster({("t", 0): (3, 5)})
+    kafka = source(cluster)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    cluster.logs["u", 0] = (2, 6)
+    kafka = source(cluster, topics=("t", "u"))
+    assert spans(kafka, end, kafka.latest_offsets(end, NO_LIMIT)) == [("u/0", 2, 6)]
+
+
 def test_without_new_data_the_offsets_stay_the_same() -> None:
     kafka = source(Cluster({("t", 0): (0, 5)}))
     end = kafka.latest_offsets({}, NO_LIMIT)
@@ -145,9 +166,9 @@ def test_a_new_partition_is_read_from_its_first_record_in_every_startup_mode() -
     cluster = Cluster({("t", 0): (0, 5)})
     kafka = source(cluster, StartOffsets("latest-offset"))
     first = kafka.latest_offsets({}, NO_LIMIT)
-    cluster.logs["t", 1] = (2, 6)
+    cluster.logs["t", 1] = (0, 6)
     second = kafka.latest_offsets(first, NO_LIMIT)
-    assert spans(kafka, first, second) == [("t/1", 2, 6)]
+    assert spans(kafka, first, second) == [("t/1", 0, 6)]
 
 
 def test_a_batch_planned_again_ignores_later_records() -> None:

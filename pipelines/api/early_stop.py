@@ -10,8 +10,7 @@ from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from penstock.errors import PenstockError
-from penstock.pipelines.errors import StoppedEarly
+from penstock.pipelines.errors import SparkEnded, StoppedEarly
 
 if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec
@@ -23,6 +22,14 @@ Asked = Callable[[], bool]
 
 def never_asked() -> bool:
     return False
+
+
+_noted: list[int] = []  # signals that came before a command noted them itself
+
+
+def note_from_now_on() -> None:
+    """Note SIGTERM for the command that this process runs, whose module is not imported yet."""
+    signal.signal(signal.SIGTERM, lambda number, frame: _noted.append(number))
 
 
 @contextmanager
@@ -39,7 +46,7 @@ def noted_sigterm() -> Iterator[Asked]:
         return
     before = signal.signal(signal.SIGTERM, note)
     try:
-        yield lambda: bool(numbers)
+        yield lambda: bool(numbers or _noted)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -53,8 +60,8 @@ def asked_to_stop(asked: Asked, spec: PipelineSpec) -> Iterator[None]:
     try:
         with patience_unless(asked):
             yield
-    except (PenstockError, OSError) as error:
-        if not (asked() and may_pass(error)):
+    except Exception as error:
+        if not (asked() and (may_pass(error) or isinstance(error, SparkEnded))):
             raise
         if spec.pipeline.until == "caught-up":
             raise stopped_early(spec.checkpoint) from error

@@ -80,7 +80,7 @@ def run_command(
             asked=asked,
         )
     # Otherwise the JVM ends by itself, after this process: its standard input is a pipe from here. Nobody waits for it.
-    if start is not None and settings:  # such as an event log, which must be closed
+    if start is not None and settings and start.is_open:  # such as an event log, which must be closed
         start.session().stop()
     return 0
 
@@ -124,7 +124,7 @@ def run_here(
     check_writable(folder)
     # Before a JVM is started, which takes seconds.
     refuse_second_driver(folder)
-    spark = RunSession(spec, master, settings, output, session)
+    spark = RunSession(spec, master, settings, output, session, asked)
     if session is None and start is not None:
         spark.wait_for(start)
     spark.given = spark.given or active_session()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from penstock.pipelines.api.early_stop import Asked, never_asked
+from penstock.pipelines.errors import SparkEnded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,13 +24,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RunSession:
-    """`given` is a session of others, which stays open. `output` returns the stderr of a JVM that is started here."""
+    """`given` is a session of others, which stays open. `output` returns the stderr of a JVM that is started here.
+
+    If `asked` returns that the run is to stop, a session that cannot be opened is SparkEnded: whoever stops a process
+    group also stops the JVM, and then any error can come first.
+    """
 
     spec: PipelineSpec
     master: str | None = None
     settings: Mapping[str, str] | None = None
     output: Callable[[], AbstractContextManager[int | None]] = nullcontext
     given: SparkSession | None = None
+    asked: Asked = never_asked
     _opened: SparkSession | None = field(default=None, init=False)
 
     @property
@@ -37,7 +45,8 @@ class RunSession:
     def wait_for(self, start: SessionStart) -> None:
         """Wait for a session that began to open before. Who began it ends it."""
         before = self._logged_start()
-        self.given = start.session()
+        with self._stopped_at_start():
+            self.given = start.session()
         log.info("event=spark_started seconds=%.1f", time.monotonic() - before)
 
     def session(self) -> SparkSession:
@@ -53,12 +62,21 @@ class RunSession:
 
         before = self._logged_start()
         cores = self.spec.pipeline.parallelism
-        with self.output() as stderr:
+        with self._stopped_at_start(), self.output() as stderr:
             opened = open_session(
                 self.spec.pipeline.name, master=self.master, cores=cores, settings=self.settings, stderr=stderr
             )
         log.info("event=spark_started seconds=%.1f", time.monotonic() - before)
         return opened
+
+    @contextmanager
+    def _stopped_at_start(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not self.asked():
+                raise
+            raise SparkEnded("Spark ended while it was starting", reason=str(error)[:300]) from error
 
     def _logged_start(self) -> float:
         # Spark's start takes seconds in which nothing else is shown.

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from penstock.errors import ConfigError, PenstockError, did_you_mean
+from penstock.pipelines.api import early_stop
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS, refusal
 from penstock.pipelines.config.flags import all_actions, built_in_actions, sync_action
 from penstock.pipelines.spark import first_jvm
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     if arguments is None:
         first_jvm.allow()
+        if words[:1] == ["run"] or sync_action(_name(words)) is not None:
+            early_stop.note_from_now_on()
         _escape_unknown_characters()
     try:
         return _run([word for word in words if word != "--debug"])
@@ -96,7 +99,7 @@ def _run(words: Sequence[str]) -> int:
         print(penstock.__version__)
         return 0
     _check_dashes(words)
-    name = words[0].lower().replace("_", "-")
+    name = _name(words)
     if name in REFUSED:
         raise refusal(name)
     if name not in COMMANDS and sync_action(name) is None:
@@ -109,6 +112,11 @@ def _run(words: Sequence[str]) -> int:
     module = importlib.import_module(place)
     code: int = module.command(name, list(words[1:]))
     return code
+
+
+def _name(words: Sequence[str]) -> str:
+    """Return the command, as the tables of commands spell it."""
+    return words[0].lower().replace("_", "-") if words else ""
 
 
 def _check_dashes(words: Sequence[str]) -> None:

@@ -201,7 +201,14 @@ class LocalRun:
         return self._stopped or self._paused
 
     def _continue_with_spark(self) -> None:
-        spark = self.with_spark(self.job)
+        try:
+            spark = self.with_spark(self.job)
+        except Exception as error:
+            # Whoever stops a process group also stops the JVM, and then any error can come first.
+            if not self._stopped:
+                raise
+            log.warning("event=stopped_at_start pipeline=%s reason=%s", self.job.name, error)
+            return
         spark.on_batch = self.on_batch
         self._spark = spark
         # A signal may have come while Spark was starting.

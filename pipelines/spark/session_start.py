@@ -54,6 +54,12 @@ class SessionStart:
         self._thread = threading.Thread(target=self._open, name="penstock-session", daemon=True)
         self._thread.start()
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether the session could be opened. Waits for it."""
+        self._thread.join()
+        return self._opened is not None
+
     def session(self) -> SparkSession:
         self._thread.join()
         if self._error is not None:

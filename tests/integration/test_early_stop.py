@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,9 @@ def stopped_at(at: str, folder: Path, source: str, *flags: str) -> subprocess.Co
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
-@pytest.mark.parametrize("at", ["penstock.pipelines.config.yaml_file", "penstock.pipelines.job.build"])
+@pytest.mark.parametrize(
+    "at", ["penstock.pipelines.commands.run", "penstock.pipelines.config.yaml_file", "penstock.pipelines.job.build"]
+)
 @pytest.mark.parametrize(("flags", "code"), [((), 0), (("--until-caught-up",), 13)])
 def test_sigterm_during_the_start_ends_a_run_in_order(
     at: str, flags: tuple[str, ...], code: int, tmp_path: Path
@@ -60,3 +63,26 @@ def test_sigterm_during_the_start_ends_the_wait_for_a_source_that_is_away(
     source = f"{{type: kafka, topic: t, value.format: canal-json, {servers}}}"
     ended = stopped_at("penstock.pipelines.job.build", tmp_path, source, *flags)
     assert ended.returncode == code, ended.stderr
+
+
+@pytest.mark.spark
+def test_sigterm_for_all_processes_while_spark_starts_ends_a_run_in_order(tmp_path: Path) -> None:
+    """A supervisor stops the JVM together with the driver."""
+    (tmp_path / "shop.yaml").write_text(
+        "pipeline: {name: shop, checkpoint: checkpoint, spark: always}\n"
+        f"source: {FILES}\n"
+        "sink: {catalog: {warehouse: warehouse}, database: ods}\n"
+    )
+    Shop(tmp_path).put("1.json", insert("orders", {"id": 1}))
+    words = [sys.executable, "-W", "ignore", "-m", "penstock.pipelines.commands.main", "run", "shop.yaml"]
+    environment = os.environ | {"PYTHONPATH": package_home()}
+    with subprocess.Popen(
+        words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        assert any("Running Spark version" in line or "event=starting_spark" in line for line in lines)
+        os.killpg(process.pid, signal.SIGTERM)
+        rest = list(lines)
+        assert process.wait(60) == 0, "".join(rest)[-3000:]
+    assert not any("Traceback" in line for line in rest)

@@ -488,3 +488,20 @@ def test_arrow_has_as_many_threads_afterwards(shop: Shop, caplog: pytest.LogCapt
     finally:
         pa.set_cpu_count(before)
     assert "event=run_needs_spark" not in caplog.text
+
+
+def test_a_stop_while_spark_starts_is_no_error(shop: Shop) -> None:
+    """Whoever stops a process group also stops the JVM."""
+    add_a_file(shop)
+    job = build.ready(shop.spec(pipeline={"spark": "always"}))
+
+    def killed(job: Job) -> SparkRun:
+        run.stop()
+        raise ConnectionError("Connection refused")
+
+    run = LocalRun(job, folder(shop), killed, takes_batches=False)
+    run.run()
+    assert not run.has_caught_up
+    running = LocalRun(job, folder(shop), lambda job: (_ for _ in ()).throw(ConnectionError), takes_batches=False)
+    with pytest.raises(ConnectionError):
+        running.run()

@@ -78,6 +78,8 @@ class RangeProgress:
             KafkaError.OFFSET_OUT_OF_RANGE,
             KafkaError._LOG_TRUNCATION,
         ):
+            if not self._concerns(message, position):
+                return
             raise PositionLost(
                 "the Kafka broker deleted records before they were read",
                 topic=self.topic,
@@ -89,6 +91,17 @@ class RangeProgress:
             self._complaint = error
         else:
             raise broker_error(error, topic=self.topic, partition=self.partition, offset=position)
+
+    def _concerns(self, message: Message, position: int) -> bool:
+        """Return whether an error is about an offset that is still to be read.
+
+        The client keeps such errors of what was assigned before, also of other partitions.
+        """
+        offset = message.offset()
+        if message.topic() is None or offset is None or offset < 0:
+            return True
+        is_ours = (message.topic(), message.partition()) == (self.topic, self.partition)
+        return is_ours and position <= offset < self.end
 
     def _no_records(self, position: int) -> SourceError:
         reason = f": {self._complaint.str()}" if self._complaint else ""

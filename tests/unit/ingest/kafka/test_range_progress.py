@@ -1,0 +1,35 @@
+"""What a consumer returns while a range is read."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from penstock.errors import PositionLost
+from penstock.ingest.kafka.range_progress import RangeProgress
+
+ERROR = KafkaError(KafkaError._AUTO_OFFSET_RESET)
+
+
+@pytest.mark.parametrize(
+    ("failed", "is_lost"),
+    [
+        (Message(topic="t", partition=1, offset=10, error=ERROR), True),
+        (Message(topic="t", partition=1, offset=12, error=ERROR), True),  # fetched ahead of what was handed out
+        (Message(topic="t", partition=1, offset=-1001, error=ERROR), True),
+        (Message(error=ERROR), True),
+        (Message(topic="t", partition=0, offset=10, error=ERROR), False),
+        (Message(topic="u", partition=1, offset=10, error=ERROR), False),
+        (Message(topic="t", partition=1, offset=9, error=ERROR), False),
+        (Message(topic="t", partition=1, offset=13, error=ERROR), False),
+    ],
+    ids=["here", "ahead", "without-offset", "without-place", "partition", "topic", "before", "after"],
+)
+def test_an_error_about_what_was_assigned_before_is_passed_over(failed: Message, *, is_lost: bool) -> None:
+    progress = RangeProgress("t", 1, 13, 60)
+    if is_lost:
+        with pytest.raises(PositionLost):
+            progress.records([failed], 10)
+    else:
+        assert progress.records([failed], 10) == []
+        assert not progress.done(10)

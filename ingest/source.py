@@ -156,7 +156,7 @@ def grouped(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
     return groups
 
 
-BarrierKind = Literal["truncate", "drop", "rename-columns", "added-columns"]
+BarrierKind = Literal["truncate", "drop", "rename-columns", "added-columns", "changed-values"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ class DatabaseSnapshot(Strict):
 class RelationalSnapshot(DatabaseSnapshot):
     fill_added_columns: bool = Field(
         default=True,
-        description="read a table again when a column was added that has a default, is generated or cannot be null",
+        description="read a table again when a column was added that has a default, is generated or cannot be null,"
+        " and when a statement changed the values of a column",
     )
 
 

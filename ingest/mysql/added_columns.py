@@ -1,4 +1,7 @@
-"""Columns that are added to a table whose rows have values in them: the binlog does not show these values."""
+"""Columns that got values by a statement of DDL, in rows that exist: the binlog does not show these values.
+
+The columns were added with a value, or changed so that their values are others.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.binlog.log_plan import LogPlan
+from penstock.ingest.mysql.binlog.log_plan import LoggedDdl, LogPlan
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
+from penstock.ingest.mysql.ddl.kept_values import rewritten_columns
+from penstock.ingest.mysql.logged_ddl_rules import is_a_tools_swap
 from penstock.ingest.mysql.offsets import Progress
 from penstock.ingest.mysql.server.catalog import TableName, columns_with_values
 from penstock.ingest.mysql.settings import FollowSettings
-from penstock.ingest.source import Barrier
+from penstock.ingest.source import Barrier, BarrierKind
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
@@ -52,6 +57,27 @@ def filled_columns(
     return found
 
 
+def rewritten_in(
+    settings: FollowSettings, history: SchemaHistory, defined: Iterable[LoggedDdl]
+) -> dict[TableName, list[str]]:
+    """Return the columns whose values in older rows are others by statements that begin these definitions.
+
+    Tables that these statements let be emptied and read again, because rows got other keys, are left out.
+    """
+    if not (settings.fills_added_columns and settings.reads_tables):
+        return {}
+    found: dict[TableName, dict[str, None]] = {}
+    for seen in defined:
+        change, columns = seen.change, seen.change.rewritten_columns
+        if change.old_name is not None and is_a_tools_swap(change.old_name, change.name):
+            before = history.definition_at(change.name, seen.file, seen.pos - 1)
+            if before is not None and change.definition is not None:
+                columns = rewritten_columns(before, change.definition)
+        if columns and not (settings.empties_rewritten and change.rewrites_key):
+            found.setdefault(change.name, {}).update(dict.fromkeys(columns))
+    return {name: list(columns) for name, columns in found.items()}
+
+
 def _added(history: SchemaHistory, version: DefinitionVersion) -> list[str]:
     """Return the columns that a table has from this version on, if there was a table before."""
     before = history.definition_at(version.name, version.file, version.pos - 1)
@@ -64,10 +90,10 @@ def _added(history: SchemaHistory, version: DefinitionVersion) -> list[str]:
 def tables_with_mixed_columns(
     settings: FollowSettings, progress: Progress, plan: LogPlan, filled: Collection[TableName]
 ) -> list[TableName]:
-    """Return the tables that renamed a column during the snapshot, or added one that older rows have a value in.
+    """Return the tables that renamed a column during the snapshot, or got values by a statement.
 
-    Their snapshot rows already have the new column. Older binlog events do not, and would overwrite them, so these
-    tables are read again. `filled` are the tables with such a column.
+    Their snapshot rows already have the new column or value. Older binlog events do not, and would overwrite them, so
+    these tables are read again. `filled` are the tables that got values.
     """
     altered = [seen for seen in (*plan.ddl, *plan.barrier) if settings.tables.includes(*seen.change.name)]
     # Without a position to settle at, rows of the snapshot are mixed with older events only while tables are read.
@@ -81,13 +107,22 @@ def tables_with_mixed_columns(
     return [seen.change.name for seen in altered if seen.change.renamed_columns or seen.change.name in filled]
 
 
-def with_filled(progress: Progress, filled: Mapping[TableName, Sequence[str]]) -> Progress:
-    """Return the batch with a request to read tables again for columns that have values in older rows."""
-    for name, columns in filled.items():
-        log.info("event=added_columns_have_values source=%s.%s columns=%s", *name, ",".join(columns))
-    added = [
-        Barrier("added-columns", *name, columns=tuple((one, one) for one in columns))
-        for name, columns in filled.items()
-    ]
+def with_filled(
+    progress: Progress,
+    filled: Mapping[TableName, Sequence[str]],
+    rewritten: Mapping[TableName, Sequence[str]],
+    without: Collection[TableName] = (),
+) -> Progress:
+    """Return the batch with a request to read tables again for values in older rows, except for those `without`."""
+    kinds: tuple[tuple[BarrierKind, str, Mapping[TableName, Sequence[str]]], ...] = (
+        ("added-columns", "added_columns_have_values", filled),
+        ("changed-values", "values_changed_by_statement", rewritten),
+    )
+    added = []
+    for kind, event, tables in kinds:
+        for name, columns in tables.items():
+            if name not in without:
+                log.info("event=%s source=%s.%s columns=%s", event, *name, ",".join(columns))
+                added.append(Barrier(kind, *name, columns=tuple((one, one) for one in columns)))
     batch = replace(progress.batch, barriers=(*progress.batch.barriers, *added))
     return replace(progress, batch=batch) if added else progress

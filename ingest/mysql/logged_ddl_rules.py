@@ -61,7 +61,7 @@ def abandoned_names(pairs: Iterable[tuple[TableName, TableName]]) -> list[TableN
 
 
 def barriers_of(
-    seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], bool], *, drops: bool
+    seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], bool], *, drops: bool, renames: bool
 ) -> Iterator[Barrier]:
     """Yield the barriers of DDL that must be applied between batches, for captured tables only."""
     renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
@@ -72,8 +72,12 @@ def barriers_of(
             continue
         if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  mypy narrows the type by `==`, not by `in`
             yield Barrier(change.kind, *change.name)
-        elif change.renamed_columns:
+            continue
+        if change.renamed_columns and renames:
             yield Barrier("rename-columns", *change.name, change.renamed_columns)
+        # The rows are read again: rows under their former keys have to go.
+        if change.rewrites_key:
+            yield Barrier("truncate", *change.name)
 
 
 def not_followed(seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], bool]) -> Iterator[IgnoredChange]:
@@ -123,8 +127,9 @@ class LoggedDdlRules:
             case ddl.DropDatabaseStatement(database):
                 known = self.history.tables.known
                 return wanted.drop and any(name[0] == database and self._is_captured(name) for name in known)
-            case ddl.AlterTableStatement(name, changes):
-                return wanted.rename_column and self._is_captured(name) and any(map(renames_column, changes))
+            case ddl.AlterTableStatement(name, changes) if self._is_captured(name):
+                renames = wanted.rename_column and any(map(renames_column, changes))
+                return renames or (self.settings.empties_rewritten and self.history.tables.rewrites_key(statement))
             case ddl.RenameTablesStatement(pairs):
                 return wanted.drop and any(self._is_captured(old) for old in abandoned_names(pairs))
         return False
@@ -146,6 +151,10 @@ class LoggedDdlRules:
                 found.append((version, seen.change.filled_columns))
         return found
 
+    def defined(self, plan: LogPlan) -> list[LoggedDdl]:
+        """Return the statements of the plan with which definitions of captured tables begin."""
+        return [seen for seen in (*plan.ddl, *plan.barrier) if self._defined(seen) is not None]
+
     def applied(self, progress: Progress, plan: LogPlan, looked_up: Sequence[DefinitionVersion]) -> Progress:
         """Return the progress after the planned part of the binlog, with the definitions and barriers found in it."""
         defined, moved = list(looked_up), []
@@ -162,7 +171,8 @@ class LoggedDdlRules:
                 self._leave_out(seen)
         ignored = list(not_followed([seen for seen in plan.ddl if not self._is_left_out(seen)], self._is_captured))
         log_ignored(ignored)
-        barriers = tuple(barriers_of(plan.barrier, self._is_captured, drops=self.settings.barriers.drop))
+        wanted = self.settings.barriers
+        barriers = tuple(barriers_of(plan.barrier, self._is_captured, drops=wanted.drop, renames=wanted.rename_column))
         batch = BatchContent((), plan.ranges, tuple(defined), barriers, ignored=tuple(one.kind for one in ignored))
         # At the end of the log all its transactions were seen, whatever their order: from there on positions
         # suffice.
@@ -191,7 +201,8 @@ class LoggedDdlRules:
         match change.kind:
             case "alter":
                 is_keyed = change.definition is not None and bool(change.definition.primary_key)
-                return is_keyed and not self.settings.keyless and self._was_keyless(seen)
+                gets_key = is_keyed and not self.settings.keyless and self._was_keyless(seen)
+                return gets_key or (change.rewrites_key and self.settings.empties_rewritten)
             case "rename" | "swap":
                 return change.old_name is not None and not is_a_tools_swap(change.old_name, change.name)
             case "rows-moved":

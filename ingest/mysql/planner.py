@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PositionLost
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread
-from penstock.ingest.mysql.added_columns import filled_columns, tables_with_mixed_columns, with_filled
+from penstock.ingest.mysql.added_columns import filled_columns, rewritten_in, tables_with_mixed_columns, with_filled
 from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, check_position, resume
@@ -160,13 +160,14 @@ class Planner:
             # Before the offsets that rely on them are stored. After a crash in between, the plan finds them again.
             self.recorded.store(progress.server)
             filled = filled_columns(connection, facts, self.settings, history, rules.versions(plan, looked_up))
-            mixed = tables_with_mixed_columns(self.settings, progress, plan, filled)
+            rewritten = rewritten_in(self.settings, history, rules.defined(plan))
+            mixed = tables_with_mixed_columns(self.settings, progress, plan, {**filled, **rewritten})
             progress = rules.applied(progress, plan, looked_up)
             if not progress.batch.barriers and progress.reads_tables:
                 progress = with_chunks(self.settings, connection, progress, limit, before.log)
             # After this batch's part of the binlog.
             progress = progress.reading(mixed) if mixed else progress
-            progress = with_filled(progress, {name: filled[name] for name in filled if name not in mixed})
+            progress = with_filled(progress, filled, rewritten, without=mixed)
             if progress.batch.is_empty and replace(progress, batch=before.batch) == before:
                 return None
             if until is None and not self.at_barrier and self._idle.holds(before, progress):

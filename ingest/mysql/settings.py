@@ -109,10 +109,16 @@ class FollowSettings(DatabaseSettings[ServerAddress]):
     accept_gap: bool = False  # continue from the oldest binlog file that is left
     idle_seconds: float = 10.0  # between two batches that only move the position
     first: tuple[str, ...] = ()  # expressions for `database.table`, in the order in which tables are to be read
+    shares_targets: bool = False  # several source tables may go to one target table
 
     @property
     def reads_tables(self) -> bool:
         return self.startup.reads_tables
+
+    @property
+    def empties_rewritten(self) -> bool:
+        """True if a table is emptied and read again whose rows got other keys by a statement."""
+        return self.fills_added_columns and self.reads_tables and not self.shares_targets
 
     def rank(self, name: TableName) -> int:
         """Return the priority of a table in the snapshot, lowest first."""
@@ -133,7 +139,8 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
     # At random, because the server disconnects a reader when another one comes with the same id.
     first = secrets.randbelow(1 << 30) + 10_000
     startup, snapshot, ddl = mysql.startup, mysql.snapshot, mysql.ddl
-    _check_shared(mysql, request)
+    shares_targets = has_shared_targets(request, mysql.tables, mysql.database_name, mysql.table_name)
+    _check_shared(mysql, request, shares_targets=shares_targets)
     return FollowSettings(
         server=server_address(mysql),
         tables=MySqlTables(
@@ -164,6 +171,7 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         idle_seconds=mysql.heartbeat,
         rereads_when_lost=request.rereads_when_lost,
         fills_added_columns=snapshot.fill_added_columns,
+        shares_targets=shares_targets,
         demand=request.demand,
         language=request.language,
     )
@@ -213,13 +221,11 @@ def server_address(mysql: MySqlConfig) -> ServerAddress:
     )
 
 
-def _check_shared(mysql: MySqlConfig, request: SourceRequest) -> None:
+def _check_shared(mysql: MySqlConfig, request: SourceRequest, *, shares_targets: bool) -> None:
     """Raise ConfigError when a table with several sources should follow DDL of only one of them."""
     if (mysql.ddl.truncate, mysql.ddl.drop) != ("ignore", "ignore"):
         refuse_shared(request, mysql.tables, mysql.database_name, mysql.table_name, "--on-truncate and --on-drop")
-    if mysql.ddl.rename_column != "add" and has_shared_targets(
-        request, mysql.tables, mysql.database_name, mysql.table_name
-    ):
+    if mysql.ddl.rename_column != "add" and shares_targets:
         raise ConfigError(
             "the columns of a table that several source tables may go to cannot be renamed with those of one of them",
             hint=f"{WAYS_OUT}--on-rename-column",

@@ -1,6 +1,7 @@
-"""Columns added at the source that have values in older rows: their tables are read again.
+"""Values that a statement at the source gave to older rows: their tables are read again.
 
-`ALTER TABLE ... ADD COLUMN c INT DEFAULT 7` gives every row a value at once, and no log of a database shows it.
+`ALTER TABLE ... ADD COLUMN c INT DEFAULT 7` gives every row a value at once, and `MODIFY c DECIMAL(8, 1)` rounds the
+values of all. No log of a database shows these values.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
 
+# Of barriers that ask for a table to be read again.
+KINDS = frozenset({"added-columns", "changed-values"})
 # In other engines, a row that is read again counts twice, or is ignored.
 _REPLACES_ROWS = frozenset({"deduplicate", "partial-update"})
 
@@ -34,13 +37,18 @@ def fill_added_columns(reader: BatchReader, current: TableSchema, found: Sequenc
 
 
 def fill_logged_columns(reader: BatchReader, barriers: Sequence[Barrier], tables: Collection[str]) -> None:
-    """Request that source tables are read again which got columns with values, as the source itself found."""
+    """Request that source tables are read again which got values, as the source itself found."""
     for barrier in barriers:
-        target = reader.mapping.target(barrier.database, barrier.table) if barrier.kind == "added-columns" else None
+        target = reader.mapping.target(barrier.database, barrier.table) if barrier.kind in KINDS else None
         if target is not None and target in tables:
             schema = reader.warehouse.store(target).schema()
             columns = [column for column, _ in barrier.columns]
-            request_reading(reader.source, schema, target, (barrier.database, barrier.table), columns)
+            source = (barrier.database, barrier.table)
+            if barrier.kind == "changed-values":
+                placed = {*schema.primary_keys, *schema.partition_keys} & set(map(reader.mapping.column, columns))
+                _request_changed(reader.source, schema, target, source, columns, moves=bool(placed))
+            else:
+                request_reading(reader.source, schema, target, source, columns)
 
 
 def request_reading(
@@ -60,6 +68,32 @@ def request_reading(
         ",".join(columns),
         refusal,
         name,
+    )
+
+
+def _request_changed(
+    source: object,
+    current: TableSchema,
+    table: str,
+    from_table: tuple[str, str],
+    columns: Sequence[str],
+    *,
+    moves: bool,
+) -> None:
+    """Request that a table is read again whose values changed. If they decide where rows are, it has to be emptied."""
+    assert isinstance(source, RereadableSource)
+    refusal = "they are in its key or partition" if moves else _refusal(current)
+    if refusal is None:
+        source.read_again(from_table)
+        return
+    log.warning(
+        "event=changed_values_not_read table=%s source=%s columns=%s reason=%s hint=older rows keep the values that"
+        " they had before the statement; `penstock run PIPELINE --reset %s` reads the table again",
+        table,
+        ".".join(from_table),
+        ",".join(columns),
+        refusal,
+        table,
     )
 
 

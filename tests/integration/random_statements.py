@@ -54,6 +54,7 @@ ACTIONS = {
     "drop_column": 3,
     "rename_column": 1,
     "widen_column": 1,
+    "rewrite_column": 1,
     "truncate": 1,
     "drop": 1,
     "rename": 1,
@@ -122,6 +123,10 @@ class Play(ABC):
 
     @abstractmethod
     def widening(self, table: str, column: str) -> str: ...
+
+    @abstractmethod
+    def rewriting(self, table: str, column: str) -> str:
+        """Return a statement that changes values of a column without changes of rows in the log."""
 
     def renaming(self, old: str, new: str) -> str:
         return f"ALTER TABLE {old} RENAME TO {new}"
@@ -192,6 +197,8 @@ class Play(ABC):
                 self.say(f"ALTER TABLE {table} RENAME COLUMN {column} TO {new}")
             case "widen_column" if column:
                 self.say(self.widening(table, column))
+            case "rewrite_column" if column:
+                self.say(self.rewriting(table, column))
 
     def add_column(self, table: str) -> None:
         """Add a column, perhaps with the name of one that the table had."""
@@ -216,7 +223,7 @@ class Play(ABC):
         for _ in range(self.draw.randint(1, 4)):
             number = self.number()
             key = str(number if self.draw.random() < 0.7 else self.draw.randint(1, number))
-            values = self.draw.choices(("1", "2", "NULL", "77"), k=len(columns))
+            values = self.draw.choices(("1", "2", "NULL", "777"), k=len(columns))
             self.say(self.upsert(table, columns, [key, *values]))
 
     def say(self, *statements: str) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _HEADER = 13
 _ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 0x4, 0x100000
+_STRICT = 0x600000  # STRICT_TRANS_TABLES or STRICT_ALL_TABLES
 # Bytes of the status variables of a QUERY event by their codes. 1 is the SQL mode, 4 the client's character set.
 _FIXED_VARS = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1}
 # Comments that begin with /*! or /*M! are executed, so what is in them belongs to the statement.
@@ -26,12 +27,16 @@ CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A statement, its default database, and the quoting rules of the session."""
+    """A statement, its default database, and the quoting rules of the session.
+
+    `is_strict`: the session got errors for values that do not fit, instead of other values.
+    """
 
     sql: str
     database: str
     ansi_quotes: bool
     backslash_escapes: bool
+    is_strict: bool = False
 
     @property
     def verb(self) -> str:
@@ -56,7 +61,8 @@ def parse_query(body: bytes) -> Query:
     charset = charset_of_collation(collation) if collation else None
     # The text is in the client's character set; the usual ones are UTF-8.
     sql = charset.decode(text) if charset and not charset.is_utf8 else text.decode("utf-8", "replace")
-    return Query(sql, database, bool(sql_mode & _ANSI_QUOTES), not sql_mode & _NO_BACKSLASH_ESCAPES)
+    ansi_quotes, backslashes = bool(sql_mode & _ANSI_QUOTES), not sql_mode & _NO_BACKSLASH_ESCAPES
+    return Query(sql, database, ansi_quotes, backslashes, bool(sql_mode & _STRICT))
 
 
 def _session(raw: bytes) -> tuple[int, int | None]:

@@ -39,7 +39,7 @@ def parse_ddl(query: Query, *, mariadb: bool, lower_names: bool = False) -> list
     if words.accept("SET", "STATEMENT"):
         while not words.done and not words.accept("FOR"):
             words.next()
-    reader = _Reader(words, query.database, mariadb=mariadb)
+    reader = _Reader(words, query.database, mariadb=mariadb, is_strict=query.is_strict)
     try:
         return reader.statement()
     except NotUnderstood as error:
@@ -47,10 +47,11 @@ def parse_ddl(query: Query, *, mariadb: bool, lower_names: bool = False) -> list
 
 
 class _Reader:
-    def __init__(self, words: Words, database: str, *, mariadb: bool) -> None:
+    def __init__(self, words: Words, database: str, *, mariadb: bool, is_strict: bool) -> None:
         self.words = words
         self.database = database
         self.mariadb = mariadb
+        self.is_strict = is_strict
         self.subject: Name | None = None
 
     def statement(self) -> list[Statement]:
@@ -148,8 +149,9 @@ class _Reader:
             has_name = not words.done and words.tokens[words.place].is_name
             keyword = words.at_any(frozenset({"CHARACTER", "CHARSET", "DEFAULT", "COLLATE", "COMMENT", "READ"}))
             return self.database_charset(words.name() if has_name and not keyword else self.database)
-        while words.accept_any("ONLINE", "OFFLINE", "IGNORE"):
-            pass
+        is_strict = self.is_strict
+        while word := words.accept_any("ONLINE", "OFFLINE", "IGNORE"):
+            is_strict &= word != "IGNORE"
         if not words.accept("TABLE"):
             return []
         words.accept("IF", "EXISTS")
@@ -159,7 +161,7 @@ class _Reader:
         words.accept("NOWAIT")
         rest = words.rest()
         changes, renamed = parse_changes(rest, name, mariadb=self.mariadb)
-        found: list[Statement] = [AlterTableStatement(name, tuple(changes))] if changes else []
+        found: list[Statement] = [AlterTableStatement(name, tuple(changes), is_strict)] if changes else []
         return [*found, RenameTablesStatement(((name, renamed),))] if renamed else found
 
     def drop(self) -> list[Statement]:

@@ -47,8 +47,11 @@ class TruncateTableStatement:
 
 @dataclass(frozen=True, slots=True)
 class AlterTableStatement:
+    """`is_strict`: the statement failed if a value did not fit into its new type."""
+
     name: Name
     changes: tuple[Change, ...]
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

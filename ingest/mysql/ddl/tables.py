@@ -14,6 +14,7 @@ from penstock.ingest.mysql.ddl.column_changes import (
     not_null,
     renamed_column,
 )
+from penstock.ingest.mysql.ddl.kept_values import rewritten_columns
 from penstock.ingest.mysql.definition import TableDefinition
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class TableChange:
     change tools do). `rows-moved`: rows were added or removed without being logged, `detail` says how, and
     `brings_rows` that some were added. `unclear`: the text was not understood, `detail` says why, and the definition
     has to be looked up. `left-out`: `detail` says why the table's rows cannot be captured. `filled_columns` were added
-    with a value in rows that existed.
+    with a value in rows that existed, and the values of `rewritten_columns` in these rows may be others than before.
     """
 
     kind: Kind
@@ -43,6 +44,12 @@ class TableChange:
     detail: str = ""
     brings_rows: bool = False
     filled_columns: tuple[str, ...] = ()
+    rewritten_columns: tuple[str, ...] = ()
+
+    @property
+    def rewrites_key(self) -> bool:
+        """Return whether rows may have other keys than before."""
+        return self.definition is not None and any(map(self.definition.has_in_key, self.rewritten_columns))
 
 
 class Tables:
@@ -149,7 +156,30 @@ class Tables:
         pairs = tuple(pair for pair in renamed if pair is not None)
         added = [change.parsed for change in statement.changes if isinstance(change, alter.AddColumnClause)]
         filled = tuple(parsed.column.name for parsed in added if parsed.is_filled)
-        return [*moved, TableChange("alter", statement.name, altered, renamed_columns=pairs, filled_columns=filled)]
+        rewritten = rewritten_columns(table, altered, statement.changes, is_strict=statement.is_strict)
+        return [
+            *moved,
+            TableChange(
+                "alter",
+                statement.name,
+                altered,
+                renamed_columns=pairs,
+                filled_columns=filled,
+                rewritten_columns=rewritten,
+            ),
+        ]
+
+    def rewrites_key(self, statement: ddl.AlterTableStatement) -> bool:
+        """Return whether the statement, which is not applied yet, may give rows other keys."""
+        table = self.known.get(statement.name)
+        if table is None or not table.primary_key:
+            return False
+        try:
+            altered = self._altered(table, statement.changes)
+        except KeyError:  # the definition is unclear from there on
+            return False
+        columns = rewritten_columns(table, altered, statement.changes, is_strict=statement.is_strict)
+        return any(map(altered.has_in_key, columns))
 
     def _moved(self, name: Name, move: alter.RowsMoved) -> list[TableChange]:
         table, other = self.known.get(name), move.other

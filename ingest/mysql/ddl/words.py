@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _CHARACTER_BASES = frozenset({"char", "varchar", "enum", "set", *TEXTS})
 _MAX_VARCHAR = 65_535
+_UNSIGNED = frozenset({"UNSIGNED", "ZEROFILL"})
 
 
 class NotUnderstood(Exception):
@@ -116,20 +117,24 @@ class ParsedColumn:
     """A column definition; `after` is the name of a column, '' for FIRST, None if no position is given.
 
     The column's character set is None if the text names none: then it is the table's, see `in_charset`. `is_filled`:
-    added to a table, the column has a value in rows that exist.
+    added to a table, the column has a value in rows that exist. `is_generated`: the server computes it from others.
+    `is_unsigned`: a number without a sign, also where the type does not say so.
     """
 
     column: MySqlColumn
     is_primary: bool = False
     after: str | None = None
     is_filled: bool = False
+    is_generated: bool = False
+    is_unsigned: bool = False
 
 
 def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
     """Parse `name type attributes... [FIRST | AFTER other]`, up to the end of the tokens."""
-    name = words.name()
+    name, start = words.name(), words.place
     kind, charset = _type(words, mariadb=mariadb)
-    nullable, comment, is_primary, after, is_filled = True, None, False, None, False
+    is_unsigned = any(token.word in _UNSIGNED for token in words.tokens[start : words.place])
+    nullable, comment, is_primary, after, is_filled, is_generated = True, None, False, None, False, False
     while not words.done:
         if words.accept("CHARACTER", "SET") or words.accept("CHARSET"):
             words.accept("=")
@@ -151,7 +156,9 @@ def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
             comment = words.next().text or None
         elif words.accept("DEFAULT"):
             is_filled |= not words.accept("NULL")
-        elif words.accept_any("AS", "AUTO_INCREMENT", "SERIAL"):
+        elif words.accept("AS"):
+            is_filled = is_generated = True
+        elif words.accept_any("AUTO_INCREMENT", "SERIAL"):
             is_filled = True
         elif words.accept("FIRST"):
             after = ""
@@ -163,7 +170,7 @@ def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
             words.next()
     column = MySqlColumn(name, kind, nullable, None, comment)
     column = in_charset(column, charset) if charset else column
-    return ParsedColumn(column, is_primary, after, is_filled or not nullable)
+    return ParsedColumn(column, is_primary, after, is_filled or not nullable, is_generated, is_unsigned)
 
 
 def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:
@@ -177,7 +184,7 @@ def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:
     )
     unsigned = False
     while word := words.accept_any("UNSIGNED", "SIGNED", "ZEROFILL", "BINARY", "ASCII", "UNICODE", "BYTE"):
-        unsigned |= word in {"UNSIGNED", "ZEROFILL"}
+        unsigned |= word in _UNSIGNED
         # Short forms of CHARACTER SET after a type.
         charset = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}.get(word, charset)
     # MariaDB's JSON is another name for LONGTEXT in utf8mb4.

@@ -45,6 +45,9 @@ class MySqlPlay(Play):
     def widening(self, table: str, column: str) -> str:
         return f"ALTER TABLE {table} MODIFY {column} BIGINT"
 
+    def rewriting(self, table: str, column: str) -> str:
+        return f"ALTER TABLE {table} MODIFY {column} TINYINT"
+
     def renaming(self, old: str, new: str) -> str:
         return self.draw.choice((f"RENAME TABLE {old} TO {new}", super().renaming(old, new)))
 

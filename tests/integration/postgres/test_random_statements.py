@@ -23,7 +23,9 @@ CALLS = ("rows", "start_stream", "received")
 class PostgresPlay(Play):
     server: PgPlayground
     # A column with a new name is another column to the log: its older rows keep their value under the old name.
-    actions: ClassVar[dict[str, int]] = {name: weight for name, weight in ACTIONS.items() if name != "rename_column"}
+    actions: ClassVar[dict[str, int]] = {
+        name: weight for name, weight in ACTIONS.items() if name not in {"rename_column", "rewrite_column"}
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +60,9 @@ class PostgresPlay(Play):
         new = ", ".join(f"{column} = excluded.{column}" for column in columns)
         into = f"INSERT INTO {table} ({', '.join(['id', *columns])}) VALUES ({', '.join(values)})"
         return f"{into} ON CONFLICT (id) DO {f'UPDATE SET {new}' if new else 'NOTHING'}"
+
+    def rewriting(self, table: str, column: str) -> str:
+        return f"ALTER TABLE {table} ALTER COLUMN {column} TYPE int USING {column} % 7"
 
     def widening(self, table: str, column: str) -> str:
         return f"ALTER TABLE {table} ALTER COLUMN {column} TYPE BIGINT"

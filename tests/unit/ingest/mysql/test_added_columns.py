@@ -73,8 +73,8 @@ def test_columns_stay_null_with_settings_that_do_not_fill_them(settings: dict[st
 
 def test_the_batch_asks_for_the_table_to_be_read_again() -> None:
     progress = Progress("server", LogPosition(FILE, 4))
-    assert with_filled(progress, {}) == progress
-    assert with_filled(progress, {T: ["b"]}).batch.barriers == (Barrier("added-columns", *T, (("b", "b"),)),)
+    assert with_filled(progress, {}, {}) == progress
+    assert with_filled(progress, {T: ["b"]}, {}).batch.barriers == (Barrier("added-columns", *T, (("b", "b"),)),)
 
 
 def test_a_column_that_is_renamed_or_dropped_in_the_same_batch_is_not_read_again() -> None:

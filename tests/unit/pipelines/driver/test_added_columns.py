@@ -89,3 +89,19 @@ def test_rows_that_would_count_twice_are_not_read_again(
         filled(tmp_path, [("id", "INT NOT NULL")], server, keys, **options)
     assert server.requested == []
     assert f"source=shop.t columns=Added reason={reason}" in caplog.text
+
+
+@pytest.mark.parametrize(("column", "reads"), [("a", True), ("ID", False)])
+def test_a_table_is_read_again_for_values_that_a_statement_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, column: str, reads: bool
+) -> None:
+    server, columns = Server(), [("id", "INT NOT NULL"), ("a", "INT")]
+    table = new_table(tmp_path, columns, keys=("id",), options={"bucket": "1"})
+    mapping = SimpleNamespace(target=lambda database, name: f"ods.{name}", column=str.lower)
+    reader = SimpleNamespace(source=server, mapping=mapping, warehouse=SimpleNamespace(store=lambda _: table.store))
+    with caplog.at_level(logging.WARNING):
+        barriers = [Barrier("changed-values", "shop", "t", ((column, column),))]
+        fill_logged_columns(cast("BatchReader", reader), barriers, {"ods.t"})
+    assert server.requested == ([("shop", "t")] if reads else [])
+    # Rows with other keys would come beside those that are there.
+    assert ("event=changed_values_not_read table=ods.t source=shop.t" in caplog.text) is not reads

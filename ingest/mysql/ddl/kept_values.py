@@ -1,0 +1,119 @@
+"""Which changes of a column keep the values of its rows: the binlog shows a statement, but not the values it makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.ingest.mysql.ddl import alter
+from penstock.ingest.mysql.ddl.column_changes import renamed_column
+from penstock.ingest.mysql.definition import BLOBS, INTEGER_BYTES, TEXTS, MySqlColumn, MySqlType, TableDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# The characters of all other sets are in these.
+_UNICODE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+_TEXT_BITS = {**dict(zip(TEXTS, (8, 16, 24, 32), strict=True)), **dict(zip(BLOBS, (8, 16, 24, 32), strict=True))}
+_ALL_CHARACTERS = 4  # bytes of a character, whatever the character set
+
+
+def rewritten_columns(
+    before: TableDefinition, after: TableDefinition, changes: Sequence[alter.Change] = (), *, is_strict: bool = False
+) -> tuple[str, ...]:
+    """Return the columns, by their names in `after`, whose values in older rows may be others than in `before`.
+
+    `changes` are the clauses of the statement, if it is one. A strict session gets an error where another one would
+    get a value that fits.
+    """
+    names = {column.name.lower(): column.name for column in before.columns}
+    renamed: Mapping[str, str] = dict(filter(None, (renamed_column(change, names) for change in changes)))
+    unknown = {
+        change.parsed.column.name
+        for change in changes
+        if isinstance(change, alter.ChangeColumn) and _may_be_others(change, is_strict=is_strict)
+    }
+    dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumnClause)}
+    found = []
+    for column in before.columns:
+        now = None if column.name.lower() in dropped else after.column(renamed.get(column.name, column.name))
+        if now is not None and (now.name in unknown or not keeps_values(column, now, is_strict=is_strict)):
+            found.append(now.name)
+    return tuple(found)
+
+
+def _may_be_others(change: alter.ChangeColumn, *, is_strict: bool) -> bool:
+    """Return whether definitions do not show a change: those of generated columns, and of fractions without a sign."""
+    parsed = change.parsed
+    loses_sign = parsed.is_unsigned and parsed.column.type.base not in INTEGER_BYTES and not is_strict
+    return parsed.is_generated or loses_sign
+
+
+def keeps_values(before: MySqlColumn, after: MySqlColumn, *, is_strict: bool = False) -> bool:
+    """Return whether all values of a column are the same after its change."""
+    if before.nullable and not after.nullable and not is_strict:
+        return False
+    if before.type == after.type and before.charset == after.charset:
+        return True
+    old, new = before.type, after.type
+    if old.base in INTEGER_BYTES and new.base in INTEGER_BYTES:
+        # A number that does not fit is an error of a strict session.
+        return is_strict or _has_range_of(old, new)
+    if old.base in {"enum", "set"} or new.base in {"enum", "set"}:
+        return old.base == new.base and _has_labels_of(old, new, is_strict=is_strict) and _has_characters(before, after)
+    if before.charset is not None and after.charset is not None:
+        return _has_characters(before, after) and _has_room_for(before.type, after.type, _ALL_CHARACTERS)
+    return _widens(old, new)
+
+
+def _widens(old: MySqlType, new: MySqlType) -> bool:
+    """Return whether values without characters fit into the new type as they are."""
+    match old.base, new.base:
+        case ("float", "double"):
+            return True
+        case ("decimal", "decimal"):
+            scale, digits = (new.scale or 0) - (old.scale or 0), (new.size or 0) - (old.size or 0)
+            return scale >= 0 and digits >= scale
+        case ("bit", "bit"):
+            return (new.size or 1) >= (old.size or 1)
+        case ("datetime", "datetime") | ("timestamp", "timestamp") | ("time", "time"):
+            return (new.size or 0) >= (old.size or 0)
+        # With a larger size, zeros are added to a BINARY.
+        case ("binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob", _) if new.base != "binary":
+            return _has_room_for(old, new, 1)
+    return old.base == new.base and old.size == new.size
+
+
+def _has_range_of(old: MySqlType, new: MySqlType) -> bool:
+    more = INTEGER_BYTES[new.base] - INTEGER_BYTES[old.base]
+    if new.unsigned:
+        return old.unsigned and more >= 0
+    return more > 0 if old.unsigned else more >= 0
+
+
+def _has_labels_of(old: MySqlType, new: MySqlType, *, is_strict: bool) -> bool:
+    """Return whether values are the same texts: those of SET have their labels in the order of the definition."""
+    if old.base == "enum":
+        return is_strict or set(old.labels) <= set(new.labels)
+    kept = [label for label in new.labels if label in old.labels]
+    return kept == [label for label in old.labels if label in kept] and (is_strict or len(kept) == len(old.labels))
+
+
+def _has_characters(before: MySqlColumn, after: MySqlColumn) -> bool:
+    if before.charset is None or after.charset is None or before.charset == "binary" or after.charset == "binary":
+        return before.charset == after.charset
+    old, new = before.charset, after.charset
+    has_plane = new in {"utf8mb3", "ucs2"} and old not in _UNICODE
+    return old in {new, "ascii"} or new in _UNICODE or has_plane
+
+
+def _has_room_for(old: MySqlType, new: MySqlType, width: int) -> bool:
+    """Return whether texts or bytes fit. Blanks at the end of a value are lost when it becomes a CHAR."""
+    if new.base == "char":
+        return old.base == "char" and (new.size or 1) >= (old.size or 1)
+    most, room = _TEXT_BITS.get(old.base), _TEXT_BITS.get(new.base)
+    if most is not None:
+        return room is not None and room >= most
+    size = old.size or 1
+    if room is not None:
+        return size * width < 1 << room
+    return new.size is not None and new.size >= size and new.base in {"varchar", "varbinary"}

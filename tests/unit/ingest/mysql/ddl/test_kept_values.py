@@ -1,0 +1,112 @@
+"""Changes of columns: which of them keep the values of older rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.ingest.mysql.binlog.query import Query
+from penstock.ingest.mysql.ddl.history import SchemaHistory
+from penstock.ingest.mysql.ddl.kept_values import keeps_values
+from penstock.ingest.mysql.definition import MySqlColumn, parse_type
+
+FILE = "binlog.000001"
+
+
+def column(text: str, charset: str | None = None, *, nullable: bool = True) -> MySqlColumn:
+    return MySqlColumn("a", parse_type(text), nullable, charset)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ("int", "bigint", True),
+        ("int unsigned", "bigint", True),
+        ("int unsigned", "int", False),
+        ("int", "int unsigned", False),
+        ("int", "smallint", False),
+        ("int", "decimal(20,0)", False),
+        ("float", "double", True),
+        ("double", "float", False),
+        ("decimal(10,2)", "decimal(12,4)", True),
+        ("decimal(10,2)", "decimal(10,4)", False),
+        ("decimal(10,2)", "decimal(12,1)", False),
+        ("datetime", "datetime(3)", True),
+        ("datetime(3)", "datetime", False),
+        ("datetime", "timestamp", False),
+        ("date", "datetime", False),
+        ("bit(3)", "bit(8)", True),
+        ("bit(8)", "bit(3)", False),
+        ("binary(3)", "binary(5)", False),
+        ("binary(3)", "varbinary(3)", True),
+        ("varbinary(300)", "tinyblob", False),
+        ("varbinary(200)", "tinyblob", True),
+        ("blob", "mediumblob", True),
+        ("blob", "varbinary(9)", False),
+        ("json", "int", False),
+        ("year", "year", True),
+    ],
+)
+def test_a_type_that_is_wider_keeps_values(before: str, after: str, kept: bool) -> None:
+    assert keeps_values(column(before), column(after)) is kept
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        (("varchar(5)", "latin1"), ("varchar(9)", "utf8mb4"), True),
+        (("varchar(5)", "utf8mb4"), ("varchar(5)", "latin1"), False),
+        (("varchar(5)", "ascii"), ("varchar(5)", "greek"), True),
+        (("varchar(5)", "latin1"), ("varchar(5)", "utf8mb3"), True),
+        (("varchar(5)", "utf8mb4"), ("varchar(5)", "utf8mb3"), False),
+        (("varchar(63)", "utf8mb4"), ("tinytext", "utf8mb4"), True),
+        (("varchar(64)", "utf8mb4"), ("tinytext", "utf8mb4"), False),
+        (("char(5)", "utf8mb4"), ("varchar(5)", "utf8mb4"), True),
+        (("varchar(5)", "utf8mb4"), ("char(5)", "utf8mb4"), False),
+        (("text", "utf8mb4"), ("varchar(500)", "utf8mb4"), False),
+        (("varchar(5)", "utf8mb4"), ("varbinary(20)", None), False),
+        (("enum('a','b')", "latin1"), ("enum('b','c','a')", "utf8mb4"), True),
+        (("enum('a','b')", "utf8mb4"), ("enum('a')", "utf8mb4"), False),
+        (("enum('a','b')", "utf8mb4"), ("varchar(5)", "utf8mb4"), False),
+        (("set('a','b')", "utf8mb4"), ("set('a','c','b')", "utf8mb4"), True),
+        (("set('a','b')", "utf8mb4"), ("set('b','a')", "utf8mb4"), False),
+    ],
+)
+def test_a_text_keeps_its_characters(before: tuple[str, str | None], after: tuple[str, str | None], kept: bool) -> None:
+    assert keeps_values(column(*before), column(*after)) is kept
+
+
+def test_a_strict_session_fails_instead_of_changing_some_values() -> None:
+    for before, after in (
+        (column("int"), column("tinyint")),
+        (column("int"), column("int", nullable=False)),
+        (column("enum('a','b')", "utf8mb4"), column("enum('a')", "utf8mb4")),
+    ):
+        assert not keeps_values(before, after)
+        assert keeps_values(before, after, is_strict=True)
+    assert not keeps_values(column("decimal(10,2)"), column("decimal(10,1)"), is_strict=True)
+
+
+@pytest.mark.parametrize(
+    ("statement", "rewritten"),
+    [
+        ("ALTER TABLE t MODIFY a INT", ("a",)),
+        ("ALTER IGNORE TABLE t MODIFY a INT", ("a",)),
+        ("ALTER TABLE t CHANGE a z INT NOT NULL", ("z",)),
+        ("ALTER TABLE t CHANGE A z BIGINT", ()),
+        ("ALTER TABLE t MODIFY c DECIMAL(9,2) UNSIGNED", ("c",)),
+        ("ALTER TABLE t MODIFY a BIGINT UNSIGNED", ("a",)),
+        ("ALTER TABLE t DROP a, ADD a INT", ()),
+        ("ALTER TABLE t RENAME COLUMN a TO z, ADD a INT", ()),
+        ("ALTER TABLE t MODIFY b VARCHAR(20) AS (CONCAT(a, 'x'))", ("b",)),
+        ("ALTER TABLE t CONVERT TO CHARACTER SET latin1", ("b",)),
+        ("ALTER TABLE t DEFAULT CHARACTER SET latin1", ()),
+        ("ALTER TABLE t MODIFY a BIGINT DEFAULT 7 FIRST, COMMENT 'seven'", ()),
+    ],
+)
+def test_a_statement_shows_which_columns_have_other_values(statement: str, rewritten: tuple[str, ...]) -> None:
+    history = SchemaHistory()
+    made = "CREATE TABLE t (id INT PRIMARY KEY, a BIGINT, b VARCHAR(9), c DECIMAL(9,2)) CHARACTER SET utf8mb4"
+    for place, sql in enumerate((made, statement)):
+        changes = history.apply(Query(sql, "shop", ansi_quotes=False, backslash_escapes=True), FILE, place)
+    assert changes[-1].rewritten_columns == rewritten
+    assert not changes[-1].rewrites_key

@@ -165,7 +165,7 @@ class TableCapture:
     `reads_rows`: the rows that a table has now are read first. `reads_new_tables`: so are those of tables that appear
     later. `renames_columns`: renamed columns are renamed in the target table at their position in the log.
     `includes` says whether a table is captured, given tables to leave out. `captured_before` returns tables captured in
-    the past, given the end of the last finished batch.
+    the past, given the end of the last finished batch. `follows_drop`: a table that is dropped loses its rows.
     """
 
     reads_rows: bool
@@ -173,6 +173,7 @@ class TableCapture:
     renames_columns: bool
     includes: Callable[[TableName, frozenset[TableName]], bool]
     captured_before: Callable[[Offsets], Collection[TableName]]
+    follows_drop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,8 @@ class Preparation:
 
     `left_out` are source tables that no target table can store, `reread` those to read again (all tables if the request
     says so and there are none). `exact`: a target table would show a change that is applied twice. `before_images` are
-    the source tables of whose updates the old row is needed too.
+    the source tables of whose updates the old row is needed too. `outdated` are source tables that do not exist, and
+    whose targets have rows that are to go when a table of this name is created.
     """
 
     is_new: bool
@@ -189,6 +191,7 @@ class Preparation:
     reread: tuple[TableName, ...] = ()
     exact: bool = False
     before_images: frozenset[TableName] = frozenset()
+    outdated: frozenset[TableName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,10 @@ class DatabaseConnector(Connector[C], Generic[C, S]):
         """Return whether renamed columns are renamed in the target table at their position in the log."""
         return False
 
+    def follows_drop(self, config: C) -> bool:
+        """Return whether the target of a table that is dropped is emptied."""
+        return False
+
     def captured_before(self, settings: S, reached: Offsets) -> Collection[TableName]:
         """Return the tables captured up to there, if files of the checkpoint name them; otherwise the offsets do."""
         return ()
@@ -125,6 +129,7 @@ class DatabaseConnector(Connector[C], Generic[C, S]):
             self.renames_columns(config),
             lambda name, left_out: replace(settings.tables, left_out=left_out).includes(*name),
             lambda reached: self.captured_before(settings, reached),
+            self.follows_drop(config),
         )
 
     def prepared(self, settings: S, preparation: Preparation) -> S:
@@ -133,6 +138,7 @@ class DatabaseConnector(Connector[C], Generic[C, S]):
             settings,
             tables=replace(settings.tables, left_out=preparation.left_out),
             reset=preparation.reread,
+            outdated=preparation.outdated,
             # The offsets record the request that was carried out: with the name of an earlier one, a request would
             # count as carried out already.
             rereads=settings.rereads or (secrets.token_hex(4) if preparation.reread else ""),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -143,6 +143,16 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
         barriers = tuple(Barrier("truncate", *name) for name in names)
         batch = self.empty_batch(progress.log, barriers)
         return replace(progress.reading(names), reread=self.settings.rereads, batch=batch)
+
+    def without_outdated(self, progress: G, fresh: Collection[TableName]) -> G:
+        """Return a batch that empties the targets of new tables whose rows are of an earlier table of their name."""
+        names = sorted(self.settings.outdated.intersection(fresh))
+        if not names:
+            return progress
+        log.info("event=outdated_tables_emptied tables=%s", ",".join(map(".".join, names)))
+        self.at_barrier = True
+        barriers = tuple(Barrier("truncate", *name) for name in names)
+        return replace(progress, batch=self.empty_batch(progress.log, barriers))
 
     def _with_requests(self, connection: N, progress: G) -> G:
         """Return the state in which the tables that users requested are read again."""

@@ -176,7 +176,8 @@ class DatabaseSettings(Generic[A_co]):
     `rereads` is a request that the offsets do not contain yet: empty the tables in `reset`, or all, and read them
     again. With `rereads_when_lost` this is done too if the log is gone. With `keyless_stops`, a table without a key is
     an error. With `fills_added_columns`, tables are read again for new columns that have values in older rows. `demand`
-    decides which part of a table is read, and `language` is that of conditions in requests.
+    decides which part of a table is read, and `language` is that of conditions in requests. The targets of `outdated`
+    tables, which do not exist, are emptied when tables of these names are created.
     """
 
     server: A_co
@@ -187,6 +188,7 @@ class DatabaseSettings(Generic[A_co]):
     rereads: str = ""
     reset: tuple[TableName, ...] = ()
     rereads_when_lost: bool = False
+    outdated: frozenset[TableName] = frozenset()
     fills_added_columns: bool = False
     demand: DemandPolicy | None = None
     language: ConditionLanguage | None = None

@@ -80,6 +80,8 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
     ) -> MongoProgress:
         now = _after_now(connection)
         progress = self._with_new_collections(connection, progress)
+        if progress.batch.barriers:
+            return progress
         # As far as the newest collections need, so that they are read in the next batch.
         now = max(now, *progress.new.values(), 0)
         # The end of the log is determined before chunks are read, and begins at the end of the batch before: a
@@ -114,7 +116,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
             new |= dict.fromkeys(fresh, _after_now(connection))
         due = [name for name, after in new.items() if after <= progress.log]
         new = {name: after for name, after in new.items() if name not in due}
-        return replace(progress, known=now, new=new).reading(due)
+        return self.without_outdated(replace(progress, known=now, new=new).reading(due), fresh)
 
     def _with_log(self, progress: MongoProgress, now: ClusterTime, until: ClusterTime | None) -> MongoProgress:
         # While collections are read, the time at which they are consistent is not known yet, so a bounded run

@@ -133,6 +133,9 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
     def renames_columns(self, config: MySqlConfig) -> bool:
         return config.ddl.rename_column == "rename"
 
+    def follows_drop(self, config: MySqlConfig) -> bool:
+        return config.ddl.drop != "ignore"
+
     def captured_before(self, settings: FollowSettings, reached: Offsets) -> Collection[TableName]:
         from penstock.ingest.mysql.offsets import Progress
         from penstock.ingest.mysql.recorded_history import DefinitionStore

@@ -75,8 +75,9 @@ def barriers_of(
             continue
         if change.renamed_columns and renames:
             yield Barrier("rename-columns", *change.name, change.renamed_columns)
-        # The rows are read again: rows under their former keys have to go.
-        if change.rewrites_key:
+        # The rows are read again: rows under their former keys have to go. A barrier that creates a table is one of a
+        # table whose target has rows of an earlier one.
+        if change.rewrites_key or change.kind == "create":
             yield Barrier("truncate", *change.name)
 
 
@@ -130,6 +131,8 @@ class LoggedDdlRules:
             case ddl.AlterTableStatement(name, changes) if self._is_captured(name):
                 renames = wanted.rename_column and any(map(renames_column, changes))
                 return renames or (self.settings.empties_rewritten and self.history.tables.rewrites_key(statement))
+            case ddl.CreateTableStatement(name):
+                return self._is_captured(name) and name in self.settings.outdated
             case ddl.RenameTablesStatement(pairs):
                 return wanted.drop and any(self._is_captured(old) for old in abandoned_names(pairs))
         return False

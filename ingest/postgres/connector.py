@@ -71,6 +71,9 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
     def database_of_schemas(self, config: PostgresConfig) -> str | None:
         return config.database_name
 
+    def follows_drop(self, config: PostgresConfig) -> bool:
+        return config.ddl.drop != "ignore"
+
     def settings(self, config: PostgresConfig, request: SourceRequest) -> PgSettings:
         from penstock.ingest.postgres.settings import pg_settings
 

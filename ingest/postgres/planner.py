@@ -135,6 +135,8 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         names = {one.name for one in found}
         progress = forgotten(progress, [name for name in progress.unread if name not in names])
         progress = self._with_new_tables(connection, progress, found)
+        if progress.batch.barriers:
+            return progress
         # The log is planned before chunks are cut. Its part begins at the end of the batch before, so a commit that is
         # logged but not yet visible to the read of a chunk comes through the log.
         progress = self._with_log(connection, progress, limit, until)
@@ -185,6 +187,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
         versions = {**progress.versions, **versions_of(connection, new)}
         progress = replace(progress, known=(*progress.known, *fresh), versions=versions)
+        progress = self.without_outdated(progress, fresh)
         reads = self.settings.reads_new_tables
         if reads and self.settings.reads_exactly:
             position = exact_position(connection)

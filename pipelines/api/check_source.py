@@ -23,6 +23,7 @@ from penstock.pipelines.ledger.holes import (
     COPIES,
     READS_ON,
     IncompleteTables,
+    away,
     lacking_messages,
     lacking_rows,
     refusal,
@@ -91,7 +92,9 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     if not spec.pipeline.accept_gap:
         left_out = {plan.table for plan in _plans(spec, checked.tables) if plan.action == "leave out"}
         names = with_undescribed(names, filled, lambda: kind.undescribed(spec.source, request))
-        lacking = lacking_rows(spec, kind.capture(spec.source, request), names, shape, filled)
+        capture = kind.capture(spec.source, request)
+        names = [*names, *(away(names, filled, capture) if capture.follows_drop else ())]
+        lacking = lacking_rows(spec, capture, names, shape, filled)
         yield from lacking_tables(lacking, COPIES, left_out)
 
 

@@ -13,7 +13,7 @@ from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_rules import check_rules
 from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.holes import COPIES, lacking_rows, warn_of_adoption, with_undescribed
+from penstock.pipelines.ledger.holes import COPIES, away, lacking_rows, warn_of_adoption, with_undescribed
 from penstock.pipelines.mapping.described_tables import create_described, name_of
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.catalog.settings import CatalogSettings
@@ -43,6 +43,9 @@ def prepare_tables(
         check_rules(spec, shape, found, filled.sources)
     capture = kind.capture(spec.source, request)
     names = with_undescribed([name_of(one) for one in found], filled, lambda: kind.undescribed(spec.source, request))
+    gone = away(names, filled, capture)
+    if capture.follows_drop:
+        names = [*names, *gone]
     lacking = lacking_rows(spec, capture, names, shape, filled)
     lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
     warn_of_adoption(filled)
@@ -57,7 +60,9 @@ def prepare_tables(
     # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows
     # have to be read as of a position.
     exact = any(map(shows_replay, made.tables))
-    preparation = Preparation(filled.is_new, left_out, reread, exact, made.before_images)
+    shared = {shape.target(*name) for name in names}
+    outdated = frozenset(name for name in gone if shape.target(*name) not in shared)
+    preparation = Preparation(filled.is_new, left_out, reread, exact, made.before_images, outdated)
     source = kind.prepare(spec.source, request, preparation)
     goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in names}
     # Sources of earlier runs that are not captured any more, and sources that no table can store: their rows are

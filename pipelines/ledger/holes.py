@@ -119,6 +119,11 @@ def with_undescribed(
     return [*described, *(name for name in more if name not in described)]
 
 
+def away(names: Collection[TableName], filled: FilledTables, capture: TableCapture) -> list[TableName]:
+    """Return the tables that were left out for a while, are captured again, and do not exist any more."""
+    return [name for name in sorted(filled.left) if name not in names and capture.includes(name, frozenset())]
+
+
 def lacking_rows(
     spec: PipelineSpec,
     capture: TableCapture,

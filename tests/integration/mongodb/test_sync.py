@@ -12,6 +12,8 @@ from bson import ObjectId
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.mongodb.errors import EmptyCollection, OplogLost
 from penstock.ingest.mongodb.server import collections
+from penstock.ingest.mongodb.source import MongoSource
+from penstock.ingest.source import Offsets
 from penstock.pipelines.api.dead_letters import letters_of
 from penstock.pipelines.api.replay_dead_letters import replay
 from penstock.pipelines.commands.main import main
@@ -154,6 +156,32 @@ def test_documents_deleted_while_a_collection_is_excluded_leave_its_table(
     server.db.t.insert_one({"_id": 3})
     sync.run()
     assert set(sync.rows("t")) == {"3"}
+
+
+def test_a_collection_that_is_created_after_it_was_excluded_has_only_its_own_documents(
+    server: MongoPlayground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("t", "u"):
+        server.db[name].insert_many([{"_id": 1}, {"_id": 2}])
+    sync, available = MongoSync(server, tmp_path), MongoSource.available
+    sync.run()
+    excluding = MongoSync(server, tmp_path, flags=["--excluding-tables", "t"])
+    excluding.run()
+    server.db.t.delete_one({"_id": 1})
+    server.db.t.drop()
+    excluding.run()
+
+    def created(self: MongoSource) -> Offsets:
+        """The collections are known by now: the run begins."""
+        server.db.t.insert_one({"_id": 7})
+        server.db.u.drop()
+        monkeypatch.undo()
+        return available(self)
+
+    monkeypatch.setattr(MongoSource, "available", created)
+    for _ in range(2):
+        sync.run()
+        assert (set(sync.rows("t")), set(sync.rows("u"))) == ({"7"}, {"1", "2"})
 
 
 def test_dropped_database_does_not_end_the_pipeline(server: MongoPlayground, tmp_path: Path) -> None:

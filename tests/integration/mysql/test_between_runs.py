@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.ingest.mysql.source import MySqlSource
+from penstock.ingest.source import Offsets
 from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.api.findings import Finding
 from penstock.pipelines.errors import CheckpointMismatch
@@ -179,3 +181,46 @@ def test_check_reports_a_purged_binlog(sync: Sync) -> None:
     (error,) = findings(sync, "error")
     assert error.code == 4
     assert "--resnapshot" in error.fix
+
+
+@pytest.mark.parametrize("again", ["never", "before it is included", "while it is included"])
+def test_a_table_that_was_dropped_while_it_was_left_out_loses_its_rows(sync: Sync, again: str) -> None:
+    sync, server = with_flags(sync, "--on-drop", "delete-all"), sync.server
+    sync.run()
+    excluding = with_flags(sync, "--excluding-tables", "a")
+    excluding.run()
+    server.run("DROP TABLE a")
+    excluding.run()
+    made = ("CREATE TABLE a (id INT PRIMARY KEY, n INT)", "INSERT INTO a VALUES (7, 7)")
+    if again == "before it is included":
+        server.run(*made)
+    sync.run()
+    if again == "while it is included":
+        server.run(*made)
+    sync.run()
+    assert sync.ids("a") == ([] if again == "never" else [7])
+    assert sync.ids("b") == [1, 2, 3, 4]
+
+
+def test_a_table_that_is_created_after_it_was_left_out_has_only_its_own_rows(
+    sync: Sync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, available = sync.server, MySqlSource.available
+    excluding = with_flags(sync, "--excluding-tables", "a")
+    excluding.run()
+    server.run("DELETE FROM a WHERE id = 2", "DROP TABLE a")
+    excluding.run()
+    sync.run()
+    # Drops are not followed.
+    assert sync.ids("a") == [2, 3]
+
+    def created(self: MySqlSource) -> Offsets:
+        """The tables are known by now: the run begins."""
+        server.run("CREATE TABLE a (id INT PRIMARY KEY, n INT)", "INSERT INTO a VALUES (7, 7)", "DROP TABLE b")
+        monkeypatch.undo()
+        return available(self)
+
+    monkeypatch.setattr(MySqlSource, "available", created)
+    for _ in range(2):
+        sync.run()
+        assert (sync.ids("a"), sync.ids("b")) == ([7], [1, 2, 3, 4])

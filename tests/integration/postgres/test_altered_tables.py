@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.ingest.postgres.source import PgSource
+from penstock.ingest.source import Offsets
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
 
 pytestmark = pytest.mark.postgres
@@ -159,3 +161,39 @@ def test_rows_under_an_earlier_name_of_a_new_table_make_no_table(server: PgPlayg
     server.run("INSERT INTO n VALUES (1)", "ALTER TABLE n RENAME TO m", "INSERT INTO m VALUES (2)")
     settle(sync)
     assert (sync.tables(), sorted(sync.rows("m"))) == (["m", "t"], [1, 2])
+
+
+@pytest.mark.parametrize("again", ["never", "before it is included", "while it is included"])
+@pytest.mark.parametrize("flags", [(), FOLLOWS])
+def test_a_table_that_was_dropped_while_it_was_left_out(
+    server: PgPlayground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str, flags: tuple[str, ...]
+) -> None:
+    for table in ("t", "other"):
+        server.create(table, "id int PRIMARY KEY, v int")
+        server.run(f"INSERT INTO {table} VALUES (1, 1), (2, 2)")
+    sync = PgSync(server, tmp_path, flags=flags)
+    sync.run()
+    excluding = PgSync(server, tmp_path, flags=(*flags, "--excluding-tables", "t"))
+    excluding.run()
+    server.run("DELETE FROM t WHERE id = 1", "DROP TABLE t")
+    excluding.run()
+    available = PgSource.available
+
+    def create() -> None:
+        server.create("t", "id int PRIMARY KEY, v int")
+        server.run("INSERT INTO t VALUES (7, 7)")
+
+    def created(self: PgSource) -> Offsets:
+        """The tables are known by now: the run begins."""
+        create()
+        monkeypatch.undo()
+        return available(self)
+
+    if again == "before it is included":
+        create()
+    elif again == "while it is included":
+        monkeypatch.setattr(PgSource, "available", created)
+    for _ in range(3):
+        sync.run()
+    wanted = ([] if flags else [1, 2]) if again == "never" else [7]
+    assert (sorted(sync.rows("t")), sorted(sync.rows("other"))) == (wanted, [1, 2])

@@ -79,7 +79,10 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
         self, connection: MongoConnection, progress: MongoProgress, limit: Limit, until: ClusterTime | None
     ) -> MongoProgress:
         now = _after_now(connection)
+        known = progress.known
         progress = self._with_new_collections(connection, progress)
+        fresh = [name for name, identity in progress.known.items() if known.get(name) != identity]
+        progress = self.without_outdated(progress, fresh)
         if progress.batch.barriers:
             return progress
         # As far as the newest collections need, so that they are read in the next batch.
@@ -116,7 +119,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
             new |= dict.fromkeys(fresh, _after_now(connection))
         due = [name for name, after in new.items() if after <= progress.log]
         new = {name: after for name, after in new.items() if name not in due}
-        return self.without_outdated(replace(progress, known=now, new=new).reading(due), fresh)
+        return replace(progress, known=now, new=new).reading(due)
 
     def _with_log(self, progress: MongoProgress, now: ClusterTime, until: ClusterTime | None) -> MongoProgress:
         # While collections are read, the time at which they are consistent is not known yet, so a bounded run

@@ -1,6 +1,7 @@
 """Changes of the definitions of captured tables between two plans: tables that are gone, and columns with values.
 
-The log of PostgreSQL contains no DDL, and no row shows what a column with a default holds in older rows. So each plan
+The log of PostgreSQL contains no DDL, and no row shows what a column with a default holds in older rows, or what values
+ALTER COLUMN TYPE has made of others. So each plan
 compares the catalog with what the offsets know. A change is acted on once the log has passed the position at which it
 was found: later rows of the log have the new definition.
 """
@@ -15,7 +16,12 @@ from typing import TYPE_CHECKING
 from penstock.ingest.postgres.offsets import AlteredKind, AlteredTable, PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName
 from penstock.ingest.postgres.server.lsn import lsn_text, reachable_end
-from penstock.ingest.postgres.server.table_version import TableVersion, filled_columns, versions_of
+from penstock.ingest.postgres.server.table_version import (
+    TableVersion,
+    filled_columns,
+    last_changed_columns,
+    versions_of,
+)
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
@@ -33,7 +39,9 @@ def noted(
 ) -> PgProgress:
     """Return the state with the changes of known tables since the last plan. `tables` are all that exist now."""
     existing = {one.name: one for one in tables}
-    found = {name: (kind, columns) for name, kind, columns in _changes(connection, settings, progress, existing)}
+    found: dict[TableName, tuple[AlteredKind, Sequence[str]]] = {
+        name: (kind, columns) for name, kind, columns in _changes(connection, settings, progress, existing)
+    }
     gone = {name for name, (kind, _) in found.items() if kind == "drop"}
     gone |= {one.name for one in progress.altered if one.kind == "drop"}
     changed = [
@@ -43,6 +51,9 @@ def noted(
     ]
     if changed:
         now = versions_of(connection, changed)
+        for name in found.keys() & now.keys():
+            kind, columns = found[name]
+            found[name] = _with_key(settings, kind, columns, progress.versions[name], now[name])
         versions = {name: version.after(progress.versions.get(name)) for name, version in now.items()}
         progress = replace(progress, versions={**progress.versions, **versions})
     if not found:
@@ -59,12 +70,23 @@ def noted(
     return replace(progress, altered=(*kept, *new))
 
 
+def _with_key(
+    settings: PgSettings, kind: AlteredKind, columns: Sequence[str], before: TableVersion, now: TableVersion
+) -> tuple[AlteredKind, Sequence[str]]:
+    """Return a change of values as one of keys, if the values may be in the key too."""
+    if kind == "drop" or before.key_marks == now.key_marks or before.files in {0, now.files}:
+        return kind, columns
+    # A target with several sources cannot be emptied for one of them: the driver says so.
+    return ("changed-values", [*columns, *now.key]) if settings.shares_targets else ("changed-key", ())
+
+
 def _again(table: AlteredTable, earlier: AlteredTable | None) -> AlteredTable:
     """Return the change of a table together with an earlier one that the log has not passed either."""
     if earlier is None or table.kind == "drop":
         return table
-    columns = () if earlier.kind == "new" else (*earlier.columns, *table.columns)
-    return replace(table, kind=earlier.kind, columns=columns)
+    columns = () if earlier.kind == "new" else tuple(dict.fromkeys([*earlier.columns, *table.columns]))
+    kind = "changed-key" if "changed-key" in {earlier.kind, table.kind} else earlier.kind
+    return replace(table, kind="new" if earlier.kind == "new" else kind, columns=columns)
 
 
 def with_new(connection: PgConnection, progress: PgProgress, names: Sequence[TableName]) -> PgProgress:
@@ -95,11 +117,15 @@ def _changes(
             continue
         if now is None or now.oid != before.oid:
             yield name, "drop", []
-        elif fills_columns and now.columns > before.columns:
-            filled = filled_columns(connection, before, now)
-            if filled:
-                log.info("event=added_columns_have_values source=%s.%s columns=%s", *name, ",".join(filled))
-                yield name, "added-columns", filled
+            continue
+        filled = filled_columns(connection, before, now) if fills_columns and now.columns > before.columns else []
+        if filled:
+            log.info("event=added_columns_have_values source=%s.%s columns=%s", *name, ",".join(filled))
+            yield name, "added-columns", filled
+        elif fills_columns and before.has_changed_values(now):
+            columns = last_changed_columns(connection, now)
+            log.info("event=values_changed_by_statement source=%s.%s columns=%s", *name, ",".join(columns))
+            yield name, "changed-values", columns
 
 
 def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
@@ -111,12 +137,12 @@ def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
     if dropped and not settings.follows_drop:
         for schema, table in dropped:
             log.warning("event=drop_not_followed table=%s.%s note=%s", schema, table, _KEPT)
-    follows = [one for one in due if one.kind == "added-columns" or (one.kind == "drop" and settings.follows_drop)]
+    follows = [one for one in due if one.kind not in {"new", "drop"} or (one.kind == "drop" and settings.follows_drop)]
     barriers = tuple(one.barrier for one in follows)
     log.info("event=definitions_changed tables=%s position=%s", _written(due), lsn_text(progress.log))
     batch = PgBatch(progress.log, (), barriers, ignored=() if settings.follows_drop else ("drop",) * len(dropped))
     later = tuple(one for one in progress.altered if one not in due)
-    new = [one.name for one in due if one.kind == "new"]
+    new = [one.name for one in due if one.kind in {"new", "changed-key"}]
     return replace(forgotten(progress, dropped), altered=later, batch=batch).reading(new)
 
 

@@ -16,15 +16,15 @@ from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
-AlteredKind = Literal["added-columns", "drop", "new"]
+AlteredKind = Literal["added-columns", "changed-values", "changed-key", "drop", "new"]
 
 
 @dataclass(frozen=True, slots=True)
 class AlteredTable:
     """A change of a table, and the position after which the log has only rows of the new definition.
 
-    `columns` are the added ones. A `new` table is read after the position: the log has rows of it from before, which
-    may lack columns.
+    `columns` are those that were added, or have other values. A `new` table is read after the position: the log has
+    rows of it from before, which may lack columns. One whose rows may have other keys is emptied before that.
     """
 
     kind: AlteredKind
@@ -35,6 +35,8 @@ class AlteredTable:
     @property
     def barrier(self) -> Barrier:
         assert self.kind != "new"
+        if self.kind == "changed-key":
+            return Barrier("truncate", *self.name)
         return Barrier(self.kind, *self.name, tuple((column, column) for column in self.columns))
 
     def to_json(self) -> list[Any]:
@@ -140,7 +142,10 @@ class PgProgress(CopyProgress[KeyChunk]):
 
     def _version(self, name: TableName) -> tuple[Any, ...]:
         found = self.versions.get(name)
-        return () if found is None else (found.oid, found.columns, list(found.key), found.names)
+        if found is None:
+            return ()
+        numbers = (found.files, found.marks, found.key_marks)
+        return (found.oid, found.columns, list(found.key), found.names, *(numbers if any(numbers) else ()))
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PgProgress:
@@ -188,8 +193,8 @@ def barrier_from(value: Sequence[Any]) -> Barrier:
     return Barrier(kind, schema, table, tuple((old, new) for pairs in columns for old, new in pairs))
 
 
-def _version(oid: int, columns: int, key: Sequence[str], names: str) -> TableVersion:
-    return TableVersion(oid, columns, tuple(key), names)
+def _version(oid: int, columns: int, key: Sequence[str], names: str, *numbers: int) -> TableVersion:
+    return TableVersion(oid, columns, tuple(key), names, *numbers)
 
 
 def _names(values: Sequence[Sequence[str]]) -> tuple[TableName, ...]:

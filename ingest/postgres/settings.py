@@ -15,7 +15,7 @@ from penstock.ingest.database.settings import (
     names_pattern,
     selected_by,
 )
-from penstock.ingest.database.shared_targets import refuse_shared
+from penstock.ingest.database.shared_targets import has_shared_targets, refuse_shared
 from penstock.ingest.postgres.config import PostgresConfig
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.publication import Publication
@@ -32,6 +32,7 @@ class PgSettings(ChunkedSettings[PgAddress]):
     follows_drop: bool = False
     idle_seconds: float = 10.0  # between two batches that only move the position
     snapshot: Literal["watermark", "exact"] = "watermark"
+    shares_targets: bool = False  # several source tables may go to one target table
 
     @property
     def reads_exactly(self) -> bool:
@@ -70,6 +71,7 @@ def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
         fills_added_columns=config.snapshot.fill_added_columns,
         demand=request.demand,
         language=request.language,
+        shares_targets=has_shared_targets(request, config.tables, config.schema_name, config.table_name),
     )
 
 

@@ -21,7 +21,8 @@ _ORDINARY, _PARTITIONED = "r", "p"
 class PgTableFacts:
     """A table that exists now; `rows` is the server's estimate. `kind` and `persistence` are as in pg_class.
 
-    `columns` is the highest number of a column, also of one that was dropped.
+    `columns` is the highest number of a column, also of one that was dropped. `files` is another number once a
+    statement has written all rows anew, and `marks` once one has changed a column; 0 is unknown.
     """
 
     oid: int
@@ -34,6 +35,8 @@ class PgTableFacts:
     persistence: str = "p"
     is_partition: bool = False
     columns: int = 0
+    files: int = 0
+    marks: int = 0
 
     @property
     def name(self) -> TableName:
@@ -73,16 +76,21 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
         "SELECT c.oid, n.nspname, c.relname, EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND "
         "i.indisprimary), c.relreplident, CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(GREATEST(p.reltuples, 0)), "
         "0) FROM pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf) ELSE "
-        "GREATEST(c.reltuples, 0) END::int8, c.relkind, c.relpersistence, c.relispartition, c.relnatts "
+        "GREATEST(c.reltuples, 0) END::int8, c.relkind, c.relpersistence, c.relispartition, c.relnatts, "
+        # ALTER COLUMN TYPE gives the table a new file, as VACUUM FULL does, and the column a new row in the catalog.
+        "CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(hashint8(p.relfilenode::int8)), 0) FROM "
+        "pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf) ELSE c.relfilenode::int8 END, "
+        "(SELECT COALESCE(sum(hashint8((a.attnum::int8 << 32) + a.xmin::text::int8)), 0) FROM pg_attribute a WHERE "
+        "a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) "
         f"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f') "
         f"AND {_SYSTEM} ORDER BY 2, 3"
     )
     return [
         PgTableFacts(
             int(str(oid)), str(schema), str(table), key == "t", cast("Identity", identity), int(str(count)), str(kind),
-            str(persistence), partition == "t", int(str(columns)),
+            str(persistence), partition == "t", int(str(columns)), int(str(files)), int(str(marks)),
         )
-        for oid, schema, table, key, identity, count, kind, persistence, partition, columns in rows
+        for oid, schema, table, key, identity, count, kind, persistence, partition, columns, files, marks in rows
     ]  # fmt: skip
 
 

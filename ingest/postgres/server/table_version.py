@@ -1,10 +1,11 @@
-"""Versions of tables in the catalog, and the columns that were added between two of them."""
+"""Versions of tables in the catalog, and the columns that got values between two of them."""
 
 from __future__ import annotations
 
 import base64
+import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,16 +23,29 @@ class TableVersion:
     """A table as a plan saw it.
 
     `columns` is the highest number of a column, which is never given twice. `key` is the primary key: the log does not
-    name it. `names` has a mark for each column that the table has or had.
+    name it. `names` has a mark for each column that the table has or had. `files` and `marks` are as in `PgTableFacts`,
+    and `key_marks` is like `marks` for the columns of the key alone; in offsets of an older release they are 0.
     """
 
     oid: int
     columns: int
     key: tuple[str, ...] = ()
     names: str = ""
+    files: int = 0
+    marks: int = 0
+    key_marks: int = 0
 
     def is_same(self, table: PgTableFacts) -> bool:
-        return (self.oid, self.columns) == (table.oid, table.columns)
+        then = (self.oid, self.columns, self.files, self.marks)
+        return then == (table.oid, table.columns, table.files, table.marks)
+
+    def is_written_anew(self, table: PgTableFacts) -> bool:
+        """Return whether a statement has written all rows of the table since."""
+        return bool(self.files and table.files) and self.files != table.files
+
+    def has_changed_values(self, table: PgTableFacts) -> bool:
+        """Return whether values of columns may be others than then: rows and a column were both written."""
+        return self.is_written_anew(table) and self.marks != table.marks
 
     def had(self, column: str) -> bool:
         """Return whether the table had a column of this name, or rarely one whose name has the same mark."""
@@ -50,29 +64,43 @@ def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dic
         return {}
     some = ", ".join(str(one.oid) for one in tables)
     keys = primary_keys(connection, some)
-    marks: dict[int, list[str]] = {}
-    for oid, name in connection.rows(
-        f"SELECT attrelid, attname FROM pg_attribute WHERE attrelid IN ({some}) AND attnum > 0 AND NOT attisdropped"
+    columns: dict[int, dict[str, str]] = {}
+    for oid, name, made in connection.rows(
+        "SELECT attrelid, attname, xmin FROM pg_attribute "
+        f"WHERE attrelid IN ({some}) AND attnum > 0 AND NOT attisdropped"
     ):
-        marks.setdefault(int(str(oid)), []).append(_mark(str(name)))
-    return {
-        one.name: TableVersion(one.oid, one.columns, keys.get(one.oid, ()), _joined(marks.get(one.oid, ())))
-        for one in tables
-    }
+        columns.setdefault(int(str(oid)), {})[str(name)] = str(made)
+    return {one.name: _version(one, keys.get(one.oid, ()), columns.get(one.oid, {})) for one in tables}
+
+
+def _version(table: PgTableFacts, key: tuple[str, ...], columns: Mapping[str, str]) -> TableVersion:
+    marks = zlib.crc32(json.dumps([columns.get(name) for name in key]).encode())
+    names = _joined(map(_mark, columns))
+    return TableVersion(table.oid, table.columns, key, names, table.files, table.marks, marks)
 
 
 def filled_columns(connection: PgConnection, before: TableVersion, now: PgTableFacts) -> list[str]:
     """Return the columns added since a version whose value in older rows is not the null that the target has.
 
     These are columns with a default or an identity, and those that cannot be null. The catalog knows a constant
-    default even after it was dropped. A column with a name that the table had before is not the same column: older rows
-    have lost their values.
+    default even after it was dropped; one with another value for each row lets all rows be written anew. A column with
+    a name that the table had before is not the same column: older rows have lost their values.
     """
+    is_written = before.is_written_anew(now)
     rows = connection.rows(
         "SELECT attname, atthasdef OR atthasmissing OR attnotnull OR attidentity <> '' FROM pg_attribute WHERE "
         f"attrelid = {now.oid} AND attnum > {before.columns} AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
     )
-    return [str(name) for name, filled in rows if filled == "t" or before.had(str(name))]
+    return [str(name) for name, filled in rows if is_written or filled == "t" or before.had(str(name))]
+
+
+def last_changed_columns(connection: PgConnection, table: PgTableFacts) -> list[str]:
+    """Return the columns that the newest statement on columns of a table changed."""
+    rows = connection.rows(
+        "SELECT attname, rank() OVER (ORDER BY age(xmin)) FROM pg_attribute WHERE "
+        f"attrelid = {table.oid} AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
+    )
+    return [str(name) for name, place in rows if str(place) == "1"]
 
 
 def _mark(column: str) -> str:

@@ -23,9 +23,7 @@ CALLS = ("rows", "start_stream", "received")
 class PostgresPlay(Play):
     server: PgPlayground
     # A column with a new name is another column to the log: its older rows keep their value under the old name.
-    actions: ClassVar[dict[str, int]] = {
-        name: weight for name, weight in ACTIONS.items() if name not in {"rename_column", "rewrite_column"}
-    }
+    actions: ClassVar[dict[str, int]] = {name: weight for name, weight in ACTIONS.items() if name != "rename_column"}
 
     def __post_init__(self) -> None:
         super().__post_init__()

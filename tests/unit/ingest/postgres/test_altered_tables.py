@@ -31,7 +31,10 @@ CHUNK = KeyChunk(7, *T, ("a",), ("integer",), ("1",), ("2",), 3)
 
 
 def settings(**more: Any) -> PgSettings:
-    return cast("PgSettings", SimpleNamespace(**{"fills_added_columns": True, "reads_tables": True, **more}))
+    return cast(
+        "PgSettings",
+        SimpleNamespace(**{"fills_added_columns": True, "reads_tables": True, "shares_targets": False, **more}),
+    )
 
 
 def facts(name: tuple[str, str], oid: int, columns: int = 2) -> PgTableFacts:
@@ -120,3 +123,29 @@ def test_a_new_table_that_is_altered_meanwhile_is_read_once_the_log_has_passed_i
     assert read is not None
     assert (read.waiting, read.batch.barriers, read.altered) == ((T,), (), ())
     assert note(found, facts(U, 8)).altered == (AlteredTable("drop", T, 20),)
+
+
+@pytest.mark.parametrize(
+    ("key_marks", "shares", "wanted"),
+    [
+        (5, False, ("changed-values", ("a",), Barrier("changed-values", *T, (("a", "a"),)))),
+        (6, False, ("changed-key", (), Barrier("truncate", *T))),
+        (6, True, ("changed-values", ("a", "id"), Barrier("changed-values", *T, (("a", "a"), ("id", "id"))))),
+    ],
+)
+def test_a_table_whose_key_was_written_is_emptied_unless_it_has_other_sources(
+    monkeypatch: pytest.MonkeyPatch, key_marks: int, shares: bool, wanted: tuple[str, tuple[str, ...], Barrier]
+) -> None:
+    before = TableVersion(7, 2, ("id",), "", 10, 20, 5)
+    now = replace(before, files=11, marks=21, key_marks=key_marks)
+    monkeypatch.setattr(altered_tables, "versions_of", lambda *_: {T: now})
+    monkeypatch.setattr(altered_tables, "last_changed_columns", lambda *_: ["a"])
+    progress = replace(PROGRESS, known=(T,), versions={T: before})
+    found = note(progress, replace(facts(T, 7), files=11, marks=21), shares_targets=shares)
+    kind, columns, barrier = wanted
+    assert [(one.kind, one.columns, one.barrier) for one in found.altered] == [(kind, columns, barrier)]
+    assert found.versions[T] == now
+    passed = applied(settings(follows_drop=False), replace(found, log=20))
+    assert passed is not None
+    assert passed.batch.barriers == (barrier,)
+    assert passed.waiting == ((T,) if kind == "changed-key" else ())

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from penstock.ingest.postgres.server.catalog import PgTableFacts
 from penstock.ingest.postgres.server.connection import PgConnection
-from penstock.ingest.postgres.server.table_version import TableVersion, filled_columns, versions_of
+from penstock.ingest.postgres.server.table_version import (
+    TableVersion,
+    filled_columns,
+    last_changed_columns,
+    versions_of,
+)
 
 TABLE = PgTableFacts(7, "public", "t", has_key=True, identity="d", rows=1, columns=4)
 
@@ -27,7 +33,7 @@ def catalog(*answers: list[tuple[Any, ...]]) -> PgConnection:
 
 def version(*names: str, columns: int = 4) -> TableVersion:
     table = PgTableFacts(7, "public", "t", has_key=True, identity="d", rows=1, columns=columns)
-    return versions_of(catalog([("7", "id")], [("7", name) for name in names]), [table])[table.name]
+    return versions_of(catalog([("7", "id")], [("7", name, "700") for name in names]), [table])[table.name]
 
 
 def test_a_version_has_the_key_and_a_mark_of_each_name() -> None:
@@ -53,3 +59,30 @@ def test_columns_are_filled_that_have_a_value_or_a_name_from_before() -> None:
 def test_a_table_is_the_same_as_long_as_no_column_was_added() -> None:
     assert version("id").is_same(TABLE)
     assert not version("id", columns=3).is_same(TABLE)
+
+
+def test_values_have_changed_if_rows_and_a_column_were_written() -> None:
+    before = TableVersion(7, 4, files=10, marks=20)
+    changes = [(10, 20), (11, 20), (10, 21), (11, 21)]
+    found = [before.has_changed_values(replace(TABLE, files=files, marks=marks)) for files, marks in changes]
+    assert found == [False, False, False, True]
+    assert not TableVersion(7, 4).has_changed_values(replace(TABLE, files=11, marks=21))  # of an older release
+
+
+def test_new_columns_are_filled_if_all_rows_were_written() -> None:
+    before, now = TableVersion(7, 3, files=10), replace(TABLE, files=11)
+    assert filled_columns(catalog([("dropped_default", "f")]), before, now) == ["dropped_default"]
+    assert filled_columns(catalog([("dropped_default", "f")]), before, replace(TABLE, files=10)) == []
+
+
+def test_the_marks_of_a_key_change_with_its_columns_alone() -> None:
+    def marks(*made: str) -> int:
+        rows = [("7", name, number) for name, number in zip(("id", "a"), made, strict=True)]
+        return versions_of(catalog([("7", "id")], rows), [TABLE])[TABLE.name].key_marks
+
+    assert marks("700", "700") == marks("700", "701") != marks("701", "700")
+
+
+def test_the_newest_statement_on_columns_names_them() -> None:
+    rows = [("id", "3"), ("a", "1"), ("b", "1")]
+    assert last_changed_columns(catalog(rows), TABLE) == ["a", "b"]

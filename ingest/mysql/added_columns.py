@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from penstock.ingest.mysql.binlog.log_plan import LoggedDdl, LogPlan
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl.kept_values import rewritten_columns
-from penstock.ingest.mysql.logged_ddl_rules import is_a_tools_swap
 from penstock.ingest.mysql.offsets import Progress
 from penstock.ingest.mysql.server.catalog import TableName, columns_with_values
 from penstock.ingest.mysql.settings import FollowSettings
+from penstock.ingest.mysql.whole_table_ddl import is_a_tools_swap
 from penstock.ingest.source import Barrier, BarrierKind
 
 if TYPE_CHECKING:

@@ -3,109 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from penstock.errors import SchemaConflict
 from penstock.ingest.mysql.binlog.log_plan import LoggedDdl, LogPlan
 from penstock.ingest.mysql.ddl import statements as ddl
-from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumnClause
+from penstock.ingest.mysql.ddl.alter import RowsMoved
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.offsets import BatchContent, Progress
 from penstock.ingest.mysql.server.catalog import TableName
-from penstock.ingest.mysql.settings import FollowSettings, shadowed
-from penstock.ingest.source import Barrier
-
-_KEPT = {
-    "truncate": "its rows stay in the target table; use --on-truncate delete-all, or  ddl: {truncate: "
-    "delete-all}  in a file, to delete them",
-    "drop": "its rows stay in the target table; use --on-drop delete-all, or  ddl: {drop: delete-all}  in a "
-    "file, to delete them",
-    "rename-column": "the new name becomes a new column, and unchanged rows keep their value in the old one; use "
-    "--on-rename-column rename, or  ddl: {rename-column: rename}  in a file, to rename the "
-    "column",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoredChange:
-    """A change of a whole table that is not applied to the target, because of the settings."""
-
-    kind: Literal["truncate", "drop", "rename-column"]
-    database: str
-    table: str
-    columns: tuple[tuple[str, str], ...] = ()
-
-
-def renames_column(change: object) -> bool:
-    """Return whether a clause of ALTER TABLE renames a column."""
-    match change:
-        case RenameColumnClause(old, new):
-            return old != new
-        case ChangeColumn(old, parsed):
-            return old != parsed.column.name
-    return False
-
-
-def is_a_tools_swap(old: TableName, new: TableName) -> bool:
-    """Return whether this rename is an online schema change tool replacing a table with its copy."""
-    return old[0] == new[0] and shadowed(old[1]) == new[1]
-
-
-def abandoned_names(pairs: Iterable[tuple[TableName, TableName]]) -> list[TableName]:
-    """Return the names that no longer refer to the same rows: old names of renamed tables, except for a tool's swap."""
-    known = list(pairs)
-    kept = {new for old, new in known if is_a_tools_swap(old, new)}
-    return [old for old, _ in known if old not in kept]
-
-
-def barriers_of(
-    seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], bool], *, drops: bool, renames: bool
-) -> Iterator[Barrier]:
-    """Yield the barriers of DDL that must be applied between batches, for captured tables only."""
-    renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
-    yield from (Barrier("drop", *name) for name in abandoned_names(renamed) if drops and is_captured(name))
-    for one in seen:
-        change = one.change
-        if not is_captured(change.name):
-            continue
-        if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  mypy narrows the type by `==`, not by `in`
-            yield Barrier(change.kind, *change.name)
-            continue
-        if change.renamed_columns and renames:
-            yield Barrier("rename-columns", *change.name, change.renamed_columns)
-        # The rows are read again: rows under their former keys have to go. A barrier that creates a table is one of a
-        # table whose target has rows of an earlier one.
-        if change.rewrites_key or change.kind == "create":
-            yield Barrier("truncate", *change.name)
-
-
-def not_followed(seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], bool]) -> Iterator[IgnoredChange]:
-    """Yield changes of whole tables that are no barrier by the settings: the target keeps its rows, or its column."""
-    renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
-    yield from (IgnoredChange("drop", *name) for name in abandoned_names(renamed) if is_captured(name))
-    for one in seen:
-        change = one.change
-        if not is_captured(change.name):
-            continue
-        if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  mypy narrows the type by `==`, not by `in`
-            yield IgnoredChange(change.kind, *change.name)
-        elif change.renamed_columns:
-            yield IgnoredChange("rename-column", *change.name, change.renamed_columns)
-
-
-def log_ignored(ignored: Iterable[IgnoredChange]) -> None:
-    """Log a warning for each change of a whole table that is not applied."""
-    for one in ignored:
-        table = f"{one.database}.{one.table}"
-        match one.kind:
-            case "rename-column":
-                columns = ",".join(f"{old}->{new}" for old, new in one.columns)
-                log.warning("event=rename_not_followed table=%s columns=%s note=%s", table, columns, _KEPT[one.kind])
-            case kind:
-                log.warning("event=%s_not_followed table=%s note=%s", kind, table, _KEPT[kind])
-
+from penstock.ingest.mysql.settings import FollowSettings
+from penstock.ingest.mysql.whole_table_ddl import (
+    abandoned_names,
+    barriers_of,
+    is_a_tools_swap,
+    log_ignored,
+    not_followed,
+    renames_column,
+)
 
 log = logging.getLogger(__name__)
 
@@ -128,14 +44,26 @@ class LoggedDdlRules:
             case ddl.DropDatabaseStatement(database):
                 known = self.history.tables.known
                 return wanted.drop and any(name[0] == database and self._is_captured(name) for name in known)
-            case ddl.AlterTableStatement(name, changes) if self._is_captured(name):
+            case ddl.AlterTableStatement(name, changes):
+                if self.settings.follows_moved_rows and any(self._is_left_by_rows(name, one) for one in changes):
+                    return True
+                if not self._is_captured(name):
+                    return False
                 renames = wanted.rename_column and any(map(renames_column, changes))
-                return renames or (self.settings.empties_rewritten and self.history.tables.rewrites_key(statement))
+                rewrites = self.settings.empties_rewritten and self.history.tables.rewrites_key(statement)
+                return renames or rewrites
             case ddl.CreateTableStatement(name):
                 return self._is_captured(name) and name in self.settings.outdated
             case ddl.RenameTablesStatement(pairs):
                 return wanted.drop and any(self._is_captured(old) for old in abandoned_names(pairs))
         return False
+
+    def _is_left_by_rows(self, name: TableName, change: object) -> bool:
+        """Return whether a clause of ALTER TABLE removes rows of this table, or of another that it names."""
+        if not isinstance(change, RowsMoved):
+            return False
+        exchanged = change.other if change.becomes == "exchanged" else None
+        return any(one is not None and self._is_captured(one) for one in (name, exchanged)) and change.removes_rows
 
     def _is_captured(self, name: TableName) -> bool:
         return self.settings.tables.includes(*name)
@@ -168,9 +96,7 @@ class LoggedDdlRules:
             if self._is_captured(seen.change.name) and self._needs_reading(seen):
                 moved.append(seen.change.name)
             self._warn_of_key_change(seen)
-            if seen.change.kind == "rows-moved" and self._is_captured(seen.change.name):
-                log.warning("event=rows_moved_unlogged table=%s how=%s", ".".join(seen.change.name), seen.change.detail)
-            elif seen.change.kind == "left-out" and self._is_captured(seen.change.name):
+            if seen.change.kind == "left-out" and self._is_captured(seen.change.name):
                 self._leave_out(seen)
         ignored = list(not_followed([seen for seen in plan.ddl if not self._is_left_out(seen)], self._is_captured))
         log_ignored(ignored)
@@ -209,7 +135,7 @@ class LoggedDdlRules:
             case "rename" | "swap":
                 return change.old_name is not None and not is_a_tools_swap(change.old_name, change.name)
             case "rows-moved":
-                return change.brings_rows
+                return change.brings_rows or (change.removes_rows and self.settings.follows_moved_rows)
         return False
 
     def _is_left_out(self, seen: LoggedDdl) -> bool:

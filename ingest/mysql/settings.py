@@ -120,6 +120,11 @@ class FollowSettings(DatabaseSettings[ServerAddress]):
         """True if a table is emptied and read again whose rows got other keys by a statement."""
         return self.fills_added_columns and self.reads_tables and not self.shares_targets
 
+    @property
+    def follows_moved_rows(self) -> bool:
+        """True if a table is emptied and read again from which a statement took rows, as with a partition."""
+        return self.barriers.truncate and self.reads_tables
+
     def rank(self, name: TableName) -> int:
         """Return the priority of a table in the snapshot, lowest first."""
         of_it = (number for number, pattern in enumerate(self.first) if re.fullmatch(pattern, ".".join(name)))

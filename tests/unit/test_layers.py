@@ -153,7 +153,7 @@ FLOORS = {
         {"ddl", "binlog"},
         {"snapshot"},
         {"settings", "offsets", "generated_values"},
-        {"read_range", "captured_tables", "idle_position"},
+        {"read_range", "captured_tables", "idle_position", "whole_table_ddl"},
         {"recorded_history", "logged_ddl_rules"},
         {"added_columns"},
         {"planner"},

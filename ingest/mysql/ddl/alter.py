@@ -71,6 +71,11 @@ class RowsMoved:
     def brings_rows(self) -> bool:
         return self.what.startswith(("EXCHANGE", "IMPORT", "CONVERT TABLE"))
 
+    @property
+    def removes_rows(self) -> bool:
+        """Return whether rows leave this table, or may be others than before."""
+        return self.what != "CONVERT TABLE"
+
 
 @dataclass(frozen=True, slots=True)
 class KeepHistory:

@@ -30,10 +30,11 @@ class TableChange:
     """The effect of a statement on one table. `definition` is valid from here on; None if dropped or unknown.
 
     `rename`: `old_name` became `name`. `swap`: `name` is now another table, prepared under `old_name` (as online schema
-    change tools do). `rows-moved`: rows were added or removed without being logged, `detail` says how, and
-    `brings_rows` that some were added. `unclear`: the text was not understood, `detail` says why, and the definition
-    has to be looked up. `left-out`: `detail` says why the table's rows cannot be captured. `filled_columns` were added
-    with a value in rows that existed, and the values of `rewritten_columns` in these rows may be others than before.
+    change tools do). `rows-moved`: rows were added or removed without being logged, `detail` says how, `brings_rows`
+    that some were added, and `removes_rows` that some were removed. `unclear`: the text was not understood, `detail`
+    says why, and the definition has to be looked up. `left-out`: `detail` says why the table's rows cannot be captured.
+    `filled_columns` were added with a value in rows that existed, and the values of `rewritten_columns` in these rows
+    may be others than before.
     """
 
     kind: Kind
@@ -43,6 +44,7 @@ class TableChange:
     renamed_columns: tuple[tuple[str, str], ...] = ()
     detail: str = ""
     brings_rows: bool = False
+    removes_rows: bool = False
     filled_columns: tuple[str, ...] = ()
     rewritten_columns: tuple[str, ...] = ()
 
@@ -183,7 +185,16 @@ class Tables:
 
     def _moved(self, name: Name, move: alter.RowsMoved) -> list[TableChange]:
         table, other = self.known.get(name), move.other
-        found = [TableChange("rows-moved", name, table, detail=move.what, brings_rows=move.brings_rows)]
+        found = [
+            TableChange(
+                "rows-moved",
+                name,
+                table,
+                detail=move.what,
+                brings_rows=move.brings_rows,
+                removes_rows=move.removes_rows,
+            )
+        ]
         if other is None:
             return found
         if move.becomes == "gone":
@@ -193,7 +204,12 @@ class Tables:
                 self.known[other] = replace(table, database=other[0], table=other[1])
             made = self.known.get(other)
             found.append(TableChange("create" if made else "unclear", other, made, detail="" if made else move.what))
-        return [*found, TableChange("rows-moved", other, self.known.get(other), detail=move.what, brings_rows=True)]
+        is_exchanged = move.becomes == "exchanged"
+        there = self.known.get(other)
+        return [
+            *found,
+            TableChange("rows-moved", other, there, detail=move.what, brings_rows=True, removes_rows=is_exchanged),
+        ]
 
     def _altered(self, table: TableDefinition, changes: Sequence[alter.Change]) -> TableDefinition:
         charset, comment, key = table.default_charset, table.comment, kept_key(table, changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -110,6 +111,41 @@ def test_rows_of_an_exchanged_partition_are_read(
         )
         sync.run()
         assert (sync.ids("t"), sync.ids("z")) == ([1, 5, 6, 11, 25], [5, 6])
+
+
+REMOVALS = {
+    "drop": "ALTER TABLE t DROP PARTITION p0",
+    "truncate": "ALTER TABLE t TRUNCATE PARTITION p0",
+    "exchange": "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE x",
+    "all": "ALTER TABLE t TRUNCATE PARTITION ALL",
+}
+
+
+@pytest.mark.parametrize("follows", [True, False])
+@pytest.mark.parametrize("case", REMOVALS)
+def test_rows_that_left_with_a_partition_are_followed_or_counted(
+    server: Playground, tmp_path: Path, case: str, follows: bool
+) -> None:
+    server.run(
+        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id)"
+        " (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))",
+        "INSERT INTO t VALUES (1), (11)",
+        "CREATE TABLE x (id INT PRIMARY KEY)",
+        "INSERT INTO x VALUES (5)",
+    )
+    sync = Sync(server, tmp_path, flags=("--on-truncate", "delete-all") if follows else ())
+    sync.run()
+    counted: Counter[str] = Counter()
+    server.run("INSERT INTO t VALUES (2)", REMOVALS[case], "INSERT INTO t VALUES (12)")
+    sync.run(on_batch=lambda _, report: counted.update(report.passed_over))
+    sync.run()
+    there = [row[0] for row in server.rows("SELECT id FROM t ORDER BY id")]
+    if follows:
+        assert (sync.ids("t"), counted["messages.rows-moved"]) == (there, 0)
+        assert differing(sync) == []
+    else:
+        assert sync.ids("t") == sorted({1, 2, 11, 12, *there})
+        assert counted["messages.rows-moved"] == (2 if case == "exchange" else 1)
 
 
 @pytest.mark.mysql

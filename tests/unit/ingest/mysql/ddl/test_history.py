@@ -19,9 +19,9 @@ from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl.statements import AlterTableStatement
 from penstock.ingest.mysql.definition import MySqlColumn, MySqlType, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
-from penstock.ingest.mysql.logged_ddl_rules import renames_column
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import DefinitionStore
+from penstock.ingest.mysql.whole_table_ddl import renames_column
 from penstock.storage.state_folder import StateFolder
 from tests.unit.ingest.mysql.logs import LOGS, UNNAMED, batches, changes
 

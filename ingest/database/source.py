@@ -12,7 +12,7 @@ from penstock.errors import SourceError
 from penstock.ingest.connector import TableName
 from penstock.ingest.database.settings import Address, DatabaseSettings
 from penstock.ingest.database.skipped_parts import SKIPS
-from penstock.ingest.source import SMALL_BYTES, Limit, Offsets
+from penstock.ingest.source import SMALL_BYTES, Limit, Offsets, is_patient
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,8 @@ class DatabaseSource(ABC, Generic[S, P]):
                 # A failed plan may have changed the planner's knowledge of tables; both are discarded.
                 self._planner = None
                 # The planner has waited for an unreachable server already, so there is no pause between attempts.
-                if not self.plans_again(error, attempt) or attempt == _ATTEMPTS - 1:
+                # Whoever does not wait for a server, as after a stop, wants no further attempt either.
+                if not self.plans_again(error, attempt) or attempt == _ATTEMPTS - 1 or not is_patient():
                     raise
                 log.warning(
                     "event=plan_again try=%d of=%d waits=%gs reason=%s",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +13,7 @@ from penstock.errors import ConfigError, PenstockError, did_you_mean
 from penstock.pipelines.api import early_stop
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS, refusal
 from penstock.pipelines.config.flags import all_actions, built_in_actions, sync_action
+from penstock.pipelines.monitor.unexpected_error import unexpected
 from penstock.pipelines.spark import first_jvm
 
 _HOME = "penstock.pipelines.commands."
@@ -28,7 +27,7 @@ PIPELINE_COMMANDS = {
     "run": (f"{_HOME}run", "run a pipeline described by a YAML file"),
     "status": (f"{_HOME}status", "show the state of a pipeline: tables, freshness, lag, files"),
     "signal": (f"{_HOME}signal", "pause, resume or stop a running pipeline, or copy tables again"),
-    "verify": (f"{_HOME}verify", "compare MySQL tables with their target tables, while both are in use"),
+    "verify": (f"{_HOME}verify", "compare source tables with their target tables, while both are in use"),
     "dlq": (f"{_HOME}dlq", "dead letters (records that could not be written): list, show, replay, drop"),
     "schema": (f"{_HOME}schema", "print the JSON Schema of pipeline files, for editors"),
 }
@@ -47,8 +46,6 @@ COMMANDS = {
 }
 NOT_OURS = 12  # the exit code for an error of the disk, the network or a store
 CLOSED = 141  # as a shell counts SIGPIPE
-# The cause in the text of a Spark exception: a line with a class of Java or Python, perhaps after "::".
-_CAUSE = re.compile(r"^(?:: )?(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 
 
@@ -182,40 +179,6 @@ def shown(error: PenstockError) -> str:
     width = max(map(len, facts), default=0)
     message = "\n".join(map(harmless, error.message.splitlines()))
     return "\n".join([f"error: {message}", *(f"  {name:<{width}}  {text}" for name, text in facts.items())])
-
-
-_DENIED = "change the permissions, or select another folder: this user may not access it"
-_REPAIRS = {
-    errno.ENOENT: "check the path: the folder does not exist",
-    errno.EACCES: _DENIED,
-    errno.EPERM: _DENIED,
-    errno.EROFS: "select another folder: this disk is read-only",
-    errno.ENOSPC: "the disk is full: free some space, and run the command again",
-    errno.EDQUOT: "the quota of this user is used up: free some space, and run the command again",
-}
-
-
-def unexpected(error: Exception) -> PenstockError:
-    """Return an error of an unknown class as ours: its text in one line, with the cause that Spark's text contains."""
-    text = str(error)
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "no message")
-    named = isinstance(error, OSError) and error.filename is not None
-    causes = _CAUSE.findall(text)
-    kind = type(error).__name__
-    if isinstance(error, OSError):
-        hint = _REPAIRS.get(error.errno or 0) if named else None
-        hint = hint or (
-            "check the disk, its permissions, the network, and the store's address and keys; run again with  "
-            "--debug  to see where it failed"
-        )
-    else:
-        hint = "unexpected error; run again with  --debug  and include the traceback in a bug report"
-    return PenstockError(
-        f"{kind}: {error.strerror}" if isinstance(error, OSError) and named else f"{kind}: {first[:300]}",
-        file=error.filename if isinstance(error, OSError) and named else None,
-        cause=": ".join(causes[-1])[:300] if causes else None,
-        hint=hint,
-    )
 
 
 def as_json(error: PenstockError) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.pipelines.commands.main import shown, unexpected
+from penstock.pipelines.commands.main import shown
 from penstock.pipelines.commands.sql_results import Results
+from penstock.pipelines.monitor.unexpected_error import unexpected
 from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.interpreter import Interpreter
 

@@ -26,6 +26,7 @@ from penstock.pipelines.monitor.batch_log import log_batch, log_copying
 from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, Observer
 from penstock.pipelines.monitor.left_out import LeftOut
 from penstock.pipelines.monitor.schema_changes import SeenSchemas
+from penstock.pipelines.monitor.unexpected_error import unexpected
 from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 
@@ -115,7 +116,8 @@ class RunMonitor:
             if error is not None:
                 message = str(error).splitlines()[0] if str(error) else type(error).__name__
                 self._facts["error"] = f"{type(error).__name__}: {message}"
-                self._facts["hint"] = known.hint if known else None
+                described = unexpected(error) if known is None and isinstance(error, Exception) else known
+                self._facts["hint"] = described.hint if described else None
                 self._remember("error", message)
             self._write()
         for observer in self.observers:

@@ -22,7 +22,7 @@ class PgTableFacts:
     """A table that exists now; `rows` is the server's estimate. `kind` and `persistence` are as in pg_class.
 
     `columns` is the highest number of a column, also of one that was dropped. `files` is another number once a
-    statement has written all rows anew, and `marks` once one has changed a column; 0 is unknown.
+    statement has rewritten all rows, and `marks` once one has changed a column; 0 is unknown.
     """
 
     oid: int

@@ -39,13 +39,13 @@ class TableVersion:
         then = (self.oid, self.columns, self.files, self.marks)
         return then == (table.oid, table.columns, table.files, table.marks)
 
-    def is_written_anew(self, table: PgTableFacts) -> bool:
-        """Return whether a statement has written all rows of the table since."""
+    def is_rewritten(self, table: PgTableFacts) -> bool:
+        """Return whether a statement has rewritten all rows of the table since."""
         return bool(self.files and table.files) and self.files != table.files
 
     def has_changed_values(self, table: PgTableFacts) -> bool:
         """Return whether values of columns may be others than then: rows and a column were both written."""
-        return self.is_written_anew(table) and self.marks != table.marks
+        return self.is_rewritten(table) and self.marks != table.marks
 
     def had(self, column: str) -> bool:
         """Return whether the table had a column of this name, or rarely one whose name has the same mark."""
@@ -83,10 +83,10 @@ def filled_columns(connection: PgConnection, before: TableVersion, now: PgTableF
     """Return the columns added since a version whose value in older rows is not the null that the target has.
 
     These are columns with a default or an identity, and those that cannot be null. The catalog knows a constant
-    default even after it was dropped; one with another value for each row lets all rows be written anew. A column with
+    default even after it was dropped; one with another value for each row lets all rows be rewritten. A column with
     a name that the table had before is not the same column: older rows have lost their values.
     """
-    is_written = before.is_written_anew(now)
+    is_written = before.is_rewritten(now)
     rows = connection.rows(
         "SELECT attname, atthasdef OR atthasmissing OR attnotnull OR attidentity <> '' FROM pg_attribute WHERE "
         f"attrelid = {now.oid} AND attnum > {before.columns} AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"

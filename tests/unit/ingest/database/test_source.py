@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import SourceError
 from penstock.ingest.database.settings import CapturedTables, DatabaseSettings, RereadRequests
 from penstock.ingest.database.source import DatabaseSource
-from penstock.ingest.source import Limit, Offsets
+from penstock.ingest.source import Limit, Offsets, patience_unless
 from penstock.storage.state_folder import StateFolder
 
 
@@ -95,6 +95,13 @@ def test_third_failure_and_one_that_stays_are_raised(source: Source) -> None:
     with pytest.raises(SourceError, match="wrong"):
         source.latest_offsets({}, Limit())
     assert len(Source.failures) == 1
+
+
+def test_a_plan_that_failed_after_a_stop_is_not_repeated(source: Source, caplog: pytest.LogCaptureFixture) -> None:
+    Source.failures = [SourceError("away", retryable=True) for _ in range(2)]
+    with patience_unless(lambda: True), pytest.raises(SourceError, match="away"):
+        source.latest_offsets({}, Limit())
+    assert (len(Source.failures), caplog.text) == (1, "")
 
 
 def test_tasks_get_the_settings_without_the_planner(source: Source) -> None:

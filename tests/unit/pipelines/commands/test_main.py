@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import errno
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 
 from penstock.errors import PositionLost
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.commands.main import COMMANDS, main, shown, unexpected
+from penstock.pipelines.commands.main import COMMANDS, main, shown
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -99,32 +97,6 @@ def test_errors_show_a_traceback_only_on_request(
     assert stderr.endswith("PermissionError: [Errno 13] Permission denied: '/data/x'\n")
     assert main(["sql", "select 1", "--json"]) == 12
     assert json.loads(capsys.readouterr().err)["facts"] == {"file": "/data/x"}
-
-
-@pytest.mark.parametrize(
-    ("number", "repair"),
-    [
-        (errno.ENOSPC, "the disk is full"),
-        (errno.EACCES, "change the permissions"),
-        (errno.ENOENT, "check the path"),
-        (errno.EIO, "check the disk, its permissions"),
-    ],
-)
-def test_an_error_of_the_system_says_what_to_do_about_its_file(number: int, repair: str) -> None:
-    error = unexpected(OSError(number, os.strerror(number), "/data/x"))
-    assert error.facts["file"] == "/data/x"
-    assert str(error.hint).startswith(repair)
-
-
-def test_the_last_cause_of_a_spark_error_is_reported() -> None:
-    text = (
-        "[STREAM_FAILED] it ended: Traceback (most recent call last):\n  File x\nOSError: Unable to load\nSQLSTATE: 1"
-    )
-    error = unexpected(RuntimeError(text))
-    assert error.facts["cause"] == "OSError: Unable to load"
-    assert error.message.count("\n") == 0
-    java = "An error occurred while calling o80.start.\n: java.io.IOException: mkdir of /x failed\n\tat java.base/x"
-    assert unexpected(RuntimeError(java)).facts["cause"] == "IOException: mkdir of /x failed"
 
 
 def test_a_closed_output_pipe_is_not_an_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -79,12 +80,18 @@ def test_the_exit_code_shows_if_the_driver_failed_or_was_killed(
     assert "error  E: no\n  to repair  do this\n" in capsys.readouterr().out
 
 
-def test_a_failed_run_records_its_hint_in_the_checkpoint(shop: Shop) -> None:
+@pytest.mark.parametrize(
+    ("failed", "hint"),
+    [
+        (SchemaConflict("it does not fit", hint="widen it"), "widen it"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/x"), "the disk is full"),
+    ],
+)
+def test_a_failed_run_records_its_hint_in_the_checkpoint(shop: Shop, failed: Exception, hint: str) -> None:
     folder = CheckpointFolder(f"{shop.folder}/checkpoint")
-    failed = SchemaConflict("it does not fit", hint="widen it")
-    with pytest.raises(SchemaConflict), RunMonitor("shop", folder, shop.warehouse, Noted(), Noted(), 1.0):
+    with pytest.raises(type(failed)), RunMonitor("shop", folder, shop.warehouse, Noted(), Noted(), 1.0):
         raise failed
-    assert (folder.status() or {})["hint"] == "widen it"
+    assert (folder.status() or {})["hint"].startswith(hint)
 
 
 def test_an_idle_stream_has_no_rate_and_its_copied_tables_are_fresh() -> None:

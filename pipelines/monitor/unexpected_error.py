@@ -1,0 +1,43 @@
+"""Errors of classes that are not ours: their text in one line, and what users can do."""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from penstock.errors import PenstockError
+
+# The cause in the text of a Spark exception: a line with a class of Java or Python, perhaps after "::".
+_CAUSE = re.compile(r"^(?:: )?(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
+_DENIED = "change the permissions, or select another folder: this user may not access it"
+_REPAIRS = {
+    errno.ENOENT: "check the path: the folder does not exist",
+    errno.EACCES: _DENIED,
+    errno.EPERM: _DENIED,
+    errno.EROFS: "select another folder: this disk is read-only",
+    errno.ENOSPC: "the disk is full: free some space, and run the command again",
+    errno.EDQUOT: "the quota of this user is used up: free some space, and run the command again",
+}
+
+
+def unexpected(error: Exception) -> PenstockError:
+    """Return an error of an unknown class as ours: its text in one line, with the cause that Spark's text contains."""
+    text = str(error)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+    named = isinstance(error, OSError) and error.filename is not None
+    causes = _CAUSE.findall(text)
+    kind = type(error).__name__
+    if isinstance(error, OSError):
+        hint = _REPAIRS.get(error.errno or 0) if named else None
+        hint = hint or (
+            "check the disk, its permissions, the network, and the store's address and keys; run again with  "
+            "--debug  to see where it failed"
+        )
+    else:
+        hint = "unexpected error; run again with  --debug  and include the traceback in a bug report"
+    return PenstockError(
+        f"{kind}: {error.strerror}" if isinstance(error, OSError) and named else f"{kind}: {first[:300]}",
+        file=error.filename if isinstance(error, OSError) and named else None,
+        cause=": ".join(causes[-1])[:300] if causes else None,
+        hint=hint,
+    )

@@ -1,0 +1,36 @@
+"""Errors of the system and of Spark, in words of ours."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from penstock.pipelines.monitor.unexpected_error import unexpected
+
+
+@pytest.mark.parametrize(
+    ("number", "repair"),
+    [
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EACCES, "change the permissions"),
+        (errno.ENOENT, "check the path"),
+        (errno.EIO, "check the disk, its permissions"),
+    ],
+)
+def test_an_error_of_the_system_says_what_to_do_about_its_file(number: int, repair: str) -> None:
+    error = unexpected(OSError(number, os.strerror(number), "/data/x"))
+    assert error.facts["file"] == "/data/x"
+    assert str(error.hint).startswith(repair)
+
+
+def test_the_last_cause_of_a_spark_error_is_reported() -> None:
+    text = (
+        "[STREAM_FAILED] it ended: Traceback (most recent call last):\n  File x\nOSError: Unable to load\nSQLSTATE: 1"
+    )
+    error = unexpected(RuntimeError(text))
+    assert error.facts["cause"] == "OSError: Unable to load"
+    assert error.message.count("\n") == 0
+    java = "An error occurred while calling o80.start.\n: java.io.IOException: mkdir of /x failed\n\tat java.base/x"
+    assert unexpected(RuntimeError(java)).facts["cause"] == "IOException: mkdir of /x failed"

@@ -183,7 +183,8 @@ class Preparation:
     `left_out` are source tables that no target table can store, `reread` those to read again (all tables if the request
     says so and there are none). `exact`: a target table would show a change that is applied twice. `before_images` are
     the source tables of whose updates the old row is needed too. `outdated` are source tables that do not exist, and
-    whose targets have rows that are to go when a table of this name is created.
+    whose targets have rows that are to go when a table of this name is created. A stream of Spark has no target tables:
+    none can be emptied.
     """
 
     is_new: bool
@@ -192,6 +193,7 @@ class Preparation:
     exact: bool = False
     before_images: frozenset[TableName] = frozenset()
     outdated: frozenset[TableName] = frozenset()
+    has_targets: bool = True
 
 
 @dataclass(frozen=True, slots=True)

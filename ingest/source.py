@@ -158,6 +158,9 @@ def grouped(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
 
 BarrierKind = Literal["truncate", "drop", "rename-columns", "added-columns", "changed-values"]
 
+# The kinds that only ask for a table to be read again.
+SILENT_VALUES: frozenset[BarrierKind] = frozenset({"added-columns", "changed-values"})
+
 
 @dataclass(frozen=True, slots=True)
 class Barrier:

@@ -139,6 +139,7 @@ class DatabaseConnector(Connector[C], Generic[C, S]):
             tables=replace(settings.tables, left_out=preparation.left_out),
             reset=preparation.reread,
             outdated=preparation.outdated,
+            shares_targets=settings.shares_targets or not preparation.has_targets,
             # The offsets record the request that was carried out: with the name of an earlier one, a request would
             # count as carried out already.
             rereads=settings.rereads or (secrets.token_hex(4) if preparation.reread else ""),

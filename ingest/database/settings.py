@@ -177,7 +177,8 @@ class DatabaseSettings(Generic[A_co]):
     again. With `rereads_when_lost` this is done too if the log is gone. With `keyless_stops`, a table without a key is
     an error. With `fills_added_columns`, tables are read again for new columns that have values in older rows. `demand`
     decides which part of a table is read, and `language` is that of conditions in requests. The targets of `outdated`
-    tables, which do not exist, are emptied when tables of these names are created.
+    tables, which do not exist, are emptied when tables of these names are created. With `shares_targets` a target may
+    have several source tables, so that it cannot be emptied for one of them.
     """
 
     server: A_co
@@ -189,6 +190,7 @@ class DatabaseSettings(Generic[A_co]):
     reset: tuple[TableName, ...] = ()
     rereads_when_lost: bool = False
     outdated: frozenset[TableName] = frozenset()
+    shares_targets: bool = False
     fills_added_columns: bool = False
     demand: DemandPolicy | None = None
     language: ConditionLanguage | None = None

@@ -109,7 +109,6 @@ class FollowSettings(DatabaseSettings[ServerAddress]):
     accept_gap: bool = False  # continue from the oldest binlog file that is left
     idle_seconds: float = 10.0  # between two batches that only move the position
     first: tuple[str, ...] = ()  # expressions for `database.table`, in the order in which tables are to be read
-    shares_targets: bool = False  # several source tables may go to one target table
 
     @property
     def reads_tables(self) -> bool:

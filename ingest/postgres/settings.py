@@ -32,7 +32,6 @@ class PgSettings(ChunkedSettings[PgAddress]):
     follows_drop: bool = False
     idle_seconds: float = 10.0  # between two batches that only move the position
     snapshot: Literal["watermark", "exact"] = "watermark"
-    shares_targets: bool = False  # several source tables may go to one target table
 
     @property
     def reads_exactly(self) -> bool:

@@ -81,6 +81,10 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     shown = ", ".join(map(".".join, names[:5]))
     yield Finding("source", "ok", f"{checked.place}: {counted(len(names), 'table')} to capture: {shown}")
     yield from _of_source(checked)
+    for name, reason in kind.left_out(spec.source, request).items():
+        yield Finding(
+            "source", "warning", f"{'.'.join(name)} is left out: {reason}", "exclude it by name if that is meant"
+        )
     for name, lines in checked.selections.items():
         for line in lines:
             yield Finding("source", "ok", f"the snapshot of {'.'.join(name)} {line}")

@@ -65,6 +65,11 @@ def command(name: str, words: list[str]) -> int:
         raise ConfigError(
             "source and warehouse are missing", hint=f"penstock init SOURCE WAREHOUSE; SOURCE is {_SOURCES}"
         )
+    if found[1].endswith((".yaml", ".yml")):
+        raise ConfigError(
+            f"the warehouse is a folder or a URL, and {found[1]} is the name of a pipeline file",
+            hint=f"penstock init SOURCE WAREHOUSE --output {found[1]}",
+        )
     target = _target(given)
     from penstock.ingest.connectors import connector_of_url
     from penstock.ingest.source_draft import DraftOptions

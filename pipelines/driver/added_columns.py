@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 
-from penstock.ingest.source import Barrier, RereadableSource
+from penstock.ingest.source import SILENT_VALUES, Barrier, RereadableSource
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
@@ -18,8 +18,6 @@ from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
 
-# Of barriers that ask for a table to be read again.
-KINDS = frozenset({"added-columns", "changed-values"})
 # In other engines, a row that is read again counts twice, or is ignored.
 _REPLACES_ROWS = frozenset({"deduplicate", "partial-update"})
 
@@ -39,7 +37,7 @@ def fill_added_columns(reader: BatchReader, current: TableSchema, found: Sequenc
 def fill_logged_columns(reader: BatchReader, barriers: Sequence[Barrier], tables: Collection[str]) -> None:
     """Request that source tables are read again which got values, as the source itself found."""
     for barrier in barriers:
-        target = reader.mapping.target(barrier.database, barrier.table) if barrier.kind in KINDS else None
+        target = reader.mapping.target(barrier.database, barrier.table) if barrier.kind in SILENT_VALUES else None
         if target is not None and target in tables:
             schema = reader.warehouse.store(target).schema()
             columns = [column for column, _ in barrier.columns]

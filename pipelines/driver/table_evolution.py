@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
-from penstock.ingest.source import Barrier
-from penstock.pipelines.driver.added_columns import KINDS, fill_added_columns
+from penstock.ingest.source import SILENT_VALUES, Barrier
+from penstock.pipelines.driver.added_columns import fill_added_columns
 from penstock.pipelines.driver.deleted_rows import end_versions, mark_rows
 from penstock.pipelines.errors import KeylessTable, not_created
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
@@ -127,7 +127,7 @@ def apply_barriers(
     for barrier in barriers:
         table = reader.mapping.target(barrier.database, barrier.table)
         # Tables to read again are requested once the batch has created and altered its tables.
-        if barrier.kind in KINDS:
+        if barrier.kind in SILENT_VALUES:
             continue
         if table is None or table not in targets.schemas or table in targets.left_out:
             continue

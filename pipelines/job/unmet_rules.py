@@ -35,13 +35,15 @@ def unmet_rules(
     all columns, so that rules on their columns cannot be judged.
     """
     taken = [schema for schema in schemas if shape.target(schema.database, schema.table) is not None]
-    return [
+    found = [
         *_transforms(shape, taken, before, hiding),
         *_routes(shape, taken, before),
         *_expectations(shape, taken, before, hiding),
         *_table_options(shape, taken, before),
         *_columns_made(spec, shape, taken),
     ]
+    # A transform that fails, as with a lookup in a table that does not exist, is found again by each rule on its rows.
+    return list({str(one): one for one in found}.values())
 
 
 def check_rules(
@@ -53,7 +55,7 @@ def check_rules(
         raise found[0]
     if found:
         each = [f"{one.message}{f' ({one.hint})' if one.hint else ''}" for one in found]
-        raise ConfigError(f"{len(found)} rules meet nothing at the source", hint="; ".join(each[:10]), rules=len(found))
+        raise ConfigError(f"{len(found)} rules cannot be applied", hint="; ".join(each[:10]), rules=len(found))
 
 
 def _transforms(

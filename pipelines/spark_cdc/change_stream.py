@@ -14,7 +14,7 @@ from penstock.errors import DecodeError, SourceError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch
 from penstock.ingest.connector import Preparation
 from penstock.ingest.decoded_source import ChangeSource, DecodedChunk
-from penstock.ingest.source import Limit, Offsets, Range, grouped
+from penstock.ingest.source import SILENT_VALUES, Limit, Offsets, Range, grouped
 from penstock.pipelines.ledger.batch_identity import NOW
 from penstock.pipelines.spark_cdc.query_columns import SEQUENCE, QueryColumns
 from penstock.pipelines.spark_source.table_read import shaped
@@ -53,7 +53,7 @@ class TableChangeStream:
     def _prepared(self, *, is_new: bool) -> ChangeSource:
         read = self.columns.read
         exact = read.connector.capabilities.reads_exactly
-        return read.connector.prepare(read.config, read.request, Preparation(is_new, exact=exact))
+        return read.connector.prepare(read.config, read.request, Preparation(is_new, exact=exact, has_targets=False))
 
     def initial_offsets(self) -> Offsets:
         # Spark asks for them if its checkpoint has none: a slot, for example, is created then.
@@ -99,6 +99,9 @@ class TableChangeStream:
             self._source.close()
 
 
+_NO_ROWS = "a statement gave older rows values that no change contains; a query with a new checkpoint reads them"
+
+
 @dataclass(slots=True)
 class _RangeRows:
     """The rows of one range in the columns of the query."""
@@ -112,8 +115,11 @@ class _RangeRows:
 
     def rows(self, chunk: DecodedChunk) -> Iterator[pa.RecordBatch]:
         read = self.columns.read
-        if chunk.barriers:
-            one = chunk.barriers[0]
+        for one in chunk.barriers:
+            if one.kind in SILENT_VALUES:
+                columns = ",".join(name for name, _ in one.columns)
+                log.warning("event=values_without_rows table=%s columns=%s note=%s", read.title, columns, _NO_ROWS)
+                continue
             raise SourceError(
                 f"{one.kind} changes a whole table, and no row can say so",
                 table=f"{one.database}.{one.table}",

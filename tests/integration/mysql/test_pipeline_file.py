@@ -103,6 +103,9 @@ def test_init_reads_the_server_and_writes_a_file_that_runs(
     assert "2 tables" in capsys.readouterr().out
     assert main(["check", str(made)]) == 0
     assert "cdc" not in made.read_text().replace("username: cdc", "")
+    server.run("CREATE TABLE keyless (a INT)")
+    assert main(["check", str(made)]) == 0
+    assert f"{DATABASE}.keyless is left out: the source table has no primary key" in capsys.readouterr().out
 
 
 OURS = """

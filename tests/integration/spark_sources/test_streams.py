@@ -123,6 +123,20 @@ def test_a_new_column_stops_the_query_and_its_next_start_has_it(
     assert shown(rows, "id", "note") == [("+I", 3, None), ("+I", 4, "n")]
 
 
+def test_values_that_a_statement_made_do_not_end_a_stream(
+    spark: SparkSession, mysql: Playground, shop: dict[str, object], tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    run(loaded(spark, "mysql-cdc", shop), checkpoint)
+    mysql.run(
+        "ALTER TABLE orders ADD COLUMN a INT DEFAULT 7",
+        "ALTER TABLE orders MODIFY status VARCHAR(2), MODIFY id SMALLINT",
+        "INSERT INTO orders VALUES (3, 'ok', 1, 8)",
+    )
+    rows = run(loaded(spark, "mysql-cdc", shop), checkpoint)
+    assert shown(rows, "id", "status", "a") == [("+I", 3, "ok", 8)]
+
+
 def test_postgres_from_the_snapshot_into_the_log(spark: SparkSession, postgres: PgPlayground, tmp_path: Path) -> None:
     postgres.start_over()
     postgres.create("orders", "id INT PRIMARY KEY, status TEXT, at TIMESTAMPTZ")

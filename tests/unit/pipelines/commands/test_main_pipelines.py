@@ -74,6 +74,12 @@ def test_init_reads_messages_and_writes_a_file_that_check_accepts(
     assert main(["init", "in", "warehouse", "--output", "new.yaml"]) == 2
 
 
+def test_init_refuses_a_file_as_the_warehouse(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "in", "new.yaml"]) == 2
+    assert "penstock init SOURCE WAREHOUSE --output new.yaml" in capsys.readouterr().err
+    assert not Path("pipeline.yaml").exists()
+
+
 @pytest.mark.parametrize(
     ("place", "kind"),
     [

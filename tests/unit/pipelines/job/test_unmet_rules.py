@@ -91,6 +91,13 @@ def test_a_rule_that_matches_one_table_is_accepted(shop: Shop, sections: dict[st
     assert errors(shop, **sections) == []
 
 
+def test_a_fault_of_a_transform_that_other_rules_meet_too_is_reported_once(shop: Shop) -> None:
+    lookup = {"table": "ods.nope", "on": {"id": "id"}, "columns": ["name"]}
+    rule = {"source-table": "shop.users", "condition": "id is not null"}
+    (error,) = errors(shop, **transform("shop.users", lookup=[lookup]), expect=[rule])
+    assert "the table of a lookup does not exist" in error.message
+
+
 def test_a_rule_that_matched_earlier_tables_is_accepted(shop: Shop) -> None:
     spec = shop.spec(**transform("shop.gone", mask={"email": "sha256"}))
     shape = build.shape(spec, shop.warehouse)

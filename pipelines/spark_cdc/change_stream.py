@@ -99,7 +99,7 @@ class TableChangeStream:
             self._source.close()
 
 
-_NO_ROWS = "a statement gave older rows values that no change contains; a query with a new checkpoint reads them"
+_NO_ROWS = "a statement set values of older rows, and no change contains them; a query with a new checkpoint reads them"
 
 
 @dataclass(slots=True)

@@ -11,17 +11,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from penstock.ingest.postgres.offsets import AlteredKind, AlteredTable, PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName
 from penstock.ingest.postgres.server.lsn import lsn_text, reachable_end
+from penstock.ingest.postgres.server.partitions import moved_partitions
 from penstock.ingest.postgres.server.table_version import (
     TableVersion,
     filled_columns,
     last_changed_columns,
     versions_of,
 )
+from penstock.ingest.source import SILENT_VALUES
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
@@ -31,6 +33,11 @@ log = logging.getLogger(__name__)
 _KEPT = (
     "the table does not exist under this name any more; its rows stay in the target table; use --on-drop delete-all, "
     "or  ddl: {drop: delete-all}  in a file, to delete them"
+)
+
+_LEFT = (
+    "rows of partitions that were detached or dropped stay in the target table; use --on-truncate delete-all, or  ddl: "
+    "{truncate: delete-all}  in a file, to empty it and read it again"
 )
 
 
@@ -74,19 +81,19 @@ def _with_key(
     settings: PgSettings, kind: AlteredKind, columns: Sequence[str], before: TableVersion, now: TableVersion
 ) -> tuple[AlteredKind, Sequence[str]]:
     """Return a change of values as one of keys, if the values may be in the key too."""
-    if kind == "drop" or before.key_marks == now.key_marks or before.files in {0, now.files}:
+    if kind in {"drop", "replaced"} or before.key_marks == now.key_marks or before.files in {0, now.files}:
         return kind, columns
     # A target with several sources cannot be emptied for one of them: the driver says so.
-    return ("changed-values", [*columns, *now.key]) if settings.shares_targets else ("changed-key", ())
+    return ("changed-values", [*columns, *now.key]) if settings.shares_targets else ("replaced", ())
 
 
 def _again(table: AlteredTable, earlier: AlteredTable | None) -> AlteredTable:
     """Return the change of a table together with an earlier one that the log has not passed either."""
     if earlier is None or table.kind == "drop":
         return table
-    columns = () if earlier.kind == "new" else tuple(dict.fromkeys([*earlier.columns, *table.columns]))
-    kind = "changed-key" if "changed-key" in {earlier.kind, table.kind} else earlier.kind
-    return replace(table, kind="new" if earlier.kind == "new" else kind, columns=columns)
+    kind = max(earlier.kind, table.kind, key=get_args(AlteredKind).index)
+    columns = tuple(dict.fromkeys([*earlier.columns, *table.columns])) if kind in SILENT_VALUES else ()
+    return replace(table, kind=kind, columns=columns)
 
 
 def with_new(connection: PgConnection, progress: PgProgress, names: Sequence[TableName]) -> PgProgress:
@@ -118,6 +125,12 @@ def _changes(
         if now is None or now.oid != before.oid:
             yield name, "drop", []
             continue
+        came, left = moved_partitions(connection, before.parts, now)
+        if left and settings.follows_truncate and settings.reads_tables:
+            yield name, "replaced", []
+            continue
+        if left:
+            log.warning("event=rows_moved_unlogged table=%s.%s how=DETACH PARTITION note=%s", *name, _LEFT)
         filled = filled_columns(connection, before, now) if fills_columns and now.columns > before.columns else []
         if filled:
             log.info("event=added_columns_have_values source=%s.%s columns=%s", *name, ",".join(filled))
@@ -126,6 +139,11 @@ def _changes(
             columns = last_changed_columns(connection, now)
             log.info("event=values_changed_by_statement source=%s.%s columns=%s", *name, ",".join(columns))
             yield name, "changed-values", columns
+        elif came and settings.reads_tables:
+            log.info("event=partitions_attached table=%s.%s", *name)
+            yield name, "new", []
+        elif left:
+            yield name, "rows-moved", []
 
 
 def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
@@ -137,12 +155,15 @@ def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
     if dropped and not settings.follows_drop:
         for schema, table in dropped:
             log.warning("event=drop_not_followed table=%s.%s note=%s", schema, table, _KEPT)
-    follows = [one for one in due if one.kind not in {"new", "drop"} or (one.kind == "drop" and settings.follows_drop)]
-    barriers = tuple(one.barrier for one in follows)
+    kinds: set[str] = {"added-columns", "changed-values", "replaced", *(["drop"] if settings.follows_drop else [])}
+    barriers = tuple(one.barrier for one in due if one.kind in kinds)
+    ignored = [
+        one.kind for one in due if one.kind == "rows-moved" or (one.kind == "drop" and not settings.follows_drop)
+    ]
     log.info("event=definitions_changed tables=%s position=%s", _written(due), lsn_text(progress.log))
-    batch = PgBatch(progress.log, (), barriers, ignored=() if settings.follows_drop else ("drop",) * len(dropped))
+    batch = PgBatch(progress.log, (), barriers, ignored=tuple(ignored))
     later = tuple(one for one in progress.altered if one not in due)
-    new = [one.name for one in due if one.kind in {"new", "changed-key"}]
+    new = [one.name for one in due if one.kind in {"new", "replaced"}]
     return replace(forgotten(progress, dropped), altered=later, batch=batch).reading(new)
 
 

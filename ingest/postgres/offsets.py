@@ -16,7 +16,8 @@ from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
-AlteredKind = Literal["added-columns", "changed-values", "changed-key", "drop", "new"]
+# From the weakest to the strongest: of two changes of a table the stronger one includes the other.
+AlteredKind = Literal["rows-moved", "changed-values", "added-columns", "new", "replaced", "drop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class AlteredTable:
     """A change of a table, and the position after which the log has only rows of the new definition.
 
     `columns` are those that were added, or have other values. A `new` table is read after the position: the log has
-    rows of it from before, which may lack columns. One whose rows may have other keys is emptied before that.
+    rows of it from before, which may lack columns, or a partition came with rows that no log has. A `replaced` one is
+    emptied before that: its rows may have other keys, or have left it. With `rows-moved` they stay in the target.
     """
 
     kind: AlteredKind
@@ -34,9 +36,10 @@ class AlteredTable:
 
     @property
     def barrier(self) -> Barrier:
-        assert self.kind != "new"
-        if self.kind == "changed-key":
+        if self.kind == "replaced":
             return Barrier("truncate", *self.name)
+        assert self.kind != "new"
+        assert self.kind != "rows-moved"
         return Barrier(self.kind, *self.name, tuple((column, column) for column in self.columns))
 
     def to_json(self) -> list[Any]:
@@ -144,7 +147,7 @@ class PgProgress(CopyProgress[KeyChunk]):
         found = self.versions.get(name)
         if found is None:
             return ()
-        numbers = (found.files, found.marks, found.key_marks)
+        numbers = (found.files, found.marks, found.key_marks, *found.parts)
         return (found.oid, found.columns, list(found.key), found.names, *(numbers if any(numbers) else ()))
 
     @classmethod
@@ -193,8 +196,17 @@ def barrier_from(value: Sequence[Any]) -> Barrier:
     return Barrier(kind, schema, table, tuple((old, new) for pairs in columns for old, new in pairs))
 
 
-def _version(oid: int, columns: int, key: Sequence[str], names: str, *numbers: int) -> TableVersion:
-    return TableVersion(oid, columns, tuple(key), names, *numbers)
+def _version(
+    oid: int,
+    columns: int,
+    key: Sequence[str],
+    names: str,
+    files: int = 0,
+    marks: int = 0,
+    key_marks: int = 0,
+    *parts: int,
+) -> TableVersion:
+    return TableVersion(oid, columns, tuple(key), names, files, marks, key_marks, parts)
 
 
 def _names(values: Sequence[Sequence[str]]) -> tuple[TableName, ...]:

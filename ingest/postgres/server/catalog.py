@@ -22,7 +22,8 @@ class PgTableFacts:
     """A table that exists now; `rows` is the server's estimate. `kind` and `persistence` are as in pg_class.
 
     `columns` is the highest number of a column, also of one that was dropped. `files` is another number once a
-    statement has rewritten all rows, and `marks` once one has changed a column; 0 is unknown.
+    statement has rewritten all rows, and `marks` once one has changed a column; 0 is unknown. `parts` are the highest
+    number, the count and the sum of the numbers of its partitions, which are tables, also of partitions of partitions.
     """
 
     oid: int
@@ -37,6 +38,7 @@ class PgTableFacts:
     columns: int = 0
     files: int = 0
     marks: int = 0
+    parts: tuple[int, ...] = ()
 
     @property
     def name(self) -> TableName:
@@ -81,7 +83,9 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
         "CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(hashint8(p.relfilenode::int8)), 0) FROM "
         "pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf) ELSE c.relfilenode::int8 END, "
         "(SELECT COALESCE(sum(hashint8((a.attnum::int8 << 32) + a.xmin::text::int8)), 0) FROM pg_attribute a WHERE "
-        "a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) "
+        "a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), "
+        "CASE c.relkind WHEN 'p' THEN (SELECT concat_ws(',', COALESCE(max(t.relid::oid::int8), 0), count(*), "
+        "COALESCE(sum(t.relid::oid::int8), 0)) FROM pg_partition_tree(c.oid) t WHERE t.level > 0) ELSE '' END "
         f"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f') "
         f"AND {_SYSTEM} ORDER BY 2, 3"
     )
@@ -89,8 +93,9 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
         PgTableFacts(
             int(str(oid)), str(schema), str(table), key == "t", cast("Identity", identity), int(str(count)), str(kind),
             str(persistence), partition == "t", int(str(columns)), int(str(files)), int(str(marks)),
+            tuple(map(int, filter(None, str(parts).split(",")))),
         )
-        for oid, schema, table, key, identity, count, kind, persistence, partition, columns, files, marks in rows
+        for oid, schema, table, key, identity, count, kind, persistence, partition, columns, files, marks, parts in rows
     ]  # fmt: skip
 
 

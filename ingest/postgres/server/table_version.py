@@ -24,7 +24,7 @@ class TableVersion:
 
     `columns` is the highest number of a column, which is never given twice. `key` is the primary key: the log does not
     name it. `names` has a mark for each column that the table has or had. `files` and `marks` are as in `PgTableFacts`,
-    and `key_marks` is like `marks` for the columns of the key alone; in offsets of an older release they are 0.
+    so are `parts`; `key_marks` is like `marks` for the columns of the key alone. Offsets of an older release lack them.
     """
 
     oid: int
@@ -34,10 +34,11 @@ class TableVersion:
     files: int = 0
     marks: int = 0
     key_marks: int = 0
+    parts: tuple[int, ...] = ()
 
     def is_same(self, table: PgTableFacts) -> bool:
-        then = (self.oid, self.columns, self.files, self.marks)
-        return then == (table.oid, table.columns, table.files, table.marks)
+        then = (self.oid, self.columns, self.files, self.marks, self.parts)
+        return then == (table.oid, table.columns, table.files, table.marks, table.parts)
 
     def is_rewritten(self, table: PgTableFacts) -> bool:
         """Return whether a statement has rewritten all rows of the table since."""
@@ -76,7 +77,7 @@ def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dic
 def _version(table: PgTableFacts, key: tuple[str, ...], columns: Mapping[str, str]) -> TableVersion:
     marks = zlib.crc32(json.dumps([columns.get(name) for name in key]).encode())
     names = _joined(map(_mark, columns))
-    return TableVersion(table.oid, table.columns, key, names, table.files, table.marks, marks)
+    return TableVersion(table.oid, table.columns, key, names, table.files, table.marks, marks, table.parts)
 
 
 def filled_columns(connection: PgConnection, before: TableVersion, now: PgTableFacts) -> list[str]:

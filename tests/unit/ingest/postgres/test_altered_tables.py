@@ -31,10 +31,9 @@ CHUNK = KeyChunk(7, *T, ("a",), ("integer",), ("1",), ("2",), 3)
 
 
 def settings(**more: Any) -> PgSettings:
-    return cast(
-        "PgSettings",
-        SimpleNamespace(**{"fills_added_columns": True, "reads_tables": True, "shares_targets": False, **more}),
-    )
+    chosen = dict.fromkeys(("fills_added_columns", "reads_tables"), True)
+    others = dict.fromkeys(("shares_targets", "follows_truncate"), False)
+    return cast("PgSettings", SimpleNamespace(**{**chosen, **others, **more}))
 
 
 def facts(name: tuple[str, str], oid: int, columns: int = 2) -> PgTableFacts:
@@ -129,7 +128,7 @@ def test_a_new_table_that_is_altered_meanwhile_is_read_once_the_log_has_passed_i
     ("key_marks", "shares", "wanted"),
     [
         (5, False, ("changed-values", ("a",), Barrier("changed-values", *T, (("a", "a"),)))),
-        (6, False, ("changed-key", (), Barrier("truncate", *T))),
+        (6, False, ("replaced", (), Barrier("truncate", *T))),
         (6, True, ("changed-values", ("a", "id"), Barrier("changed-values", *T, (("a", "a"), ("id", "id"))))),
     ],
 )
@@ -148,4 +147,4 @@ def test_a_table_whose_key_was_written_is_emptied_unless_it_has_other_sources(
     passed = applied(settings(follows_drop=False), replace(found, log=20))
     assert passed is not None
     assert passed.batch.barriers == (barrier,)
-    assert passed.waiting == ((T,) if kind == "changed-key" else ())
+    assert passed.waiting == ((T,) if kind == "replaced" else ())

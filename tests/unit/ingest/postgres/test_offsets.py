@@ -37,7 +37,7 @@ def test_progress_is_equal_after_a_checkpoint() -> None:
         exact_from=13,
         fresh=(("public", "new"),),
         emptied=(("public", "t", 3),),
-        versions={("public", "t"): TableVersion(7, 3, ("a", "b"), "abcdef", 10, 20, 30)},
+        versions={("public", "t"): TableVersion(7, 3, ("a", "b"), "abcdef", 10, 20, 30, (8, 1, 8))},
         altered=(AlteredTable("added-columns", ("public", "t"), 17, ("c",)), AlteredTable("drop", ("public", "u"), 18)),
         reread="again",
         signals=("signal",),

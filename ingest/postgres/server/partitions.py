@@ -1,0 +1,32 @@
+"""Partitions that came to a table, or left it, between two plans: no change in the log has their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.catalog import PgTableFacts
+    from penstock.ingest.postgres.server.connection import PgConnection
+
+
+def moved_partitions(connection: PgConnection, before: Sequence[int], now: PgTableFacts) -> tuple[bool, bool]:
+    """Return whether partitions were attached, perhaps with rows, and whether some were detached or dropped.
+
+    `before` are the `parts` of an earlier plan. A partition that was made as one was empty then, and its rows are in
+    the log: the rows of the catalog that make it a table and a partition are of the same transaction. Numbers of
+    tables grow, so one that is higher than all before belongs to a table that is new.
+    """
+    if not before or tuple(before) == now.parts:
+        return False, False
+    highest, count, total = before
+    rows = connection.rows(
+        "SELECT c.oid, i.xmin <> y.xmin FROM pg_partition_tree("
+        f"{now.oid}) t JOIN pg_class c ON c.oid = t.relid JOIN pg_inherits i ON i.inhrelid = c.oid "
+        "JOIN pg_type y ON y.oid = c.reltype WHERE t.level > 0"
+    )
+    found = {int(str(oid)): attached == "t" for oid, attached in rows}
+    known = [oid for oid in found if oid <= highest]
+    are_others = len(known) != count or sum(known) != total
+    is_attached = any(attached for oid, attached in found.items() if oid > highest or are_others)
+    return is_attached, len(known) < count or (len(known) == count and are_others)

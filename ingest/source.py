@@ -28,9 +28,9 @@ SMALLEST_PIECE = 20_000
 # Up to this size a batch is read and written by one task: a shuffle costs more time than other tasks would save.
 SMALL_RECORDS = 10_000
 SMALL_BYTES = 2 << 20
-# How many times as large a batch may be that the driver reads and writes itself instead of starting Spark. Its start
-# takes about eight seconds of CPU, in which one process reads and writes several times as many rows.
-TIMES_SMALL = 10
+# How many times as large a batch may be that the driver reads and writes itself instead of starting Spark: one process
+# needs about ten seconds for it, no longer than Spark on two cores with its start, and less than half of the CPU.
+TIMES_SMALL = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from penstock.ingest.source import SMALL_BYTES, Limit, Offsets, is_patient
 
 log = logging.getLogger(__name__)
 
-# The weight of a full chunk as a range, in bytes of the log.
-CHUNK_WEIGHT = 5 << 20
+# The weight of a full chunk as a range, in bytes of the log. A snapshot's batch of two million rows, the default, is
+# too large for the driver, since Spark reads chunks on all cores.
+CHUNK_WEIGHT = 8 << 20
 _ATTEMPTS = 3
 
 

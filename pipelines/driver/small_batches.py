@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,12 +13,15 @@ from penstock.pipelines.tasks.batch_result import BatchResult
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, SCHEMA
 from penstock.pipelines.tasks.task_input import TaskInput
+from penstock.storage.open import is_object_store
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.catalog.settings import CatalogSettings
 
-# The rows of a batch are in memory together, and one process writes its buckets one after the other.
-MOST_BYTES = 64 << 20
-MOST_BUCKETS = 64
+# The rows of a batch are in memory together, and one process writes its buckets one after the other. A file of a bucket
+# takes about two milliseconds, but an object store answers only after some ten.
+MOST_BYTES = 256 << 20
+MOST_BUCKETS = 512
+MOST_REMOTE_BUCKETS = 64
 # Keys that move need a step between reading and writing. Postponed buckets keep the rows of a key in order by their
 # writer, so the number of writers must not change from batch to batch.
 SHUFFLED_MODES = {BucketMode.CROSS_PARTITION, BucketMode.POSTPONE}
@@ -35,10 +38,16 @@ def copied(reader: BatchReader) -> BatchReader:
     return copy
 
 
-def read_rows(reader: BatchReader, inputs: Sequence[TaskInput]) -> pa.Table:
+class StopRequested(Exception):
+    """The run is to stop, and nothing of the batch was written: the next run takes it."""
+
+
+def read_rows(
+    reader: BatchReader, inputs: Sequence[TaskInput], is_stopped: Callable[[], bool] = lambda: False
+) -> pa.Table:
     """Return the rows of these inputs as tasks exchange them. Raise LeftToSpark if one process should not write them.
 
-    The reader is closed.
+    The reader is closed. Raise StopRequested as soon as `is_stopped`: a large batch is read for some seconds.
     """
     batches: list[pa.RecordBatch] = []
     size = 0
@@ -47,6 +56,8 @@ def read_rows(reader: BatchReader, inputs: Sequence[TaskInput]) -> pa.Table:
             for batch in reader.read(task):
                 batches.append(batch)
                 size += batch.nbytes
+                if is_stopped():
+                    raise StopRequested
                 if size > MOST_BYTES:
                     raise LeftToSpark("the batch is large")
     finally:
@@ -62,8 +73,10 @@ def reread(reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> Bat
 
 
 def _check_buckets(warehouse: CatalogSettings, rows: pa.Table) -> None:
-    buckets = rows.filter(pc.field("table") != NO_TABLE).group_by(_BUCKET).aggregate([])
-    if buckets.num_rows > MOST_BUCKETS:
+    # Without the blobs, which a filter would copy.
+    buckets = rows.select(_BUCKET).filter(pc.field("table") != NO_TABLE).group_by(_BUCKET).aggregate([])
+    most = MOST_REMOTE_BUCKETS if is_object_store(warehouse.warehouse) else MOST_BUCKETS
+    if buckets.num_rows > most:
         raise LeftToSpark(f"the batch has rows for {buckets.num_rows} buckets")
     versions = buckets.group_by(["table", "schema_id"]).aggregate([])
     for table, schema in zip(versions["table"].to_pylist(), versions["schema_id"].to_pylist(), strict=True):

@@ -86,7 +86,10 @@ SOURCE_SPLIT_OPEN_FILE_COST = acts(
 # The declared default is Java's. If the option is not set, batches are larger here, because each one has a fixed cost
 # in Python.
 READ_BATCH_SIZE = acts(
-    "read.batch-size", POSITIVE, "1024", "The maximum number of rows read at a time; 65,536 if it is not set."
+    "read.batch-size",
+    POSITIVE,
+    "1024",
+    "The maximum number of rows read at a time; if it is not set, 65,536, or 131,072 where rows need no merge.",
 )
 
 # Unsupported options that select rows are refused, because a read without them would return other rows. Options that

@@ -18,6 +18,8 @@ from penstock.table.values.optional import duckdb_module
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BY_PLACE = re.compile(r"\bFieldPath\(")
 _NO_MATCH = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ")
+# The threads that Arrow starts for fewer rows cost more than they save.
+_FEW_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class RowFilter:
         if isinstance(self.given, str):
             return batch.filter(self.mask(batch))
         try:
-            return batch.filter(self.given)
+            return _filtered(batch, self.given)
         except (pa.ArrowException, TypeError) as reason:
             raise self._refused(reason, batch.schema) from reason
 
@@ -142,3 +144,17 @@ class RowFilter:
             condition=self._written,
             table=self.table,
         )
+
+
+def _filtered(batch: pa.RecordBatch, where: pc.Expression) -> pa.RecordBatch:
+    if batch.num_rows > _FEW_ROWS:
+        return batch.filter(where)
+    from pyarrow import acero  # as the method above does; it imports pandas
+
+    rows = acero.Declaration.from_sequence(
+        [
+            acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch]))),
+            acero.Declaration("filter", acero.FilterNodeOptions(where)),
+        ]
+    ).to_table(use_threads=False)
+    return rows.combine_chunks().to_batches()[0] if rows.num_rows else batch.slice(0, 0)

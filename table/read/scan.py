@@ -41,7 +41,7 @@ class Scan(EngineRead):
 
     store: TableStore
     columns: tuple[str, ...] | None
-    where: pc.Expression | str | None
+    where: pc.Expression | str | RowFilter | None
     travel: Travel
     options: Mapping[str, str]
     between: SnapshotRange | None = None
@@ -182,7 +182,7 @@ class Scan(EngineRead):
 
         ConfigError if the scan cannot evaluate the filter, or must not: a limit counts rows before the filter.
         """
-        if where is not None and (not self.is_divisible or isinstance(self.where, str)):
+        if where is not None and (not self.is_divisible or isinstance(self.where, str | RowFilter)):
             raise ConfigError("a filter cannot be added to this scan", table=self.store.name)
         both = self.where if where is None else where if self.where is None else self.where & where
         shown = self.columns if columns is None or self.between is not None else tuple(columns)
@@ -222,7 +222,9 @@ class Scan(EngineRead):
         return SplitReader(self.store, layout, self._wanted(schema), self._condition(schema), show_kinds)
 
     def _condition(self, schema: TableSchema) -> RowFilter | None:
-        return None if self.where is None else RowFilter.of(self.where, arrow_schema(schema.fields), self.store.name)
+        if self.where is None or isinstance(self.where, RowFilter):
+            return self.where
+        return RowFilter.of(self.where, arrow_schema(schema.fields), self.store.name)
 
     def _wanted(self, schema: TableSchema) -> tuple[Field, ...]:
         if self.columns is None:

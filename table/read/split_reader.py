@@ -37,6 +37,8 @@ from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import read_out, rows_at
 from penstock.table.values.types import Field
 
+_ROWS_ALONE = 131_072
+
 
 @dataclass(frozen=True, slots=True)
 class SplitReader:
@@ -149,12 +151,14 @@ class SplitReader:
         plain = self._reader(split, fields)
         with_kind = self._reader(split, fields, with_kind=True)
         conditions = self._conditions(fields)
+        # Nothing is held beside the batch, so it may be a row group as writers make them, if its columns are narrow.
+        rows = self.layout.schema.typed.get(READ_BATCH_SIZE, _ROWS_ALONE)
         for file in split.files:
             vector = self._vector(file, split.vectors.get(file.name))
             # Row kinds are read only from files that may contain deletes.
             kinds = self.layout.has_keys and (self.kinds or file.delete_row_count != 0)
             reader = with_kind if kinds else plain
-            for batch in reader.read(file, conditions=conditions, vector=vector, batch_rows=self.batch_rows):
+            for batch in reader.read(file, conditions=conditions, vector=vector, batch_rows=rows):
                 yield visible_rows(batch) if kinds else batch
 
     def _merged(self, split: Split) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ found without decoding any. They are given to Arrow as a Parquet file in memory,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import TableCorrupt
-from penstock.table.files.parquet.page_header import page_header
+from penstock.table.files.parquet.column_bytes import ColumnBytes, column_bytes
 from penstock.table.files.parquet.thrift import (
     BINARY,
     I32,
@@ -34,8 +34,6 @@ _REPEATED = 2
 # Arrow's names of the codecs. LZ4 is LZ4_RAW in the specification; Hadoop's older form of it has no name in Arrow.
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4": 7}
 _MOST_BYTES = 16 << 20
-# Columns with fewer bytes between them are read from the store together.
-_GAP = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +42,8 @@ class _Pages:
 
     chunk: Any
     rows: range
-    dictionary: memoryview
-    data: memoryview
+    dictionary: bytes | memoryview
+    data: bytes | memoryview
 
 
 def wanted_rows(file: Any, source: Any, group: int, names: Sequence[str], rows: range) -> pa.RecordBatch | None:
@@ -65,7 +63,7 @@ def wanted_rows(file: Any, source: Any, group: int, names: Sequence[str], rows: 
     if sum(chunk.total_compressed_size for chunk in chunks) > _MOST_BYTES:
         return None
     by_rows: dict[range, list[_Pages]] = {}
-    for chunk, content in _contents(source, chunks):
+    for chunk, content in column_bytes(source, chunks):
         pages = _pages_of(chunk, content, rows)
         by_rows.setdefault(pages.rows, []).append(pages)
     columns: dict[str, pa.Array] = {}
@@ -100,47 +98,23 @@ def _number(of: Struct, field: int) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _start(chunk: Any) -> int:
-    # Without a dictionary the offset is None, or 0 in files of old writers.
-    return int(chunk.dictionary_page_offset or chunk.data_page_offset)
-
-
-def _contents(source: Any, chunks: Sequence[Any]) -> Iterator[tuple[Any, memoryview]]:
-    """Yield each column with its bytes. Columns that are near each other are read at once."""
-    near: list[Any] = []
-    for chunk in sorted(chunks, key=_start):
-        if near and _start(chunk) - _start(near[-1]) - near[-1].total_compressed_size > _GAP:
-            yield from _read_together(source, near)
-            near = []
-        near.append(chunk)
-    yield from _read_together(source, near)
-
-
-def _read_together(source: Any, chunks: Sequence[Any]) -> Iterator[tuple[Any, memoryview]]:
-    first = _start(chunks[0])
-    content = memoryview(source.read_at(_start(chunks[-1]) + chunks[-1].total_compressed_size - first, first))
-    for chunk in chunks:
-        place = _start(chunk) - first
-        yield chunk, content[place : place + chunk.total_compressed_size]
-
-
-def _pages_of(chunk: Any, content: memoryview, rows: range) -> _Pages:
+def _pages_of(chunk: Any, content: ColumnBytes, rows: range) -> _Pages:
     """Return the pages with the rows. `content` is the bytes of the column."""
     place = begin = row = first = 0
-    dictionary = content[:0]
+    dictionary = content.part(0, 0)
     while row < rows.stop:
-        begins, header = place, page_header(content, place)
+        begins, header = place, content.header(place)
         place = header.end + header.size
-        if not header.end <= place <= len(content):
+        if not header.end <= place <= content.size:
             raise TableCorrupt("a page of a Parquet file is not within its column", column=chunk.path_in_schema)
         if header.kind == _DICTIONARY_PAGE:
-            dictionary = content[begins:place]
+            dictionary = content.part(begins, place)
         elif header.kind in (_DATA_PAGE, _DATA_PAGE_V2):
             if row <= rows.start:
                 begin, first = begins, row
             # A column that is not repeated has a value, possibly null, in every row.
             row += header.values
-    return _Pages(chunk, range(first, row), dictionary, content[begin:place])
+    return _Pages(chunk, range(first, row), dictionary, content.part(begin, place))
 
 
 def _decoded(members: Sequence[_Pages], elements: Mapping[str, Struct], count: int) -> pa.Table:

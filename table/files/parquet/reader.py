@@ -157,13 +157,13 @@ def read(
     if not narrow:
         for first_row, members in _neighbours(metadata, groups):
             place = first_row
-            fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(members[0])))
+            fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(members[0]), set(names)))
             for batch in file.iter_batches(fitting, row_groups=members, columns=names, use_threads=False):
                 yield place, _public(batch, public, raw=raw, keep=keep_dictionaries)
                 place += batch.num_rows
         return
     for first_row, group in groups:
-        fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group)))
+        fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group), set(names)))
         for place, part in narrowed_rows(file, source, group, names, narrow, public, fitting):
             yield first_row + place, _public(part, public, raw=raw)
 
@@ -198,9 +198,11 @@ def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, in
     return {}
 
 
-def _row_bytes(group: Any) -> int:
-    """Return the uncompressed size of a row with all columns; dictionary-encoded text needs more in memory."""
-    return int(group.total_byte_size) // max(int(group.num_rows), 1)
+def _row_bytes(group: Any, names: set[str]) -> int:
+    """Return the uncompressed size of the named columns of a row; dictionary-encoded text needs more in memory."""
+    columns = (group.column(place) for place in range(group.num_columns))
+    size = sum(column.total_uncompressed_size for column in columns if _top(column.path_in_schema, names) in names)
+    return int(size) // max(int(group.num_rows), 1)
 
 
 def _top(path: str, names: set[str]) -> str:

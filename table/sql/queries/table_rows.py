@@ -54,17 +54,17 @@ class TableRows:
         else:
             scan = table.scan(options={**self.read_options, **options} or None).at_one_snapshot()
 
+        schema = scan.schema
+
         def rows(columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
-            if where is not None:
-                # For its check only: a filter that a scan cannot evaluate is refused here, and Arrow then filters
-                # all rows.
-                RowFilter.of(where, scan.schema, table.name)
+            # A filter that a scan cannot evaluate is refused here, and Arrow then filters all rows.
+            condition = None if where is None else RowFilter.of(where, schema, table.name)
             chosen = None if columns is None else tuple(columns)
             if scan.between is not None:
                 return scan.to_batches()
-            return replace(scan, columns=chosen, where=where).to_batches()
+            return replace(scan, columns=chosen, where=condition).to_batches()
 
-        return LazyDataset(scan.schema, self.watched(rows))
+        return LazyDataset(schema, self.watched(rows))
 
     def watched(self, rows: Rows) -> Rows:
         """Return the same rows; an error while they are read is remembered as `failure`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.ledger.batch_logs import BatchLogs
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.read import BatchReader
+from penstock.pipelines.tasks.task_input import TaskInput
 from tests.here import note_as_spark_does, run
 from tests.shop import Shop, change, insert
 
@@ -289,10 +290,13 @@ def test_spark_knows_the_tables_that_were_created(shop: Shop, monkeypatch: pytes
     assert handed == [("ods.orders", "ods.users")]
 
 
-def test_spark_writes_many_buckets(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", ["MOST_BUCKETS", "MOST_REMOTE_BUCKETS"])
+def test_spark_writes_many_buckets(limit: str, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object store takes longer for each file, so the driver writes fewer to it."""
     shop.put("2.json", insert("orders", *({"id": number} for number in range(20))))
     with monkeypatch.context() as patch:
-        patch.setattr(small_batches, "MOST_BUCKETS", 1)
+        patch.setattr(small_batches, limit, 1)
+        patch.setattr(small_batches, "is_object_store", lambda _: limit == "MOST_REMOTE_BUCKETS")
         assert needs_spark(shop)
     assert not needs_spark(shop)
 
@@ -447,6 +451,26 @@ def test_a_run_that_is_stopped_begins_no_more_batches(shop: Shop) -> None:
     found.on_batch = lambda *given: found.stop()
     found.run()
     assert (shop.ids("orders"), found.has_caught_up) == ([1, 2], False)
+
+
+def test_a_run_that_is_stopped_while_it_reads_leaves_the_batch_to_the_next(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large batch is read for seconds, which a stop need not wait for."""
+    add_a_file(shop)
+    found, read = local(shop), BatchReader.read
+
+    def stopped(reader: BatchReader, task: TaskInput) -> Iterator[pa.RecordBatch]:
+        found.stop()
+        return read(reader, task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchReader, "read", stopped)
+        found.run()
+    assert (shop.ids("orders"), found.has_caught_up, folder(shop).batches.last_planned) == ([1], False, 1)
+    add_a_file_late(shop)
+    assert not needs_spark(shop)
+    assert (shop.ids("orders"), folder(shop).batches.progress().done) == ([1, 2, 3], 2)
 
 
 def test_signals_reach_spark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

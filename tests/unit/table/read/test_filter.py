@@ -201,3 +201,12 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(table: Table, n
         writer.commit()
     assert table.latest_snapshot is not None
     assert table.scan().to_arrow().num_rows == 6
+
+
+def test_few_and_many_rows_are_filtered_alike() -> None:
+    for rows in (0, 1, 70_000):
+        batch = pa.RecordBatch.from_pydict({"a": pa.array(range(rows), pa.int64()), "b": pa.nulls(rows, pa.string())})
+        for where in (F("a") >= 40, F("b").is_valid(), F("a") + 1 < 9):
+            kept = RowFilter.of(where, batch.schema, "t").kept(batch)
+            assert kept.schema == batch.schema
+            assert kept["a"].to_pylist() == pc.filter(batch["a"], RowFilter(where).mask(batch)).to_pylist()

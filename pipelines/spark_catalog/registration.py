@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.references import masked
@@ -40,6 +40,8 @@ def register(
     from penstock.pipelines.spark.versions import check_version
 
     check_version()
+    if catalog is None and (warehouse is not None or options):
+        raise ConfigError("a warehouse needs the name of its catalog", hint='register(spark, catalog="lake", ...)')
     from penstock.pipelines.spark_catalog.source import CatalogDataSource, PaimonDataSource
     from penstock.pipelines.spark_cdc.source import register_sources
 
@@ -52,8 +54,9 @@ def register(
     if session.conf.get(PUSH_DOWN, None) != "true":
         session.conf.set(PUSH_DOWN, "true")
     if catalog is None:
-        if warehouse is not None or options:
-            raise ConfigError("a warehouse needs the name of its catalog", hint='register(spark, catalog="lake", ...)')
+        from penstock.pipelines.spark_catalog.session_names import refuse_empty_names_if_possible
+
+        refuse_empty_names_if_possible(session)
         return
     if warehouse is None:
         raise ConfigError(f"the catalog {catalog!r} has no warehouse", hint="warehouse='/path or URL'")
@@ -126,26 +129,12 @@ def _register_catalog(session: SparkSession, catalog: str, options: Mapping[str,
 
 
 def _add_jar(session: SparkSession) -> None:
-    from pyspark.sql.utils import is_remote
-
     from penstock.pipelines.spark_catalog.catalog_jar import catalog_jar, jar_without_session
+    from penstock.pipelines.spark_catalog.session_names import classic_jvm, refuse_empty_names
 
-    jvm = None if is_remote() else getattr(session, "_jvm", None)
+    jvm = classic_jvm(session)
     if jvm is None:
         session.addArtifact(str(jar_without_session()))
     else:
-        jar = catalog_jar(jvm, session.version)
-        _add_to_all_threads(jvm, jar)
-        session.sql(f"ADD JAR '{jar}'")
-        # Spark's own catalog asks nobody about names that it makes or changes.
-        jvm.penstock.spark.SessionNames.addTo(session._jsparkSession)
-
-
-def _add_to_all_threads(jvm: Any, jar: Path) -> None:
-    """Let all threads of the driver load the classes of a jar; ADD JAR does so for the thread that runs it alone."""
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    while loader is not None:
-        # The loader that Spark was started with, from which other threads have theirs.
-        if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
-            loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
-        loader = loader.getParent()
+        session.sql(f"ADD JAR '{catalog_jar(jvm, session.version)}'")
+    refuse_empty_names(session)

@@ -86,7 +86,8 @@ class RowChanges:
         """Refuse to set values to null where null means that the old value stays."""
         if not merge_engine(self.schema.typed).null_means_unchanged:
             return
-        for name in old.schema.names:
+        # Writers replace a null by the default of its column.
+        for name in (one.name for one in self.schema.fields if one.default is None):
             if pc.any(pc.and_(pc.is_null(new.column(name)), pc.is_valid(old.column(name)))).as_py():
                 raise ConfigError(
                     f"the column {name!r} cannot be set to null: in a partial-update table null keeps the old value",

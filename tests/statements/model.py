@@ -499,5 +499,6 @@ def lost(table: ModelTable, rows: Iterable[tuple[Row, Row]]) -> bool:
     sequence = table.options.get("sequence.field")
     pairs = [(old, new) for old, new in rows if old is not new]
     if table.engine == "partial-update":
-        return any(old[name] is not None and new[name] is None for old, new in pairs for name in old)
+        kept = [name for name in table.columns if name not in table.defaults]  # null is written as the default
+        return any(old[name] is not None and new[name] is None for old, new in pairs for name in kept)
     return sequence is not None and any(older(new[sequence], old[sequence]) for old, new in pairs)

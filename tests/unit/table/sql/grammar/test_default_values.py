@@ -46,6 +46,20 @@ def test_inserted_values(interpreter: Interpreter, table: str) -> None:
     assert rows(interpreter, table) == [(1, "new", None), (2, "paid", ["x"]), (3, "new", None), (4, "new", None)]
 
 
+def test_a_value_becomes_the_default_where_null_keeps_the_old_one(interpreter: Interpreter) -> None:
+    list(interpreter.run("INSERT INTO filled VALUES (1, 'paid', ['x']), (2, 'paid', ['y'])"))
+    list(interpreter.run("UPDATE filled SET status = DEFAULT WHERE id = 1"))
+    assert rows(interpreter, "filled") == [(1, "new", ["x"]), (2, "paid", ["y"])]
+    list(
+        interpreter.run(
+            "MERGE INTO filled t USING (SELECT 2 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET status = DEFAULT"
+        )
+    )
+    assert rows(interpreter, "filled") == [(1, "new", ["x"]), (2, "new", ["y"])]
+    with pytest.raises(PenstockError, match="'tags' cannot be set to null"):
+        list(interpreter.run("UPDATE filled SET tags = DEFAULT WHERE id = 1"))
+
+
 @pytest.mark.parametrize("table", ["keyed", "log"])
 def test_updated_values(interpreter: Interpreter, table: str) -> None:
     list(interpreter.run(f"INSERT INTO {table} VALUES (1, 'paid', ['x']), (2, 'paid', ['y'])"))

@@ -21,6 +21,7 @@ from penstock.pipelines.spark_catalog.tag_statements import TAG_PARAMETERS, TAG_
 from penstock.pipelines.spark_source.table_place import READ_OPTIONS
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES, find_procedure, run_named
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_names
+from penstock.table.values.sql_text import backquoted, name_parts
 
 
 def answer(text: str) -> str:
@@ -116,12 +117,12 @@ def _call(request: Request) -> dict[str, list[str]]:
 
 
 def _quoted(table: str) -> str:
-    return ".".join(f"`{name}`" for name in table.split("."))
+    return ".".join(map(backquoted, table.split(".")))
 
 
 def _full_name(table: str, database: str) -> str:
     """Return the name of a table with its database, which is that of the session if only the table is named."""
-    names = table.replace("`", "").split(".")
+    names = name_parts(table)
     if len(names) not in {1, 2, 3}:
         raise ConfigError(f"{table!r} is not the name of a table", hint="write it as 'database.table'")
     # Spark users may write the catalog in front of the name.

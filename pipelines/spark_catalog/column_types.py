@@ -28,6 +28,7 @@ from penstock.pipelines.spark_source.spark_api import TimeType
 from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.table.schema.type_text import read_type
 from penstock.table.values.arrow_types import NO_ID, arrow_schema
+from penstock.table.values.sql_text import backquoted
 from penstock.table.values.types import Field
 
 # Spark keeps the defaults of a column in its metadata: the first is for new rows, the second for rows that are
@@ -72,7 +73,9 @@ def _text(type_: DataType) -> str:
             value = type_text(type_.valueType, nullable=type_.valueContainsNull)
             return f"MAP<{type_text(type_.keyType, nullable=False)}, {value}>"
         case StructType():
-            members = (f"`{one.name}` {type_text(one.dataType, nullable=one.nullable)}" for one in type_.fields)
+            members = (
+                f"{backquoted(one.name)} {type_text(one.dataType, nullable=one.nullable)}" for one in type_.fields
+            )
             return f"ROW<{', '.join(members)}>"
     name = str(type_.simpleString())
     if name not in _PLAIN:

@@ -6,6 +6,7 @@ import re
 
 from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.sql_text import backquoted
 from penstock.table.values.types import (
     STRING_LENGTH,
     ArrayType,
@@ -37,6 +38,6 @@ def _spark_text(type_: DataType) -> str:
         case MapType(key, value):
             return f"map<{_spark_text(key)},{_spark_text(value)}>"
         case RowType(fields):
-            return f"struct<{','.join(f'`{one.name}`:{_spark_text(one.type)}' for one in fields)}>"
+            return f"struct<{','.join(f'{backquoted(one.name)}:{_spark_text(one.type)}' for one in fields)}>"
     [field] = spark_schema(arrow_schema([Field(0, "c", type_)])).fields
     return str(field.dataType.simpleString())

@@ -13,6 +13,7 @@ from penstock.pipelines.spark_source.table_place import STREAM_TABLE
 from penstock.table.sql.grammar.lookup_clauses import lookup_clauses, lookup_hints
 from penstock.table.sql.grammar.mentions import Mention, common_names, hinted_options, mentions
 from penstock.table.sql.grammar.tokens import SqlToken, tokens_of
+from penstock.table.values.sql_text import backquoted
 
 _LOOKUPS = "leave --engine out: lookup joins run on the engine duckdb; or use Spark in batch mode"
 
@@ -26,12 +27,8 @@ def with_options(text: str) -> str:
 
 
 def _options_text(options: Mapping[str, str]) -> str:
-    pairs = ", ".join(f"{_name(key)} = {_literal(value)}" for key, value in options.items())
+    pairs = ", ".join(f"{backquoted(key)} = {_literal(value)}" for key, value in options.items())
     return f"WITH ({pairs})" if pairs else ""
-
-
-def _name(text: str) -> str:
-    return "`" + text.replace("`", "``") + "`"
 
 
 def _literal(text: str) -> str:
@@ -57,7 +54,7 @@ class StreamedText:
             if is_view or mention.is_call or _is_target(tokens, mention):
                 continue
             made.text += "".join(token.text for token in tokens[done : mention.start])
-            name = ".".join(map(_name, mention.names))
+            name = ".".join(map(backquoted, mention.names))
             made.text += f"{name} WITH (`{STREAM_TABLE.key}` = '{len(made.options)}')"
             made.options.append(mention.options)
             done = mention.end

@@ -14,6 +14,7 @@ from penstock.errors import ConfigError
 from penstock.table.read.sql_pruning import pushed_down, with_lists
 from penstock.table.values.names import no_column
 from penstock.table.values.optional import duckdb_module
+from penstock.table.values.sql_text import with_double_quotes
 
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BY_PLACE = re.compile(r"\bFieldPath\(")
@@ -48,7 +49,7 @@ class RowFilter:
                 hint="write pyarrow.compute.field('id') > 3, or 'id > 3'",
             )
         if isinstance(given, str):
-            given = with_lists(given.replace("`", '"'))
+            given = with_lists(with_double_quotes(given))
         condition = cls(given, table)
         condition._refuse_places()
         condition.kept(pa.RecordBatch.from_pylist([], schema))
@@ -75,7 +76,7 @@ class RowFilter:
         if not isinstance(self.given, str):
             return {name for name in names if name in text}
         # In a quoted name each quote is doubled, so a name is also searched for in this form.
-        folded = text.replace("`", '"').lower()
+        folded = with_double_quotes(text).lower()
         return {name for name in names if name.lower() in folded or name.lower().replace('"', '""') in folded}
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -90,7 +91,7 @@ class RowFilter:
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """Return true for the rows that match, false for those that do not or for which the condition is null."""
         if isinstance(self.given, str):
-            return self._evaluated(batch, self.given.replace("`", '"'))
+            return self._evaluated(batch, with_double_quotes(self.given))
         import pyarrow.dataset as ds  # imports pandas, which costs as much as a small scan
 
         is_true = pc.coalesce(self.given, pc.scalar(value=False))

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.values.arrow_types import NO_ID, from_arrow
+from penstock.table.values.sql_text import backquoted, unquoted
 from penstock.table.values.types import (
     ArrayType,
     DataType,
@@ -26,7 +27,10 @@ _CONSTRUCTED = re.compile(r"(ARRAY|MAP|MULTISET|ROW)\s*<(.*)>\s*(NOT\s+NULL|NULL
 # In Flink, round brackets may be around the members of a ROW.
 _ROUND = re.compile(r"(ROW)\s*\((.*)\)\s*(NOT\s+NULL|NULL)?", re.IGNORECASE | re.DOTALL)
 # A colon may separate name and type, as in Spark's struct<a:int>.
-_MEMBER = re.compile(r"(?:`([^`]+)`|([^\s:`]+))[\s:]+(.*)", re.DOTALL)
+_NAME = r"`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\""
+_MEMBER = re.compile(rf"({_NAME}|[^\s:`\"]+)[\s:]+(.*)", re.DOTALL)
+# A quoted name, whose signs separate nothing, or one sign.
+_PIECE = re.compile(rf"{_NAME}|.", re.DOTALL)
 
 
 def read_type(given: str | Mapping[str, object] | DataType | pa.DataType) -> DataType:
@@ -76,7 +80,7 @@ def written(type_: DataType) -> str:
         case MapType(key, value):
             return f"MAP<{written(key)}, {written(value)}>{suffix}"
         case RowType(fields):
-            members = ", ".join(f"`{field.name}` {written(field.type)}" for field in fields)
+            members = ", ".join(f"{backquoted(field.name)} {written(field.type)}" for field in fields)
             return f"ROW<{members}>{suffix}"
     return type_text(type_)
 
@@ -85,15 +89,17 @@ def _member(text: str) -> Field:
     match = _MEMBER.fullmatch(text.strip())
     if match is None:
         raise ConfigError(f"{text.strip()!r} is not a member of a ROW", hint="write it as in ROW<a INT, b STRING>")
-    return Field(NO_ID, match[1] or match[2], parse_type_text(match[3]))
+    name = unquoted(match[1]) if match[1][0] in '`"' else match[1]
+    return Field(NO_ID, name, parse_type_text(match[2]))
 
 
 def _split(text: str, whole: str) -> list[str]:
     """Split the text at the commas outside brackets."""
     parts, depth, start = [], 0, 0
-    for place, character in enumerate(text):
+    for piece in _PIECE.finditer(text):
+        character, place = piece[0], piece.start()
         # Round brackets count too: DECIMAL(10, 2) contains a comma.
-        depth += (character in "<(") - (character in ">)")
+        depth += (character in {"<", "("}) - (character in {">", ")"})
         if depth < 0:
             break
         if character == "," and depth == 0:

@@ -14,12 +14,12 @@ from penstock.table.catalog.base import parse_name
 from penstock.table.handle import Table
 from penstock.table.schema.type_text import written
 from penstock.table.sql.grammar.statements import Describe, Show
-from penstock.table.sql.grammar.tokens import literal
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES
 from penstock.table.sql.queries.context import SqlContext, one_column
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_names
 from penstock.table.sql.queries.table_partitions import live_partitions
 from penstock.table.values.partition_text import value_text
+from penstock.table.values.sql_text import backquoted, literal
 from penstock.table.values.types import Field, with_nullability
 
 # A row of DESCRIBE: column, type, nullable, key, comment.
@@ -153,18 +153,18 @@ def create_statement(name: str, table: Table) -> str:
     """Return the statement that creates the table, in Flink SQL, which Paimon supports."""
     lines = [_column(one) for one in table.definition.fields]
     if table.primary_keys:
-        lines.append(f"PRIMARY KEY ({', '.join(map(_quoted, table.primary_keys))}) NOT ENFORCED")
-    text = f"CREATE TABLE {'.'.join(map(_quoted, name.split('.', 1)))} (\n  " + ",\n  ".join(lines) + "\n)"
+        lines.append(f"PRIMARY KEY ({', '.join(map(backquoted, table.primary_keys))}) NOT ENFORCED")
+    text = f"CREATE TABLE {'.'.join(map(backquoted, name.split('.', 1)))} (\n  " + ",\n  ".join(lines) + "\n)"
     if table.comment:
         text += f" COMMENT {literal(table.comment)}"
     if table.partition_keys:
-        text += f" PARTITIONED BY ({', '.join(map(_quoted, table.partition_keys))})"
+        text += f" PARTITIONED BY ({', '.join(map(backquoted, table.partition_keys))})"
     options = ",\n  ".join(f"{literal(key)} = {literal(value)}" for key, value in sorted(table.options.items()))
     return f"{text} WITH (\n  {options}\n)" if options else text
 
 
 def _column(field: Field) -> str:
-    text = f"{_quoted(field.name)} {_type(field)}{'' if field.type.nullable else ' NOT NULL'}"
+    text = f"{backquoted(field.name)} {_type(field)}{'' if field.type.nullable else ' NOT NULL'}"
     if field.default is not None:
         text += f" DEFAULT {literal(field.default)}"
     return f"{text} COMMENT {literal(field.description)}" if field.description else text
@@ -172,7 +172,3 @@ def _column(field: Field) -> str:
 
 def _type(field: Field) -> str:
     return written(with_nullability(field.type, nullable=True))
-
-
-def _quoted(name: str) -> str:
-    return f"`{name}`"

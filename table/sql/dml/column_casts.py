@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.table.schema.type_text import written
-from penstock.table.sql.grammar.tokens import literal
 from penstock.table.sql.queries.engine_errors import too_long
+from penstock.table.values.sql_text import literal
 from penstock.table.values.types import AtomicType, Field, with_nullability
 
 # The length of STRING and BYTES, which are VARCHAR and VARBINARY without a limit.

@@ -13,9 +13,9 @@ from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.grammar.row_statements import Insert
 from penstock.table.sql.grammar.statements import CreateTable
-from penstock.table.sql.grammar.tokens import quoted
 from penstock.table.sql.queries.context import SqlContext, done
 from penstock.table.values.arrow_types import NO_ID, arrow_schema, from_arrow
+from penstock.table.values.sql_text import quoted
 from penstock.table.values.types import Field
 
 _OVERWRITE_MODE = "spark.sql.sources.partitionoverwritemode"

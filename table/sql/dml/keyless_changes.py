@@ -19,8 +19,8 @@ from penstock.table.options.checks import check_writable
 from penstock.table.options.compaction import WRITE_ONLY
 from penstock.table.sql.dml.inserts import changed_rows
 from penstock.table.sql.grammar.row_statements import Names
-from penstock.table.sql.grammar.tokens import quoted
 from penstock.table.sql.queries.context import SqlContext
+from penstock.table.values.sql_text import quoted
 
 _TARGET, _UNITS, _CHANGES = "_penstock_target", "_penstock_units", "_penstock_changes"
 

@@ -16,8 +16,8 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.operations.delete import check_deletable
 from penstock.table.sql.dml.merge_query import ACTIONS, KIND_COLUMN, Clause, MergeQuery
 from penstock.table.sql.dml.update_rules import check_newest_rows
-from penstock.table.sql.grammar.tokens import quoted
 from penstock.table.sql.queries.session import Session
+from penstock.table.values.sql_text import quoted
 
 
 def merge_into(

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.handle import Table
-from penstock.table.sql.grammar.tokens import SqlToken, duck_text, quoted, tokens_of
+from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
+from penstock.table.values.sql_text import quoted
 
 ACTIONS = (
     "matched-upsert",

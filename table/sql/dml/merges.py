@@ -18,9 +18,10 @@ from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, pl
 from penstock.table.sql.dml.row_changes import target_text, write_changes
 from penstock.table.sql.dml.update_rules import check_updatable
 from penstock.table.sql.grammar.row_statements import Assignments, Merge, MergeClause
-from penstock.table.sql.grammar.tokens import quoted, tokens_of
+from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.queries.context import SqlContext
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.sql_text import quoted
 
 _KINDS = {"update": UPDATE_AFTER, "delete": DELETE, "insert": INSERT}
 # The markers are true in the rows of their side, and null where an outer join found no partner. Columns of the

@@ -18,9 +18,10 @@ from penstock.table.sql.dml.inserts import changed_rows, own_name
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
 from penstock.table.sql.dml.update_rules import check_newest_rows, check_updatable
 from penstock.table.sql.grammar.row_statements import Assignments, Delete, Update
-from penstock.table.sql.grammar.tokens import SqlToken, quoted, tokens_of
+from penstock.table.sql.grammar.tokens import SqlToken, tokens_of
 from penstock.table.sql.queries.context import SqlContext
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.sql_text import quoted
 
 
 def write_changes(

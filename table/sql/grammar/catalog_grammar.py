@@ -12,7 +12,7 @@ from penstock.table.sql.grammar.statements import (
     Statement,
     View,
 )
-from penstock.table.sql.grammar.tokens import quoted
+from penstock.table.values.sql_text import quoted
 
 OURS = {"paimon", "penstock"}
 

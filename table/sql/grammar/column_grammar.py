@@ -44,7 +44,7 @@ _SYNONYMS = {
 # Types that mean something else in Spark than in Flink.
 _OF_SPARK = {"timestamp": "TIMESTAMP_LTZ", "binary": "BYTES"}
 # Names of members match before words do: `STRUCT<long: INT>` has a member named long.
-_TYPE_WORD = re.compile(r"`[^`]*`|\w+\s*:|(?<=[<,])\s*\w+(?=\s+\w)|\w+")
+_TYPE_WORD = re.compile(r"`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|\w+\s*:|(?<=[<,])\s*\w+(?=\s+\w)|\w+")
 
 
 @dataclass(frozen=True, slots=True)

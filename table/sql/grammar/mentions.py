@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from penstock.errors import ConfigError
 from penstock.table.sql.grammar.incremental_functions import incremental_call
 from penstock.table.sql.grammar.tokens import SqlToken
+from penstock.table.values.sql_text import unquoted
 
 _OPTIONS_HINT = re.compile(r"/\*\+\s*options\s*\((.*)\)\s*\*/", re.IGNORECASE | re.DOTALL)
 _HINTED_OPTION = r"'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'"
 _HINTED_OPTIONS = re.compile(rf"\s*({_HINTED_OPTION}\s*(,\s*(?=')|$))*")
-_PAIR = r"(?:'[^']+'|`[^`]+`)\s*=\s*'[^']*'"
+_PAIR = r"('(?:[^']|'')+'|`(?:[^`]|``)+`)\s*=\s*('(?:[^']|'')*')"
 _WITH = re.compile(rf"with\s*\(\s*{_PAIR}(?:\s*,\s*{_PAIR})*\s*\)", re.IGNORECASE)
 _BEFORE_TABLE = {"from", "join", "using", "table", "describe", "summarize", "pivot", "unpivot", ","}
 _FROM_WORDS = {"from", "join", "using"}
@@ -159,8 +160,7 @@ def _spark_options(tokens: Sequence[SqlToken], place: int) -> tuple[dict[str, st
     while length > 0:
         length -= len(tokens[end].text)
         end += 1
-    pairs = re.findall(r"(?:'([^']+)'|`([^`]+)`)\s*=\s*'([^']*)'", found[0])
-    return {quoted_key or key: value for quoted_key, key, value in pairs}, end
+    return {unquoted(key): unquoted(value) for key, value in re.findall(_PAIR, found[0])}, end
 
 
 def _solid_tokens(tokens: Sequence[SqlToken], place: int, most: int) -> Iterator[SqlToken]:

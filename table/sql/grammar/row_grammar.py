@@ -6,7 +6,7 @@ from penstock.table.catalog.base import on_branch
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.default_values import assigned_value, with_default_values
 from penstock.table.sql.grammar.row_statements import Assignments, Delete, Insert, Merge, MergeClause, Update
-from penstock.table.sql.grammar.tokens import quoted
+from penstock.table.values.sql_text import quoted
 
 _NO_QUERY = {
     "on": "MERGE INTO decides what happens to rows that exist",

@@ -11,7 +11,7 @@ from penstock.errors import ConfigError, did_you_mean
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.operations.executor import Executor
 from penstock.table.sql.grammar.statements import CallProcedure
-from penstock.table.sql.grammar.tokens import literal, tokens_of
+from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.procedures.compaction_procedures import COMPACTION_PROCEDURES
 from penstock.table.sql.procedures.file_procedures import FILE_PROCEDURES
 from penstock.table.sql.procedures.merge_procedure import MERGE_PROCEDURES
@@ -19,6 +19,7 @@ from penstock.table.sql.procedures.procedure import Arguments, Procedure
 from penstock.table.sql.procedures.snapshot_procedures import SNAPSHOT_PROCEDURES
 from penstock.table.sql.procedures.tag_procedures import TAG_PROCEDURES
 from penstock.table.sql.queries.context import SqlContext, done, one_column
+from penstock.table.values.sql_text import literal
 
 PROCEDURES: Mapping[str, Procedure] = {
     **COMPACTION_PROCEDURES,

@@ -9,9 +9,9 @@ from typing import Any
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.handle import Table
-from penstock.table.sql.grammar.tokens import literal
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.partition_text import value_text
+from penstock.table.values.sql_text import literal
 
 # Quoted texts and comments come first, so that the function is not found in them.
 _CALL = re.compile(

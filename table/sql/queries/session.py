@@ -16,12 +16,13 @@ from penstock.table.sql.grammar.lookup_clauses import refuse_lookup_hints
 from penstock.table.sql.grammar.mentions import Mention, common_names, has_alias, mentions
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.statements import View
-from penstock.table.sql.grammar.tokens import SqlToken, duck_text, quoted, tokens_of
+from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
 from penstock.table.sql.queries.engine_errors import engine_error, missing_table
 from penstock.table.sql.queries.global_tables import is_global
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.queries.table_rows import TableRows
 from penstock.table.values.optional import duckdb_module
+from penstock.table.values.sql_text import quoted
 
 
 class Session:

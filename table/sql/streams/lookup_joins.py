@@ -12,9 +12,9 @@ from penstock.table.options.catalog import find
 from penstock.table.options.checks import check_given, report
 from penstock.table.options.declaration import Effect
 from penstock.table.sql.grammar.cursor import TextPlace
-from penstock.table.sql.grammar.tokens import quoted
 from penstock.table.sql.streams.query_tree import NO_PLACE, Node, expressions, offset_of, stars
 from penstock.table.sql.streams.stream_text import BATCH, ROW, StreamSource, StreamText
+from penstock.table.values.sql_text import quoted
 
 JOINS = (
     "a table whose rows are looked up as they are now: JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON o.k = d.k; "

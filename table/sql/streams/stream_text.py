@@ -19,10 +19,11 @@ from penstock.table.sql.grammar.cursor import TextPlace
 from penstock.table.sql.grammar.lookup_clauses import LookupClause, clause_of, lookup_clauses, lookup_hints, without
 from penstock.table.sql.grammar.mentions import Mention, has_alias, mentions
 from penstock.table.sql.grammar.scripts import ScriptPart
-from penstock.table.sql.grammar.tokens import SqlToken, duck_text, quoted, tokens_of
+from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
 from penstock.table.sql.queries.context import OpenCatalog
 from penstock.table.sql.streams.query_tree import Node, QueryTrees, offset_of
 from penstock.table.system.streamed import NotStreamed, streamed_system
+from penstock.table.values.sql_text import quoted
 
 ROW = "_penstock_row"  # twice the number of a changed row in its batch; for an old row or a delete, one more
 ONCE = "run the query once: SET 'execution.runtime-mode' = 'batch'"

@@ -109,7 +109,12 @@ def test_a_long_list_of_alternatives_becomes_one_lookup(table: Table) -> None:
 
 def test_a_column_with_a_quote_in_its_name_is_found_in_the_condition() -> None:
     batch = pa.RecordBatch.from_pydict({'a"b': [1, 2], "a`b": [3, 4], "c": [5, 6]})
-    for text, name in (('"a""b" = 1', 'a"b'), ('`A""B` = 1', 'a"b'), ('"a""b" = 1 and c > 0', 'a"b')):
+    for text, name in (
+        ('"a""b" = 1', 'a"b'),
+        ('`A"B` = 1', 'a"b'),
+        ("`a``b` = 3", "a`b"),
+        ('"a""b" = 1 and c > 0', 'a"b'),
+    ):
         condition = RowFilter.of(text, batch.schema, "t")
         assert name in condition.columns(batch.schema.names)
         assert condition.kept(batch.select(sorted(condition.columns(batch.schema.names)))).num_rows == 1

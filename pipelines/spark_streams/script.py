@@ -33,7 +33,7 @@ from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.queries.context import done, one_column
 from penstock.table.sql.streams.job_progress import PIPELINE_NAME, JobProgress, job_user
 from penstock.table.sql.streams.script_streams import MODE
-from penstock.table.sql.streams.stream_jobs import INTERVAL
+from penstock.table.sql.streams.stream_jobs import INTERVAL, check_job_option
 from penstock.table.sql.streams.stream_rules import check_source, check_target
 from penstock.table.sql.streams.stream_text import refused
 
@@ -115,6 +115,8 @@ class SparkScript:
                 f"{option.key} = {option.value!r} is not supported here", hint=f"it can be {' or '.join(_MODES)}"
             )
         else:
+            if key != MODE:
+                check_job_option(key, option.value)
             self._options[key] = option.value.lower() if key == MODE else option.value
         return True
 

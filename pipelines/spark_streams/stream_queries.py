@@ -16,6 +16,7 @@ from penstock.pipelines.spark_streams.query_text import StreamedText
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.sql.grammar.cursor import TextPlace
+from penstock.table.sql.streams.stream_options import check_stream_options
 from penstock.table.sql.streams.stream_queries import StreamBranch
 from penstock.table.sql.streams.stream_text import StreamSource
 
@@ -141,6 +142,7 @@ def stream_queries(session: StreamSession, text: StreamedText, plan: Node, place
     for one in session.plans.selects(plan):
         database, name = named_table(session, one.relation)
         options = {**_of_session(session, database, name), **_written(text, one.relation)}
+        check_stream_options(options)
         source = StreamSource.of(catalog, (database, name), options)
         origins = tuple(one.origins.get(id_of(column), frozenset()) for column in one.columns)
         branch = StreamBranch(

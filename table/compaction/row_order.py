@@ -46,7 +46,7 @@ class RowOrder:
         missing = [name for name in columns if name not in known]
         if missing or not columns:
             what = f"the table has no column {missing[0]!r}" if missing else "no columns to order the rows by"
-            raise ConfigError(what, hint=f"--order-by {','.join(list(known)[:2])}")
+            raise ConfigError(what, hint=f"set order_by (--order-by) to columns: {','.join(list(known)[:2])}")
         fields = tuple(known[name] for name in columns)
         nested = [one.name for one in fields if not isinstance(one.type, AtomicType) or one.type.root == "VARIANT"]
         if nested:

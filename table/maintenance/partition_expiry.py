@@ -62,11 +62,13 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
         raise ConfigError(
             "the time after which partitions expire is not set",
             table=store.name,
-            hint="set partition.expiration-time, or --expiration-time",
+            hint="set the option partition.expiration-time, or expiration_time (--expiration-time)",
         )
     layout, base = Layout.of(store.schema()), store.snapshots.latest()
     if not layout.schema.partition_keys:
         raise ConfigError("the table has no partitions", table=store.name)
+    if options:  # tables of other engines may have any pattern, and their partitions do not expire
+        expiry.times.check(layout.schema.partition_keys)
     if base is None:
         return []
     updated: dict[bytes, int] = {}

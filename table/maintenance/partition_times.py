@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
@@ -144,6 +144,16 @@ class PartitionTimes:
             # A name that is not a partition column stays in the text, which then is not a time.
             text = re.sub(r"\$(\w+)", lambda match: str(texts.get(match[1], match[0])), self.pattern)
         return None if text is None else self.form.millis(text)
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Raise ConfigError if the pattern names other columns than these: its text would never be a time."""
+        unknown = [one for one in re.findall(r"\$(\w+)", self.pattern or "") if one not in columns]
+        if unknown:
+            raise ConfigError(
+                f"the pattern of partition times names {unknown[0]!r}, which is not a partition column",
+                pattern=self.pattern,
+                hint=f"partition columns are {', '.join(columns)}; write them as ${columns[0]}",
+            )
 
     @staticmethod
     def texts(layout: Layout, partition: bytes) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from penstock.table.sql.grammar.statements import SessionOption
 from penstock.table.sql.queries.context import SqlContext, done
 from penstock.table.sql.streams.job_progress import PIPELINE_NAME
 from penstock.table.sql.streams.script_streams import MODE
-from penstock.table.sql.streams.stream_jobs import INTERVAL
+from penstock.table.sql.streams.stream_jobs import INTERVAL, check_job_option
 
 STREAMING = f"SET '{MODE}' = 'streaming'"
 # Session options that SQL acts on, in small letters, with the values that are possible.
@@ -48,6 +48,7 @@ def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
         context.options.pop(key, None)
         return done()
     if possible is None:
+        check_job_option(key, option.value)
         context.options[key] = option.value
         return done()
     if option.value.lower() not in possible:

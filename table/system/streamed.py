@@ -12,7 +12,7 @@ _READ_OPTIMIZED = {"ro", "read_optimized"}
 
 
 class NotStreamed(ConfigError):
-    """A system table that Paimon does not read as a stream either."""
+    """A system table that Paimon does not read as a stream either, or an option that a stream cannot have."""
 
 
 def streamed_system(system: str, table: str, *, has_keys: bool) -> str | None:

@@ -229,6 +229,7 @@ CROSSING = {
     "table/sql/test_as_flink_sql_does.py": "statements of Flink SQL with the results that Paimon has",
     "table/sql/test_forms.py": "every form of statement runs, or is refused with its place",
     "table/sql/test_quoted_names.py": "names in quotes in all statements",
+    "table/sql/streams/test_refusals.py": "what cannot be a stream is refused with its place",
     "table/operations/test_rewrites.py": "operations that rewrite data files, and what they conflict with",
     "table/read/test_failing_store.py": "failures of a store in reads and commits",
     "table/test_names_and_paths.py": "names of tables, partitions and branches wherever they become paths",

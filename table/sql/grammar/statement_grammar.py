@@ -157,7 +157,7 @@ def _truncate(cursor: Cursor) -> Statement:
 def _call(cursor: Cursor) -> CallProcedure:
     cursor.expect("call")
     names = cursor.names()
-    if len(names) > 1 and names[-2].lower() != "sys":
+    if len(names) > 3 or (len(names) > 1 and names[-2].lower() != "sys"):
         cursor.fail("procedures are in the database sys", hint=f"CALL sys.{names[-1]}(...)")
     cursor.expect("(")
     positional: list[str] = []
@@ -166,6 +166,8 @@ def _call(cursor: Cursor) -> CallProcedure:
         # `=>` is two tokens, since signs are single characters.
         if cursor.word(1) == "=" and cursor.word(2) == ">":
             name = cursor.name().lower()
+            if name in named:
+                cursor.fail(f"the argument {name!r} is set twice")
             cursor.expect("=", ">")
             named[name] = cursor.until(",")
         elif named:
@@ -176,7 +178,7 @@ def _call(cursor: Cursor) -> CallProcedure:
             break
     cursor.expect(")")
     cursor.end()
-    return CallProcedure(names[-1].lower(), tuple(positional), named)
+    return CallProcedure(names[-1].lower(), tuple(positional), named, names[0] if len(names) == 3 else None)
 
 
 def _analyze(cursor: Cursor) -> Analyze:

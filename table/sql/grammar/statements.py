@@ -127,11 +127,12 @@ class TruncateTable:
 
 @dataclass(frozen=True, slots=True)
 class CallProcedure:
-    """CALL of a procedure: its name, and its arguments as texts of values by position or by name."""
+    """CALL of a procedure: its name, its arguments as texts of values by position or by name, and a catalog."""
 
     name: str
     positional: tuple[str, ...]
     named: Mapping[str, str]
+    catalog: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

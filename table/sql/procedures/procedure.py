@@ -116,7 +116,7 @@ class Procedure:
     """A procedure: its parameters in order, of which the first `required` must be set, and what it calls.
 
     The names and the order are those of Paimon for Flink. `aliases` are other names of them, mostly Paimon's for Spark.
-    `unused` are parameters of Paimon that have no effect here.
+    `unused` are parameters of Paimon that have no effect here; in its procedures they come behind the others.
     """
 
     parameters: tuple[str, ...]
@@ -124,6 +124,11 @@ class Procedure:
     run: Callable[[Catalog, Arguments], object]
     aliases: Mapping[str, str] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the parameters in the order in which a call by place gives them."""
+        return (*self.parameters, *self.unused)
 
     @property
     def names(self) -> tuple[str, ...]:

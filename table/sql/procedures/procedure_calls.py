@@ -57,6 +57,11 @@ _TABLES = ("table", "target_table")
 def call(context: SqlContext, statement: CallProcedure) -> pa.Table:
     """Run CALL."""
     procedure = find_procedure(statement.name)
+    if statement.catalog is not None and statement.catalog != context.current.name:
+        raise ConfigError(
+            f"{statement.catalog!r} is not the current catalog, which is {context.current.name!r}",
+            hint=f"CALL sys.{statement.name}(...) works on the current catalog; USE CATALOG chooses it",
+        )
     results = _run(procedure, context.catalog, _bound(context, statement, procedure))
     return done() if results is None else one_column("result", results)
 
@@ -91,7 +96,7 @@ def _run(procedure: Procedure, catalog: Catalog, arguments: Arguments) -> list[s
 
 def _bound(context: SqlContext, statement: CallProcedure, procedure: Procedure) -> Arguments:
     """Return the values of a call. Names of tables are completed by the current database."""
-    name, places = statement.name, procedure.parameters
+    name, places = statement.name, procedure.places
     if len(statement.positional) > len(places):
         raise ConfigError(f"{name} has {len(places)} parameters", hint=procedure.usage(name))
     texts = dict(zip(places, statement.positional, strict=False))

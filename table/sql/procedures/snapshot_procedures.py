@@ -71,7 +71,10 @@ def _expire_changelogs(catalog: Catalog, given: Arguments) -> str:
 
 def _reset_consumer(catalog: Catalog, given: Arguments) -> str:
     name, following = given.needed("consumer_id"), given.number("next_snapshot_id")
-    table_of(catalog, given).reset_consumer(name, following)
+    table = table_of(catalog, given)
+    if following is None and name not in table.consumers:
+        return f"there is no consumer {name!r}"  # no error, as in Paimon
+    table.reset_consumer(name, following)
     return f"deleted {name}" if following is None else f"{name} continues at snapshot {following}"
 
 

@@ -52,6 +52,7 @@ class Session:
         self._rows = TableRows(catalog, {} if read_options is None else read_options)
         self._statement: ScriptPart | None = None
         self._views: set[str] = set()
+        self._views_of_tables: set[str] = set()
         self._of_views: set[tuple[str, str]] = set()
         self._travelled: list[str] = []
         if database is not None:
@@ -94,11 +95,16 @@ class Session:
 
         Its tables are read at the newest snapshot of each statement.
         """
+        # Before the view hides a table of its name.
+        reads = self.reads_tables(tokens_of(view.text))
         self.run(view.text)
+        self._views_of_tables.discard(view.name.lower())
         if view.dropped:
             self._views.discard(view.name.lower())
             return
         self._views.add(view.name.lower())
+        if reads:
+            self._views_of_tables.add(view.name.lower())
         # The next statements register them again; datasets with options of this one must stay registered.
         self._of_views |= self._known
         self._travelled.clear()
@@ -112,6 +118,19 @@ class Session:
     def views(self) -> list[str]:
         """Return the names of the temporary views."""
         return sorted(self._views)
+
+    def names_view(self, mention: Mention) -> bool:
+        """Return whether a name is that of a temporary view."""
+        return len(mention.names) == 1 and mention.names[0].lower() in self._views
+
+    def reads_tables(self, tokens: Sequence[SqlToken]) -> bool:
+        """Return whether a query names a table of the warehouse, or a temporary view that does."""
+        return any(
+            mention.names[0].lower() in self._views_of_tables
+            if self.names_view(mention)
+            else self.place(mention.names) is not None
+            for mention in mentions(tokens)
+        )
 
     def use(self, database: str) -> None:
         """Make a database the default."""

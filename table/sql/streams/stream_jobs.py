@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 from penstock.row_kinds import kind_texts
 from penstock.table.options.kinds import parse_duration
 from penstock.table.sql.grammar.scripts import ScriptPart
@@ -24,6 +24,14 @@ from penstock.table.sql.streams.stream_text import refused
 INTERVAL = "execution.checkpointing.interval"
 KIND = "op"  # the name that Flink's clients have for the column of row kinds
 _RESULT = pa.schema([("job", pa.string()), ("read_to", pa.int64()), ("written", pa.int64()), ("snapshot", pa.int64())])
+
+
+def check_job_option(key: str, value: str) -> None:
+    """Raise ConfigError for an option of jobs that no job could have."""
+    if key == INTERVAL:
+        parse_duration(value)
+    elif not value.strip():
+        raise ConfigError(f"{key} cannot be empty", hint=f"SET '{key}' = 'orders', or RESET '{key}'")
 
 
 class ShownStream:

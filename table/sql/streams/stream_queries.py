@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from penstock.table.sql.grammar.cursor import TextPlace
 from penstock.table.sql.grammar.lookup_clauses import lookup_clauses, without
-from penstock.table.sql.grammar.mentions import mentions
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.queries.context import OpenCatalog
@@ -49,11 +48,9 @@ class StreamBranch:
 
 
 def reads_tables(session: Session, query: str) -> bool:
-    """Return whether the query names a table of the warehouse."""
+    """Return whether the query reads a table of the warehouse, perhaps by a view."""
     tokens = tokens_of(query)
-    return any(
-        session.place(mention.names) is not None for mention in mentions(without(tokens, lookup_clauses(tokens)))
-    )
+    return session.reads_tables(without(tokens, lookup_clauses(tokens)))
 
 
 def stream_branches(opened: OpenCatalog, part: ScriptPart, query: str) -> list[StreamBranch]:

@@ -63,6 +63,9 @@ def _check_lookup_target(branch: StreamBranch, table: Table, columns: Mapping[st
 
 def check_target(branch: StreamBranch, table: Table, columns: Mapping[str, int]) -> None:
     """Refuse targets that the changes cannot be written to. `columns` are numbers of columns of the query."""
+    if (branch.source.table.path, branch.source.name) == (table.path, table.name):
+        why = f"each commit to {table.name} would be read again"
+        raise refused(branch.place, why, "INSERT INTO another table, or SET 'execution.runtime-mode' = 'batch'")
     if not branch.source.has_keys:
         return
     if not table.primary_keys:

@@ -99,6 +99,8 @@ class StreamSelect:
     def _from(self, table: Node, select: Node) -> JoinedRow:
         """Check the FROM clause, and return what the SELECT can name."""
         query = self.query
+        if table.get("sample"):
+            raise query.error(table, "TABLESAMPLE is not possible in a stream", ONCE)
         match table["type"]:
             case "BASE_TABLE" if table["table_name"] in query.sources:
                 source = query.sources[table["table_name"]]

@@ -22,6 +22,7 @@ from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
 from penstock.table.sql.queries.context import OpenCatalog
 from penstock.table.sql.streams.query_tree import Node, QueryTrees, offset_of
+from penstock.table.sql.streams.stream_options import check_stream_options
 from penstock.table.system.streamed import NotStreamed, streamed_system
 from penstock.table.values.sql_text import quoted
 
@@ -110,6 +111,10 @@ class StreamText:
         looked_up: list[tuple[Mention, str]] = []
         done = 0
         for mention in mentions(tokens):
+            if opened.session.names_view(mention):
+                at = place_in(part, base + _length(tokens[: mention.start]))
+                why = f"{mention.names[0]} is a view, and not a table of the warehouse"
+                raise refused(at, why, f"write its query in brackets, {BATCH}")
             place = opened.session.place(mention.names)
             if place is None:
                 continue
@@ -119,6 +124,8 @@ class StreamText:
             # Options of the session begin streams; a lookup is not a read with a start.
             options = {**opened.session.read_options, **mention.options} if clause is None else mention.options
             try:
+                if clause is None:
+                    check_stream_options(options)
                 made.sources[view] = StreamSource.of(opened.catalog, place, options, clause)
             except NotStreamed as error:
                 at = place_in(part, base + _length(tokens[: mention.start]))

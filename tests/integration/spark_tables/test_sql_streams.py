@@ -137,6 +137,10 @@ def test_a_statement_set_runs_its_inserts_together(spark: SparkSession, catalog:
         ("BEGIN STATEMENT SET; SELECT 1; END", "consists of INSERT statements"),
         ("BEGIN STATEMENT SET; INSERT INTO t SELECT * FROM s", "has no END"),
         ("SET 'execution.runtime-mode' = 'sometimes'", "it can be batch or streaming"),
+        ("INSERT INTO s SELECT * FROM s", "each commit to shop.s would be read again"),
+        ("SELECT * FROM s /*+ OPTIONS('nope' = '1') */", "'nope' is not a table option"),
+        ("SELECT * FROM s /*+ OPTIONS('incremental-between' = '1,2') */", "is a range of changes with an end"),
+        ("SET 'pipeline.name' = ''; SELECT * FROM s", "pipeline.name cannot be empty"),
     ],
 )
 def test_what_a_stream_cannot_do_is_refused(spark: SparkSession, catalog: Catalog, query: str, message: str) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES
 from tests.invariants import check_invariants
@@ -233,3 +233,37 @@ def test_the_guide_lists_every_procedure() -> None:
     guide = (Path(__file__).resolve().parents[5] / "docs" / "sql.md").read_text(encoding="utf-8")
     listed = guide.split("## Procedures", 1)[1].split("## Streams", 1)[0]
     assert [name for name in PROCEDURES if f"`{name}`" not in listed] == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("CALL other.sys.compact('shop.orders')", "'other' is not the current catalog"),
+        ("CALL a.b.sys.compact('shop.orders')", "procedures are in the database sys"),
+        ("CALL sys.compact(table => 'shop.orders', table => 'shop.orders')", "'table' is set twice"),
+        (
+            "CALL sys.expire_partitions(table => 'shop.days', expiration_time => '1 d', timestamp_pattern => '$day')",
+            "names 'day', which is not a partition column",
+        ),
+        ("CALL sys.remove_orphan_files('shop.orders', '', true, 4, 'distributed', 1)", "has 5 parameters"),
+    ],
+)
+def test_calls_that_would_do_something_else_are_refused(tmp_path: Path, statement: str, reason: str) -> None:
+    catalog = penstock.Catalog(tmp_path, {"local.sync": "false"})
+    with Interpreter(catalog) as interpreter:
+        list(interpreter.run("CREATE DATABASE shop; CREATE TABLE shop.orders (id INT)"))
+        list(interpreter.run("CREATE TABLE shop.days (id INT, dt STRING) PARTITIONED BY (dt)"))
+        list(interpreter.run("INSERT INTO shop.days VALUES (1, '2020-01-01')"))
+        with pytest.raises(ConfigError, match=reason.replace("$", r"\$")) as refused:
+            list(interpreter.run(statement))
+        assert refused.value.facts["line"] == 1
+        assert catalog.table("shop.days").count() == 1
+
+
+def test_a_call_by_place_has_the_parameters_of_flink(tmp_path: Path) -> None:
+    with Interpreter(penstock.Catalog(tmp_path, {"local.sync": "false"})) as interpreter:
+        list(interpreter.run("CREATE DATABASE shop; CREATE TABLE shop.orders (id INT)"))
+        *_, found = interpreter.run("CALL sys.remove_orphan_files('shop.orders', '', true, 4, 'distributed')")
+        assert found.to_pylist() == []
+        *_, found = interpreter.run("CALL sys.reset_consumer('shop.orders', 'me')")
+        assert found.to_pylist() == [{"result": "there is no consumer 'me'"}]

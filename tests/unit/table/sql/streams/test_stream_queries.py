@@ -18,6 +18,7 @@ TABLES = """
 CREATE DATABASE d; USE d;
 CREATE TABLE s (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1', 'changelog-producer' = 'input');
 CREATE TABLE plain (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1');
+CREATE TABLE copy (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1');
 CREATE TABLE log (id INT, v INT);
 CREATE TABLE sums (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH (
     'bucket' = '1', 'merge-engine' = 'aggregation', 'fields.v.aggregate-function' = 'sum');
@@ -50,7 +51,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         ("SELECT id FROM s UNION SELECT id FROM plain", (1, 8), "UNION is not possible"),
         ("SELECT id FROM s EXCEPT SELECT id FROM plain", (1, 8), "EXCEPT is not possible"),
         ("SELECT id FROM s UNION ALL\nSELECT id FROM range(3) r(id)", (2, 16), "a stream reads a table"),
-        ("SELECT id FROM s UNION ALL SELECT id FROM w", (1, 43), "w is not a table of the warehouse"),
+        ("SELECT id FROM s UNION ALL SELECT id FROM w", (1, 43), "w is a view, and not a table of the warehouse"),
         ("SELECT id FROM s UNION ALL SELECT id, v FROM s", (1, 35), "the first SELECT has 1 columns"),
         ("SELECT id FROM s WHERE", (1, 18), "syntax error"),
         ("SELECT nothing FROM s", (1, 8), '"nothing" not found'),
@@ -59,7 +60,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         ("SELECT * FROM sums", (1, 1), "Pre-aggregate streaming reading is not supported"),
         ("INSERT INTO log SELECT * FROM s", (1, 24), "has no primary key"),
         ("INSERT INTO sums SELECT * FROM plain", (1, 25), "needs the old rows of updates"),
-        ("INSERT INTO plain SELECT v, id FROM plain", (1, 26), "the key 'id' of d.plain may change"),
+        ("INSERT INTO copy SELECT v, id FROM plain", (1, 25), "the key 'id' of d.copy may change"),
         ("INSERT OVERWRITE plain SELECT * FROM s", (1, 1), "INSERT OVERWRITE needs a query that ends"),
         ("INSERT INTO plain SELECT id FROM s", (1, 1), "1 values are inserted into 2 columns"),
         ("CREATE TABLE c AS SELECT * FROM s", (1, 1), "CREATE TABLE AS needs a query that ends"),

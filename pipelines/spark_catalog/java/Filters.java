@@ -43,7 +43,7 @@ class Filters {
             ArrayNode values = node.putArray("values");
             Object[] all = ((In) given).values();
             for (int i = 0; i < all.length; i++) values.add(all[i] == null ? null : all[i].toString());
-            node.put("column", ((In) given).attribute());
+            node.put("column", Request.unquoted(((In) given).attribute()));
             return node;
         }
         return null;
@@ -58,7 +58,7 @@ class Filters {
     }
 
     private static ObjectNode compared(ObjectNode node, String column, Object value) {
-        node.put("column", column);
+        node.put("column", Request.unquoted(column));
         node.put("value", value == null ? null : value.toString());
         return node;
     }

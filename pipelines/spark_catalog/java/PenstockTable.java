@@ -124,7 +124,7 @@ class StoredTable extends PenstockTable implements
         String[] keys = keys();
         if (keys.length == 0) return new Constraint[0];
         NamedReference[] named = new NamedReference[keys.length];
-        for (int i = 0; i < keys.length; i++) named[i] = Expressions.column(keys[i]);
+        for (int i = 0; i < keys.length; i++) named[i] = Request.column(keys[i]);
         PrimaryKey.Builder builder = (PrimaryKey.Builder) Constraint.primaryKey("pk", named).enforced(false);
         return new Constraint[] {builder.build()};
     }
@@ -132,7 +132,7 @@ class StoredTable extends PenstockTable implements
     public Transform[] partitioning() {
         String[] names = Request.texts(Request.at(described, "partitions"));
         Transform[] made = new Transform[names.length];
-        for (int i = 0; i < made.length; i++) made[i] = Expressions.identity(names[i]);
+        for (int i = 0; i < made.length; i++) made[i] = Expressions.identity(Request.quoted(names[i]));
         return made;
     }
 
@@ -205,9 +205,9 @@ class StoredTable extends PenstockTable implements
         String[] keys = Request.texts(Request.at(spread, "keys"));
         Expression[] key = new Expression[1 + keys.length];
         key[0] = Expressions.literal(Integer.valueOf(Request.at(spread, "buckets").asInt()));
-        for (int i = 0; i < keys.length; i++) key[1 + i] = Expressions.column(keys[i]);
+        for (int i = 0; i < keys.length; i++) key[1 + i] = Request.column(keys[i]);
         Expression[] made = new Expression[partitions.length + 1];
-        for (int i = 0; i < partitions.length; i++) made[i] = Expressions.column(partitions[i]);
+        for (int i = 0; i < partitions.length; i++) made[i] = Request.column(partitions[i]);
         made[partitions.length] = Expressions.apply(BucketFunction.NAME, key);
         return made;
     }

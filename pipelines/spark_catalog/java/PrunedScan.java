@@ -72,7 +72,11 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
     public void pruneColumns(StructType required) {
         Set needed = new HashSet(Arrays.asList(required.fieldNames()));
         Filter[] taken = pushedFilters();
-        for (int i = 0; i < taken.length; i++) needed.addAll(Arrays.asList(taken[i].references()));
+        for (int i = 0; i < taken.length; i++) {
+            // The names in `references` have backquotes if they need them.
+            String[][] paths = taken[i].v2references();
+            for (int j = 0; j < paths.length; j++) needed.add(paths[j][0]);
+        }
         if (needed.isEmpty()) needed.add(all.fields()[0].name());
         StructType kept = new StructType();
         StructField[] fields = all.fields();

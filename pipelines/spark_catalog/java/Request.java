@@ -9,6 +9,8 @@ import java.util.Map;
 import org.apache.spark.QueryContext;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -83,6 +85,16 @@ class Request {
         String[] made = new String[node.size()];
         for (int i = 0; i < made.length; i++) made[i] = at(node, i).asText();
         return made;
+    }
+
+    /** Returns a name in the form that Spark reads as one name, whatever signs are in it. */
+    static String quoted(String name) { return "`" + name.replace("`", "``") + "`"; }
+
+    static NamedReference column(String name) { return Expressions.column(quoted(name)); }
+
+    /** Returns the name in a text that Spark has quoted if it had to. */
+    static String unquoted(String name) {
+        return name.startsWith("`") ? name.substring(1, name.length() - 1).replace("``", "`") : name;
     }
 
     static Map strings(JsonNode node) {

@@ -21,7 +21,6 @@ import org.apache.spark.sql.catalyst.util.RowDeltaUtils;
 import org.apache.spark.sql.connector.distributions.Distribution;
 import org.apache.spark.sql.connector.distributions.Distributions;
 import org.apache.spark.sql.connector.expressions.Expression;
-import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -83,7 +82,7 @@ class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
 
     private static NamedReference[] columns(StructField[] fields) {
         NamedReference[] made = new NamedReference[fields.length];
-        for (int i = 0; i < fields.length; i++) made[i] = Expressions.column(fields[i].name());
+        for (int i = 0; i < fields.length; i++) made[i] = Request.column(fields[i].name());
         return made;
     }
 

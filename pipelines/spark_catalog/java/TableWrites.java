@@ -46,9 +46,9 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
         ObjectNode partition = Request.JSON.createObjectNode();
         for (int i = 0; i < filters.length; i++) {
             if (filters[i] instanceof EqualTo) {
-                put(partition, ((EqualTo) filters[i]).attribute(), ((EqualTo) filters[i]).value());
+                put(partition, Request.unquoted(((EqualTo) filters[i]).attribute()), ((EqualTo) filters[i]).value());
             } else if (filters[i] instanceof EqualNullSafe) {
-                put(partition, ((EqualNullSafe) filters[i]).attribute(), ((EqualNullSafe) filters[i]).value());
+                put(partition, Request.unquoted(((EqualNullSafe) filters[i]).attribute()), ((EqualNullSafe) filters[i]).value());
             }
         }
         if (partition.size() > 0) info = info.with("overwrite-partition", partition.toString());

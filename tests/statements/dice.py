@@ -10,7 +10,9 @@ from typing import Any
 from tests.statements.model import Cell, Model, ModelTable, Outcome, Step
 from tests.statements.text import NEEDS_KEY, WRONG
 
-TYPES = ["INT", "BIGINT", "STRING", "DECIMAL(10, 2)", "DATE", "BOOLEAN", "TIMESTAMP_NTZ"]
+TYPES = ["INT", "BIGINT", "STRING", "DECIMAL(10, 2)", "DATE", "BOOLEAN", "TIMESTAMP_NTZ", "ARRAY<INT>"]
+# What stands in front of the number in the name of a column.
+ODD_NAMES = ["c", "c", "c", "select", "语", "a b", "a`b", 'a"b', "a,b", "a'b"]
 TEXTS = ["x", "it's", "", "語", "a;b", '"', "-- no", "null"]
 TABLES = 6
 
@@ -28,7 +30,7 @@ class Dice:
             (1, self.drop_column), (1, self.rename_column), (1, self.widen), (1, self.default), (1, self.option),
             (2, self.create), (1, self.create_as), (1, self.like), (1, self.drop), (1, self.rename), (1, self.compact),
             (1, self.tag), (2, self.travel), (1, self.travel_tag), (1, self.rollback), (2, self.select),
-            (2, self.wrong),
+            (2, self.wrong), (1, self.branch), (1, self.branch_insert), (1, self.branch_read), (1, self.null_key),
         ]  # fmt: skip
 
     def script(self, steps: int) -> list[Step]:
@@ -51,6 +53,9 @@ class Dice:
         name = self.draw.choice(list(self.model.tables))
         return name, self.model.tables[name]
 
+    def column(self) -> str:
+        return f"{self.draw.choice(ODD_NAMES)}{self.number()}"
+
     def number(self) -> int:
         self.numbers += 1
         return self.numbers
@@ -70,6 +75,8 @@ class Dice:
                 return f"2026-01-0{draw.randrange(1, 4)} 0{draw.randrange(9)}:00:00"
             case "BIGINT":
                 return draw.choice([draw.randrange(-5, 20), 2**40 + draw.randrange(3)])
+            case "ARRAY<INT>":
+                return [draw.choice([None, draw.randrange(9)]) for _ in range(draw.randrange(4))]
         if type_.startswith("DECIMAL"):
             return f"{draw.randrange(-300, 900) / 100:.2f}"
         return draw.randrange(-5, 20)
@@ -92,7 +99,7 @@ class Dice:
         value = self.cell_of(table, name)
         column = f"{alias}{name}"
         forms: list[list[Any]] = [["null", column], ["not null", column]]
-        if value is not None:
+        if value is not None and not isinstance(value, list):
             type_ = table.columns[name]
             forms += [["=", column, value, type_], ["<>", column, value, type_], ["not", ["=", column, value, type_]]]
             others = [one for one in (self.cell_of(table, name) for _ in range(2)) if one is not None]
@@ -111,7 +118,7 @@ class Dice:
             return None
         keyed, parted = self.chance(0.7), self.chance(0.5)
         columns: list[list[Any]] = [["k", "INT", None], ["v", self.draw.choice(["INT", "BIGINT"]), None]]
-        columns += [[f"c{self.number()}", self.draw.choice(TYPES), None] for _ in range(self.draw.randrange(1, 4))]
+        columns += [[self.column(), self.draw.choice(TYPES), None] for _ in range(self.draw.randrange(1, 4))]
         if self.chance(0.2):
             columns[1][2] = self.draw.randrange(9)
         if parted:
@@ -139,6 +146,9 @@ class Dice:
                     {}, {}, {"deletion-vectors.enabled": "true"}, {"changelog-producer": "input"},
                     {"changelog-producer": "lookup"}, {"changelog-producer": "full-compaction"},
                     {"sequence.field": "v"},
+                    {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
+                    {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"},
+                    {"changelog-producer": "lookup", "file.format": "avro"},
                 ]
             )  # fmt: skip
             return options
@@ -174,7 +184,7 @@ class Dice:
         name, table = self.table()
         if len(table.columns) > 7:
             return None
-        step: Step = {"op": "add", "table": name, "column": f"c{self.number()}", "type": self.draw.choice(TYPES)}
+        step: Step = {"op": "add", "table": name, "column": self.column(), "type": self.draw.choice(TYPES)}
         place = self.draw.randrange(3)
         return step | [{}, {"first": True}, {"after": self.draw.choice(list(table.columns))}][place]
 
@@ -186,7 +196,7 @@ class Dice:
         name, table = self.table()
         if not table.free:
             return None
-        new = f"r{self.number()}"
+        new = self.column()
         return {"op": "rename_column", "table": name, "column": self.draw.choice(table.free), "to": new}
 
     def widen(self) -> Step | None:
@@ -244,6 +254,8 @@ class Dice:
         type_ = table.columns[name]
         if type_ in {"INT", "BIGINT"} and self.chance(0.4):
             return ["plus", name, self.draw.randrange(1, 3)]
+        if self.chance(0.15):
+            return ["default", None, type_]
         same = [one for one, other in table.columns.items() if other == type_ and one != name]
         if same and self.chance(0.3):
             return ["column", self.draw.choice(same)]
@@ -346,6 +358,33 @@ class Dice:
     def select(self) -> Step:
         name, table = self.table()
         return {"op": "select", "table": name, "where": self.condition(table)}
+
+    def branch(self) -> Step:
+        return {"op": "branch", "table": self.table()[0], "name": f"b{self.number()}"}
+
+    def branch_insert(self) -> Step | None:
+        name, table = self.table()
+        if not table.branches:
+            return None
+        branch = self.draw.choice(list(table.branches))
+        columns = table.branches[branch].columns
+        rows = self.rows(table.branches[branch], list(columns))
+        step: Step = {"op": "branch_insert", "table": name, "name": branch, "columns": list(columns)}
+        return {**step, "types": list(columns.values()), "rows": rows}
+
+    def branch_read(self) -> Step | None:
+        name, table = self.table()
+        return {"op": "branch_read", "table": name, "name": self.draw.choice([*table.branches, "nothing"])}
+
+    def null_key(self) -> Step | None:
+        """Return an INSERT of rows of which one has no key."""
+        step = self.insert()
+        table = self.model.tables[step["table"]]
+        if not table.keys:
+            return None
+        row, place = self.draw.choice(step["rows"]), step["columns"].index(self.draw.choice(table.keys))
+        row[place] = None
+        return step
 
     def wrong(self) -> Step:
         kind = self.draw.choice(list(WRONG))

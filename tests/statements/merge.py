@@ -93,5 +93,5 @@ def _assigned(row: Row, clause: Mapping[str, Any], pair: dict[str, Cell]) -> Row
         return {name: pair[f"s.{name}"] for name in row}
     new = dict(row)
     for name, value in clause["set"]:
-        new[name] = value[1] if value[0] == "value" else pair[value[1]]
+        new[name] = value[1] if value[0] in {"value", "default"} else pair[value[1]]
     return new

@@ -38,6 +38,7 @@ class ModelTable:
     tags: dict[str, int] = field(default_factory=dict)
     # The sequence fields of deleted rows: until a compaction forgets them, they win over older rows.
     graves: dict[tuple[Cell, ...], Cell] = field(default_factory=dict)
+    branches: dict[str, ModelTable] = field(default_factory=dict)
 
     @property
     def engine(self) -> str:
@@ -238,6 +239,7 @@ class Model:
             altered=False,
             tags={},
             graves={},
+            branches={},
         )
         return Outcome.DONE
 
@@ -438,6 +440,21 @@ class Model:
         table.tags = {name: version for name, version in table.tags.items() if version <= place}
         return Outcome.DONE
 
+    def do_branch(self, table: ModelTable, step: Step) -> Outcome:
+        # A branch begins empty, and has the columns of today.
+        if step["name"] in table.branches:
+            return Outcome.SKIPPED
+        made = replace(table, rows=[], versions=[], tags={}, graves={}, branches={}, defaults=dict(table.defaults))
+        table.branches[step["name"]] = replace(made, columns=dict(table.columns), options=dict(table.options))
+        return Outcome.DONE
+
+    def do_branch_insert(self, table: ModelTable, step: Step) -> Outcome:
+        branch = table.branches.get(step["name"])
+        return Outcome.SKIPPED if branch is None else self.do_insert(branch, step)
+
+    def do_branch_read(self, table: ModelTable, step: Step) -> Outcome:
+        return Outcome.DONE if step["name"] in table.branches else Outcome.REFUSED
+
     def do_select(self, table: ModelTable, step: Step) -> Outcome:
         return Outcome.DONE if columns_of(step["where"]) <= table.columns.keys() else Outcome.SKIPPED
 
@@ -467,13 +484,13 @@ def given_row(table: ModelTable, columns: Sequence[str], cells: Sequence[Cell]) 
 
 
 def inputs(assignments: Sequence[Any]) -> set[str]:
-    return {value[1] for _, value in assignments if value[0] != "value"}
+    return {value[1] for _, value in assignments if value[0] not in {"value", "default"}}
 
 
 def set_fits(table: ModelTable, assignments: Sequence[Any]) -> bool:
     """Return whether values have the types of their columns."""
     for name, value in assignments:
-        type_ = table.columns[value[1]] if value[0] != "value" else value[2]
+        type_ = table.columns[value[1]] if value[0] not in {"value", "default"} else value[2]
         if table.columns[name] != type_ or (value[0] == "plus" and type_ not in {"INT", "BIGINT"}):
             return False
     return True
@@ -487,6 +504,8 @@ def assigned(row: Row, assignments: Sequence[Any], inputs_of: Callable[[str], Ce
         match value:
             case ["value", cell, *_]:
                 new[name] = cell
+            case ["default", *_]:
+                new[name] = None  # which is written as the default
             case ["column", column]:
                 new[name] = value_of(column)
             case ["plus", column, number]:

@@ -20,7 +20,7 @@ from tests.statements.model import Cell, Model, ModelTable, Outcome, Row, Step
 from tests.statements.text import Text
 
 OPTIONS = {"local.sync": "false"}
-READS = {"travel", "travel_tag", "select"}
+READS = {"travel", "travel_tag", "select", "branch_read"}
 
 
 class Refused(Exception):
@@ -168,7 +168,7 @@ class Play:
         self._same(step, stored.to_pylist(), table.rows, table.columns)
 
     def _compare_read(self, step: Step, table: ModelTable, version: Any, found: list[Row]) -> None:
-        columns, rows = version or table.state
+        columns, rows = version or (table.branches[step["name"]] if step["op"] == "branch_read" else table).state
         if step["op"] == "select":
             from tests.statements.model import holds
 

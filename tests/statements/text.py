@@ -30,6 +30,17 @@ WRONG = {
 NEEDS_KEY = {"drop key", "null key", "set key"}
 
 
+def named(name: str) -> str:
+    """Return the name of a column, perhaps behind the alias of its table, in backquotes if it needs them."""
+    alias, dot, column = name.rpartition(".")
+    plain = column.isascii() and column.isidentifier() and not column.startswith("select")
+    return alias + dot + (column if plain else "`" + column.replace("`", "``") + "`")
+
+
+def listed_names(names: Sequence[str]) -> str:
+    return ", ".join(map(named, names))
+
+
 class Text:
     """Writes steps as statements of one dialect."""
 
@@ -50,6 +61,11 @@ class Text:
         if type_ == "BOOLEAN":
             return "TRUE" if value else "FALSE"
         quoted = "'" + str(value).replace("'", "''") + "'"
+        if type_ == "ARRAY<INT>":
+            items = ", ".join("NULL" if one is None else str(one) for one in value)
+            if self.spark:
+                return f"CAST(array({items}) AS ARRAY<INT>)"
+            return f"CAST([{items}] AS INT[])"
         if type_ == "STRING":
             return quoted
         # DuckDB's type without a time zone is TIMESTAMP, Spark's is TIMESTAMP_NTZ.
@@ -63,34 +79,36 @@ class Text:
     def condition(self, given: Sequence[Any]) -> str:
         match given:
             case ["null", column]:
-                return f"{column} IS NULL"
+                return f"{named(column)} IS NULL"
             case ["not null", column]:
-                return f"{column} IS NOT NULL"
+                return f"{named(column)} IS NOT NULL"
             case ["not", inner]:
                 return f"NOT ({self.condition(inner)})"
             case ["and" | "or" as word, left, right]:
                 return f"({self.condition(left)} {word.upper()} {self.condition(right)})"
             case ["in", column, [*values], type_]:
-                return f"{column} IN ({', '.join(self.cell(one, type_) for one in values)})"
+                return f"{named(column)} IN ({', '.join(self.cell(one, type_) for one in values)})"
         word, column, value, type_ = given
-        return f"{column} {word} {self.cell(value, type_)}"
+        return f"{named(column)} {word} {self.cell(value, type_)}"
 
     def assignments(self, given: Sequence[Any]) -> str:
-        return ", ".join(f"{name} = {self.assigned(value)}" for name, value in given)
+        return ", ".join(f"{named(name)} = {self.assigned(value)}" for name, value in given)
 
     def assigned(self, value: Sequence[Any]) -> str:
         match value:
             case ["value", cell, type_]:
                 return self.cell(cell, type_)
             case ["plus", column, number]:
-                return f"{column} + {number}"
-        return str(value[1])
+                return f"{named(column)} + {number}"
+            case ["default", *_]:
+                return "DEFAULT"
+        return named(str(value[1]))
 
     # tables
 
     def do_create(self, step: Step) -> str:
         columns = [
-            f"{name} {type_}" + (f" DEFAULT {self.cell(default, type_)}" if default is not None else "")
+            f"{named(name)} {type_}" + (f" DEFAULT {self.cell(default, type_)}" if default is not None else "")
             for name, type_, default in step["columns"]
         ]
         if step["keys"]:
@@ -116,23 +134,23 @@ class Text:
     # columns and options
 
     def do_add(self, step: Step) -> str:
-        place = " FIRST" if step.get("first") else f" AFTER {step['after']}" if step.get("after") else ""
-        return f"ALTER TABLE {step['table']} ADD COLUMN {step['column']} {step['type']}{place}"
+        place = " FIRST" if step.get("first") else f" AFTER {named(step['after'])}" if step.get("after") else ""
+        return f"ALTER TABLE {step['table']} ADD COLUMN {named(step['column'])} {step['type']}{place}"
 
     def do_drop_column(self, step: Step) -> str:
-        return f"ALTER TABLE {step['table']} DROP COLUMN {step['column']}"
+        return f"ALTER TABLE {step['table']} DROP COLUMN {named(step['column'])}"
 
     def do_rename_column(self, step: Step) -> str:
-        return f"ALTER TABLE {step['table']} RENAME COLUMN {step['column']} TO {step['to']}"
+        return f"ALTER TABLE {step['table']} RENAME COLUMN {named(step['column'])} TO {named(step['to'])}"
 
     def do_widen(self, step: Step) -> str:
-        return f"ALTER TABLE {step['table']} ALTER COLUMN {step['column']} TYPE BIGINT"
+        return f"ALTER TABLE {step['table']} ALTER COLUMN {named(step['column'])} TYPE BIGINT"
 
     def do_default(self, step: Step) -> str:
         change = (
             "DROP DEFAULT" if step["value"] is None else f"SET DEFAULT {self.cell(step['value'], step['types'][0])}"
         )
-        return f"ALTER TABLE {step['table']} ALTER COLUMN {step['column']} {change}"
+        return f"ALTER TABLE {step['table']} ALTER COLUMN {named(step['column'])} {change}"
 
     def do_option(self, step: Step) -> str:
         if step["value"] is None:
@@ -142,11 +160,11 @@ class Text:
     # rows
 
     def do_insert(self, step: Step) -> str:
-        listed = f" ({', '.join(step['columns'])})" if step["listed"] else ""
+        listed = f" ({listed_names(step['columns'])})" if step["listed"] else ""
         return f"INSERT INTO {step['table']}{listed} {self.rows(step['rows'], step['types'])}"
 
     def do_insert_from(self, step: Step) -> str:
-        names, where = ", ".join(step["columns"]), self.condition(step["where"])
+        names, where = listed_names(step["columns"]), self.condition(step["where"])
         query = f"SELECT {names} FROM {step['source']} WHERE {where}"
         if step["by_name"]:
             return f"INSERT INTO {step['table']} BY NAME {query}"
@@ -179,13 +197,15 @@ class Text:
         return f"DELETE FROM {step['table']} WHERE k IN (SELECT k FROM {step['source']})"
 
     def do_merge(self, step: Step) -> str:
-        names = ", ".join(step["columns"])
+        names = listed_names(step["columns"])
         source = f"(SELECT * FROM ({self.rows(step['rows'], step['types'])}) AS v({names}))"
         if self.spark:
             # An inline table has the types of its values, and a column of nulls has none.
-            casts = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in zip(step["columns"], step["types"], strict=True))
+            casts = ", ".join(
+                f"CAST({n} AS {t}) AS {n}" for n, t in zip(map(named, step["columns"]), step["types"], strict=True)
+            )
             source = f"(SELECT {casts} FROM {self.rows(step['rows'], step['types'])} AS v({names}))"
-        on = " AND ".join(f"t.{name} = s.{name}" for name in step["on"])
+        on = " AND ".join(f"t.{named(name)} = s.{named(name)}" for name in step["on"])
         clauses = " ".join(self.clause(one) for one in step["clauses"])
         return f"MERGE INTO {step['table']} AS t USING {source} AS s ON {on} {clauses}"
 
@@ -199,7 +219,7 @@ class Text:
                 then = "UPDATE SET " + ("*" if given["set"] is None else self.assignments(given["set"]))
             case _:
                 names = given["columns"]
-                listed = names and f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+                listed = names and f"({listed_names(names)}) VALUES ({', '.join(f's.{named(name)}' for name in names)})"
                 then = f"INSERT {listed or '*'}"
         return f"WHEN {when}{also} THEN {then}"
 
@@ -222,6 +242,15 @@ class Text:
 
     def do_rollback(self, step: Step, snapshot: int | None) -> str:
         return self.call("rollback", f"'d.{step['table']}'", f"'{snapshot}'")
+
+    def do_branch(self, step: Step) -> str:
+        return self.call("create_branch", f"'d.{step['table']}'", f"'{step['name']}'")
+
+    def do_branch_insert(self, step: Step) -> str:
+        return f"INSERT INTO `{step['table']}$branch_{step['name']}` {self.rows(step['rows'], step['types'])}"
+
+    def do_branch_read(self, step: Step) -> str:
+        return f"SELECT * FROM `{step['table']}$branch_{step['name']}`"
 
     def do_select(self, step: Step) -> str:
         return f"SELECT * FROM {step['table']} WHERE {self.condition(step['where'])}"

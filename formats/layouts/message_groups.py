@@ -20,14 +20,14 @@ from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_piece import MessagePiece
 from penstock.formats.layouts.message_texts import MessageTexts
 
-# Messages and bytes per piece, so that the index arrays of a piece stay in the CPU cache.
-PIECE, PIECE_BYTES = 4_000, 8 << 20
+# Messages and bytes per piece. A layout has a fixed cost in a piece, which few messages do not repay.
+PIECE, PIECE_BYTES = 16_000, 8 << 20
 # A layout has a fixed cost per piece: for fewer rows the general parser is quicker (measured).
 FEWEST_ROWS = 30
 # Of this many messages of a piece, more different signatures mean that the average layout has too few rows.
 SAMPLE, MOST_IN_SAMPLE = 64, 48
 # Messages of each layout that are compared at once: what is known of their places stays in the CPU cache.
-BLOCK = 1000
+BLOCK = 2_000
 _MOST_PER_SIGNATURE, _MOST_SIGNATURES = 8, 4096
 # The share of messages with as many names that the usual layout has, and the most different numbers of names.
 _USUAL, _MOST_USUAL = 0.9, 16

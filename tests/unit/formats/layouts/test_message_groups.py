@@ -52,6 +52,14 @@ def test_usual_messages_all_have_a_layout() -> None:
     assert (grouped.others, sum(map(len, grouped.groups))) == ([], 9000)
 
 
+def test_a_layout_that_few_messages_of_each_block_have_is_found() -> None:
+    documents = [b'{"rare":%d}' % place if place % 300 == 50 else b'{"id":%d}' % place for place in range(9000)]
+    grouped = group_messages(documents, KnownLayouts(), 30)
+    assert (grouped.others, sorted(map(len, grouped.groups))) == ([], [30, 8970])
+    for group in grouped.groups:
+        assert group.cut([0]).to_pylist() == [str(number) for number in group.numbers.tolist()]
+
+
 def test_many_small_layouts_are_left_to_the_parser() -> None:
     documents = [b'{"column%d":%d}' % (place % 500, place) for place in range(4000)]
     assert len(group_messages(documents, KnownLayouts(), 30).others) == 4000

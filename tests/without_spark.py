@@ -11,7 +11,8 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import OnBatch
 from penstock.pipelines.job import build, local_run
 from penstock.pipelines.job.job import Job
-from penstock.pipelines.job.local_run import LocalRun, Run
+from penstock.pipelines.job.local_run import LocalRun
+from penstock.pipelines.job.run_control import Run
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.read import BatchReader

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.pipelines.config.model import PipelineSpec
     from penstock.pipelines.job.job import Job
-    from penstock.pipelines.job.local_run import Run
+    from penstock.pipelines.job.run_control import Run
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.run_monitor import RunMonitor
     from penstock.pipelines.spark.start_mark import StartMark

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -27,6 +26,7 @@ from penstock.pipelines.driver.local_runner import write_rows
 from penstock.pipelines.driver.maintenance import Maintenance
 from penstock.pipelines.driver.small_batches import LeftToSpark, StopRequested, copied, read_rows, reread
 from penstock.pipelines.job.job import Job, may_pass
+from penstock.pipelines.job.run_control import Run
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
 from penstock.pipelines.ledger.batch_logs import NextBatch
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -37,26 +37,6 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
 # Objects between two searches for garbage, by generation.
 SELDOM = (100_000, 50, 100)
-
-
-class Run(Protocol):
-    """A run of a job. `run` returns when it has caught up or was stopped, and raises the error that ended it."""
-
-    on_batch: OnBatch | None
-
-    @property
-    def has_caught_up(self) -> bool: ...
-
-    @property
-    def is_resting(self) -> bool: ...
-
-    def run(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
 
 
 @dataclass(slots=True)

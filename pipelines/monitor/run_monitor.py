@@ -20,6 +20,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock.ingest.connector import RECORDS
 from penstock.ingest.source import Offsets
+from penstock.pipelines.job.run_control import RunControl
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.monitor.batch_log import log_batch, log_copying
@@ -35,19 +36,6 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
 LOOK_SECONDS = 10.0
 RECENT = 50  # schema changes and errors that are remembered
-
-
-class RunControl(Protocol):
-    @property
-    def is_resting(self) -> bool:
-        """Return whether the run has a signal to pause and no batch is running."""
-        ...
-
-    def stop(self) -> None: ...
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
 
 
 class LagSource(Protocol):

@@ -1,0 +1,43 @@
+"""The protocols of a run of a job: control of it while it goes on, and its start."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.pipelines.driver.batch_driver import OnBatch
+
+
+class RunControl(Protocol):
+    """A run that can be stopped and paused. The methods only set flags, so that signal handlers may call them."""
+
+    @property
+    def is_resting(self) -> bool:
+        """Return whether the run has a signal to pause and no batch is running."""
+        ...
+
+    def stop(self) -> None:
+        """Ask the run to stop."""
+        ...
+
+    def pause(self) -> None:
+        """Ask the run to wait after its batch."""
+        ...
+
+    def resume(self) -> None:
+        """Ask a run that waits to go on."""
+        ...
+
+
+class Run(RunControl, Protocol):
+    """A run of a job. `run` returns when it has caught up or was stopped, and raises the error that ended it."""
+
+    on_batch: OnBatch | None
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Return whether the run has read all that the source had."""
+        ...
+
+    def run(self) -> None:
+        """Take batches until the run ends."""
+        ...

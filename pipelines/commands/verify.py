@@ -33,21 +33,25 @@ FLAGS = (
 )
 _DOES = (
     "Compare tables with their sources by checksums of key ranges, at one position of the log, while the "
-    "pipeline runs. Exit code 0: equal, 1: different. Tables that cannot be compared are listed."
+    "pipeline runs. Exit code 0: equal, 1: different. Tables that cannot be compared are listed; it is an error if "
+    "none can be."
 )
 
 
 def command(name: str, words: list[str]) -> int:
     spec, given = _described(name, words)
     verdicts = _patiently(spec, given)
-    equal = not any(verdict.differs for verdict in verdicts)
+    none = all(verdict.not_compared for verdict in verdicts)
+    equal = not (none or any(verdict.differs for verdict in verdicts))
     if wants_json(given):
         facts = [asdict(verdict) | {"equal": verdict.is_equal} for verdict in verdicts]
         answer(given, {"pipeline": spec.pipeline.name, "equal": equal, "tables": facts})
     else:
         for verdict in verdicts:
             print("\n".join(_lines(verdict)))
-    if not equal:
+    if none and not any(verdict.is_early for verdict in verdicts):
+        raise ConfigError("no table was compared", hint="run the pipeline first, or name other tables in --tables")
+    if not (none or equal):
         return DIFFERENT
     return SourceError.exit_code if any(verdict.is_early for verdict in verdicts) else 0
 

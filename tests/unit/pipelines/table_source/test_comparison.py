@@ -98,6 +98,16 @@ def test_an_aggregation_is_not_compared(lake: Lake, capsys: pytest.CaptureFixtur
     verified(lake, capsys, 2, sink=sink)
 
 
+def test_it_is_an_error_if_no_table_can_be_compared(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    """As before the first run: a script would take an exit code of 0 for equal tables."""
+    for name in ("orders", "items"):
+        lake.create(name, LOGGED)
+        lake.change(name)
+    source = {"type": "table", "tables": ["ods.orders", "ods.items"]}
+    assert verified(lake, capsys, 2, source=source).count("skipped") == 2
+    assert '"equal": false' in verified(lake, capsys, 2, "--json", source=source)
+
+
 def test_a_table_whose_rows_are_still_being_read_is_compared_later(lake: Lake) -> None:
     lake.create("orders", {"bucket": "5"})
     lake.change("orders", 200, deletes=False)

@@ -10,6 +10,7 @@ from penstock.formats.change import SourceField, SourceSchema
 from penstock.ingest.freshness import NO_FRESHNESS, FreshnessRules, duration
 from penstock.pipelines.errors import KeylessTable
 from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
+from penstock.pipelines.mapping.new_tables import text_sequence
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.schema_evolution.drift import drift_of
 from penstock.schema_evolution.policy import Drift
@@ -114,9 +115,8 @@ def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now
             check_name(target.partition(".")[2], "table", more="; rename a source table with --table-mapping")
             made = shape.planned(target, sources, now)
             check_usable(made)
-            warning = shape.new_tables.unknown_types(sources)
-            created = _described(shape, target, "create", names, made, sources, {})
-            return replace(created, warnings=(warning,) if warning else ())
+            warnings = tuple(filter(None, (shape.new_tables.unknown_types(sources), text_sequence(made))))
+            return replace(_described(shape, target, "create", names, made, sources, {}), warnings=warnings)
         wanted = dict(shape.table_rules.new_tables(shape.new_tables, target, sources).options)
         check_usable(replace(current, options={**wanted, **current.options}))
         drifts = [drift_of(source, target, current, shape.rules) for source in sources]

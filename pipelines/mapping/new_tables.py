@@ -13,10 +13,11 @@ from penstock.pipelines.mapping.metadata_columns import type_of
 from penstock.schema_evolution.computed_columns import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
 from penstock.schema_evolution.policy import ADD_COLUMN, DeclaredColumn, Drift
+from penstock.table.options.merge_engines import SEQUENCE_FIELD
 from penstock.table.schema.changes import apply_changes
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.types import DataType, Field
+from penstock.table.values.types import AtomicType, DataType, Field
 
 if TYPE_CHECKING:
     from penstock.ingest.connector import KeylessRule
@@ -182,3 +183,19 @@ def _missing(table: str, kind: str, keys: Sequence[str], names: set[str]) -> Con
         " tables or computed columns",
         hint=f"correct the {kind} keys, or add a computed column with that name",
     )
+
+
+def text_sequence(schema: TableSchema) -> str | None:
+    """Return a warning if texts decide which of two rows is newer, otherwise None."""
+    ordering = set(schema.typed[SEQUENCE_FIELD])
+    texts = [one.name for one in schema.fields if one.name in ordering and _is_text(one.type)]
+    if not texts:
+        return None
+    return (
+        f"sequence.field {', '.join(texts)} is a text, and texts are compared by their characters: 9 is newer than 10 "
+        "(for numbers set a computed column, such as ver_no=cast(ver,BIGINT), as sequence.field)"
+    )
+
+
+def _is_text(type_: DataType) -> bool:
+    return isinstance(type_, AtomicType) and type_.root in {"CHAR", "VARCHAR"}

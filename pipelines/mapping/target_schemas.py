@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from penstock.errors import ConfigError, SchemaConflict, did_you_mean
 from penstock.formats.change import SourceSchema
-from penstock.pipelines.mapping.new_tables import OLDER_TABLE, NewTables
+from penstock.pipelines.mapping.new_tables import OLDER_TABLE, NewTables, text_sequence
 from penstock.pipelines.mapping.routes import TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
@@ -169,8 +169,13 @@ class TargetSchemas:
 
     def _warn_of_new(self, planned: TableSchema, table: str, sources: Sequence[SourceSchema]) -> None:
         """Log what a user may not expect of a new table."""
-        if (warning := self.new_tables.unknown_types(sources)) is not None:
-            log.warning("event=types_not_declared table=%s note=%s", table, warning)
+        notes = {
+            "types_not_declared": self.new_tables.unknown_types(sources),
+            "sequence_is_text": text_sequence(planned),
+        }
+        for event, note in notes.items():
+            if note is not None:
+                log.warning("event=%s table=%s note=%s", event, table, note)
         if not planned.primary_keys and not self.is_one_table:
             source = ".".join(filter(None, (sources[0].database, sources[0].table)))
             log.warning("event=table_without_key table=%s source=%s note=%s", table, source, _APPENDS)

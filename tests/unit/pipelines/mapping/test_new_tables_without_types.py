@@ -61,3 +61,20 @@ def test_no_warning_if_strings_are_configured_or_the_format_has_no_types(
     other = Shop(shop.folder / "canal")
     other.put("1.json", insert("a", {"id": 1}))
     assert warnings(other.spec()) == []
+
+
+def test_a_sequence_field_that_is_a_text_is_a_warning(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    """As texts 9 is after 10, so that an older row would stay."""
+    sent = message("a") | {"after": {"id": 1, "version": 9}}
+    shop.put("1.json", json.dumps(sent))
+    sink = {"primary-keys": ["id"], "table-options": {"bucket": "1", "sequence.field": "version"}}
+    spec = spec_of(shop, **sink)
+    assert any("sequence.field version is a text" in one for one in warnings(spec))
+    with caplog.at_level("WARNING"):
+        run(spec)
+    assert sum("event=sequence_is_text table=ods.a" in line for line in caplog.messages) == 1
+    fields = [*FIELDS, {"field": "version", "type": "int64"}]
+    typed = Shop(shop.folder / "typed")
+    envelope = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    typed.put("1.json", json.dumps({"schema": envelope, "payload": sent}))
+    assert warnings(spec_of(typed, **sink)) == []

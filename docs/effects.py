@@ -8,7 +8,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "checkpoint": "folder that the pipeline resumes from; default `<warehouse>/_penstock/<name>`",
         "trigger": "time from batch to batch; `continuous`: none; `once`, `available-now`: `until: caught-up`",
         "until": "`caught-up`: read what the source contains at the start, commit, exit with code 0",
-        "parallelism": "number of tasks per batch; default and `auto`: the cores of the session",
+        "parallelism": "number of tasks of a batch that Spark runs; default and `auto`: the cores of the session",
         "max-batch": "limits of one batch; default: everything available",
         "local-time-zone": "time zone of times without a zone, and of `localtime`, `from_unixtime` and the like",
         "resnapshot": "MySQL: empty the tables and read them again, for example after the required binlog was lost",

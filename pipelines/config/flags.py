@@ -75,10 +75,10 @@ RUNNING = (
     Flag("until-caught-up", "read what the source contains now, commit, exit with code 0", "bool"),
     Flag("max-batch-rows", "maximum number of records per batch", metavar="N"),
     Flag("max-batch-bytes", "maximum number of bytes per batch", metavar="SIZE"),
-    Flag("parallelism", "number of tasks per batch (default: all cores)", metavar="N"),
+    Flag("parallelism", "number of tasks of a batch that Spark runs (default: all cores)", metavar="N"),
     Flag(
         "spark",
-        "when-needed: small batches run without Spark; always: Spark runs all batches (default: when-needed)",
+        "when-needed: batches of up to a million records run without Spark; always: none do (default: when-needed)",
         metavar="MODE",
     ),
     Flag(

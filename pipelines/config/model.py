@@ -116,8 +116,8 @@ class PipelineConfig(Strict):
     parallelism: Annotated[int | None, BeforeValidator(_unless_auto)] = Field(default=None, gt=0)  # tasks per batch
     spark: Literal["when-needed", "always"] = Field(
         default="when-needed",
-        description="when-needed: a bounded run on this machine reads and writes small batches in its own process, and"
-        " starts Spark for the first batch that is larger; always: Spark reads and writes all batches",
+        description="when-needed: a run on this machine reads and writes batches of up to a million records in its own"
+        " process, and starts Spark for the first batch that is larger; always: Spark reads and writes all batches",
     )
     max_batch: MaxBatch = MaxBatch()
     local_time_zone: TimeZone = "UTC"

@@ -67,6 +67,8 @@ def rewritten_in(
     if not (settings.fills_added_columns and settings.reads_tables):
         return {}
     found: dict[TableName, dict[str, None]] = {}
+    defined = list(defined)
+    renamed = {(seen.change.name, old) for seen in defined for old, _ in seen.change.renamed_columns}
     for seen in defined:
         change, columns = seen.change, seen.change.rewritten_columns
         if change.old_name is not None and is_a_tools_swap(change.old_name, change.name):
@@ -74,8 +76,11 @@ def rewritten_in(
             if before is not None and change.definition is not None:
                 columns = rewritten_columns(before, change.definition)
         if columns and not (settings.empties_rewritten and change.rewrites_key):
-            found.setdefault(change.name, {}).update(dict.fromkeys(columns))
-    return {name: list(columns) for name, columns in found.items()}
+            last = history.tables.known.get(change.name)
+            # A column that was dropped since cannot be read any more, and rows that are read again lack its values.
+            left = [one for one in columns if last is None or last.column(one) or (change.name, one) in renamed]
+            found.setdefault(change.name, {}).update(dict.fromkeys(left))
+    return {name: list(columns) for name, columns in found.items() if columns}
 
 
 def _added(history: SchemaHistory, version: DefinitionVersion) -> list[str]:

@@ -100,7 +100,8 @@ def test_columns_are_added_and_widened(server: PgPlayground, tmp_path: Path) -> 
     rows = sync.rows()
     assert rows[2]["added"] == dt.date(2026, 2, 3)
     assert rows[3]["n"] == 9_000_000_000
-    assert (rows[1]["gone"], rows[4]["gone"], rows[5]["ip"]) == ("a", None, "10.0.0.1")
+    # The table was read again after the type of a column, so that older rows have no value of a dropped one.
+    assert (rows[1]["gone"], rows[4]["gone"], rows[5]["ip"]) == (None, None, "10.0.0.1")
 
 
 def test_database_with_a_table_that_is_added_later(server: PgPlayground, tmp_path: Path) -> None:

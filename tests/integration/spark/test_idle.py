@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.ingest.source import SMALL_BYTES, TIMES_SMALL
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from tests.integration.spark.test_running import environment, words
 from tests.shop import Shop, insert
@@ -86,8 +87,9 @@ def test_only_a_run_that_needs_spark_starts_it_and_each_continues_after_the_othe
     assert shop.snapshots("orders") == 3
     assert "event=ended pipeline=shop batch=None records=0" in run_here(1, 2, 3)
     # A batch that is too large for this process.
-    shop.put("4.json", *(insert("orders", {"id": id_ % 5}) for id_ in range(110_000)))
+    weight = TIMES_SMALL * SMALL_BYTES // 100
+    shop.put("4.json", *(insert("orders", {"id": id_ % 5}) + " " * weight for id_ in range(101)))
     assert run_without_java(shop).returncode != 0
     assert trace.exists()
-    assert run_by_spark(shop, "shop.yaml") == {"ods.orders": 110_000}
+    assert run_by_spark(shop, "shop.yaml") == {"ods.orders": 101}
     assert shop.ids("orders") == [0, 1, 2, 3, 4]

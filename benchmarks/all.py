@@ -71,6 +71,7 @@ BENCHMARKS = (
     Benchmark("catalogs", "catalogs", "50"),
     Benchmark("kafka", "kafka_job", "500000", JAVA[:1], "Flink", JAVA, OURS),
     Benchmark("kafka-steady", "kafka_job", "1000000 --batch 250000 --only ours", JAVA[:1]),
+    Benchmark("kafka-spark", "kafka_job", "1000000 --batch 250000 --only ours --flag=--spark=always", JAVA[:1]),
     Benchmark("kafka-files", "kafka_job", "400000 --batch 100000 --write-only --bucket 50 --only ours", JAVA[:1]),
     Benchmark(
         "kafka-tables", "kafka_job", "400000 --batch 100000 --write-only --bucket 1 --tables 200 --only ours", JAVA[:1]

@@ -20,11 +20,17 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec, Topi
 from penstock.errors import SourceError
 from penstock.ingest.kafka.broker_errors import is_refusal, is_unknown_topic, patiently, refused
 from penstock.ingest.kafka.client import REQUEST_SECONDS, admin, check_reachable
-from penstock.ingest.source import is_patient
+from penstock.ingest.source import Range, is_patient
 
 Place: TypeAlias = tuple[str, int]  # topic, partition
 _T = TypeVar("_T")
 _LOOK_SECONDS = 0.2
+
+
+def place_of(range_: Range) -> Place:
+    """Return the topic and the partition of a range."""
+    topic, _, partition = range_.place.rpartition("/")
+    return topic, int(partition)
 
 
 class MissingTopic(SourceError):

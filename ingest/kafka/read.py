@@ -12,6 +12,7 @@ from penstock.formats.change import Messages
 from penstock.ingest.decoded_source import Extra, FetchedMessages
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, is_unknown_topic, patiently
 from penstock.ingest.kafka.client import REQUEST_SECONDS, consumer
+from penstock.ingest.kafka.cluster import place_of
 from penstock.ingest.kafka.range_progress import RangeProgress
 from penstock.ingest.source import Range
 
@@ -47,8 +48,8 @@ def read_range(
     the first record left. While brokers are unreachable it waits at most `patience` seconds without a record, then
     raises a retryable SourceError. Holds one chunk in memory.
     """
-    topic, _, number = range_.place.rpartition("/")
-    partition, position, end = int(number), int(range_.start), int(range_.end)
+    topic, partition = place_of(range_)
+    position, end = int(range_.start), int(range_.end)
     reading = RangeProgress(topic, partition, end, patience, accept_gap=accept_gap)
     client = consumer_of(properties)
     if accept_gap:

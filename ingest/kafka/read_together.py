@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from penstock.errors import PenstockError
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS
+from penstock.ingest.kafka.cluster import Place, place_of
 from penstock.ingest.kafka.range_progress import RangeProgress
 from penstock.ingest.kafka.read import WAIT_SECONDS, consumer_of, mean_size, renewed
 from penstock.ingest.source import Range
@@ -22,8 +22,6 @@ from penstock.ingest.source import Range
 # The records of ranges that are fetched together are in memory together.
 MOST_RECORDS = 5_000
 MOST_BYTES = 8 << 20
-
-Place: TypeAlias = tuple[str, int]
 
 
 class RangesAhead:
@@ -40,7 +38,9 @@ class RangesAhead:
         if group is not None and range_ not in self._fetched:
             try:
                 self._fetched = fetch_together(self._properties, group)
-            except PenstockError:
+            except PenstockError as error:
+                if error.retryable:  # the wait for the broker is over for all of them
+                    raise
                 # Read alone, a range that cannot be read raises its error where it is expected, and the others do not.
                 for one in group:
                     self._group_of.pop(one, None)
@@ -55,12 +55,12 @@ def fetch_together(
     Raise the error of the first range that cannot be read, or a retryable SourceError if one of them gets no record
     for so many seconds.
     """
-    parts = {_place(range_): _Part(range_, patience) for range_ in ranges}
+    parts = {place_of(range_): _Part(range_, patience) for range_ in ranges}
     client = consumer_of(properties)
     _assign(client, list(parts.values()))
     try:
         while left := [part for part in parts.values() if not part.is_done]:
-            found = _by_place(client.consume(sum(part.wanted for part in left), WAIT_SECONDS))
+            found = _byplace_of(client.consume(sum(part.wanted for part in left), WAIT_SECONDS))
             for part in left:
                 part.add([*found.get(part.place, ()), *found.get(None, ())])
             waiting = [part for part in left if not part.is_done]
@@ -88,7 +88,7 @@ class _Part:
     records: list[Message] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.place, self.position = _place(self.range), int(self.range.start)
+        self.place, self.position = place_of(self.range), int(self.range.start)
         self.progress = RangeProgress(*self.place, int(self.range.end), self.patience)
 
     @property
@@ -106,16 +106,11 @@ class _Part:
             self.position = records[-1].offset() + 1
 
 
-def _place(range_: Range) -> Place:
-    topic, _, number = range_.place.rpartition("/")
-    return topic, int(number)
-
-
 def _assign(client: Consumer, parts: Sequence[_Part]) -> None:
     client.assign([TopicPartition(*part.place, part.position) for part in parts])
 
 
-def _by_place(found: Sequence[Message]) -> Mapping[Place | None, list[Message]]:
+def _byplace_of(found: Sequence[Message]) -> Mapping[Place | None, list[Message]]:
     """Return messages by their partition. Errors of the connection have none."""
     messages: defaultdict[Place | None, list[Message]] = defaultdict(list)
     for message in found:
@@ -129,7 +124,7 @@ def _groups(ranges: Sequence[Range]) -> Iterator[list[Range]]:
     group: dict[Place, Range] = {}
     records, size = 0, 0.0
     for range_ in ranges:
-        place, count = _place(range_), int(range_.end) - int(range_.start)
+        place, count = place_of(range_), int(range_.end) - int(range_.start)
         bytes_ = count * mean_size(place[0])
         if group and (place in group or records + count > MOST_RECORDS or size + bytes_ > MOST_BYTES):
             yield from _several(group)

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from penstock.errors import ConfigError
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.kafka import deferred_offsets
-from penstock.ingest.kafka.cluster import KafkaCluster, Place
+from penstock.ingest.kafka.cluster import KafkaCluster, Place, place_of
 from penstock.ingest.kafka.lost_records import gap_ends, gone_topics, recreated_topics, renewed_topics
 from penstock.ingest.kafka.offset_text import flat, nested
 from penstock.ingest.kafka.read import fetched_messages, read_range
@@ -139,8 +139,7 @@ class KafkaSource:
         if records is None:
             yield from read_range(settings.properties, range_, extras=settings.extras, accept_gap=settings.accept_gap)
         elif records:
-            topic, _, partition = range_.place.rpartition("/")
-            yield fetched_messages(topic, int(partition), records, settings.extras)
+            yield fetched_messages(*place_of(range_), records, settings.extras)
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         # Without offsets, as a new pipeline has none, it reads from where its startup mode begins.

@@ -30,13 +30,12 @@ from penstock.pipelines.job.run_control import Run
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
 from penstock.pipelines.ledger.batch_logs import NextBatch
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.tasks.garbage_collection import collect_seldom
 from penstock.pipelines.tasks.read import BatchReader
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-# Objects between two searches for garbage, by generation.
-SELDOM = (100_000, 50, 100)
 
 
 @dataclass(slots=True)
@@ -235,14 +234,12 @@ class LocalRun:
 
 @contextmanager
 def _working_as_a_task() -> Iterator[None]:
-    """Look for garbage as seldom as workers of Spark do, and restore what batches change for the whole process.
+    """Look for garbage seldom, and restore what batches change for the whole process, which may be a notebook.
 
-    A batch creates hundreds of thousands of objects and no cycles; the search took a tenth of its time. Tasks set the
-    number of Arrow's threads to one, which would stay so in a notebook.
+    Tasks set the number of Arrow's threads to one.
     """
     threads, thresholds = pa.cpu_count(), gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(*SELDOM)
+    collect_seldom()
     try:
         yield
     finally:

@@ -23,6 +23,7 @@ from penstock.ingest.preloaded import BUILT_IN_FORMATS, SOURCES
 from penstock.pipelines.mapping import pipeline_mapping as table_shape
 from penstock.pipelines.tasks import read as reading
 from penstock.pipelines.tasks import write as writing
+from penstock.pipelines.tasks.garbage_collection import collect_seldom
 
 SHARED = (confluent_kafka, msgspec, np, pd, pc, pyarrow.json, pq, pyspark.worker)
 OURS = (*SOURCES, *BUILT_IN_FORMATS, reading, table_shape, writing)
@@ -31,9 +32,7 @@ if __name__ == "__main__":
     # One task uses one core, since Spark already runs as many tasks as there are cores. A thread pool would not survive
     # the fork anyway, so none is started here.
     pa.set_cpu_count(1)
-    # A task creates hundreds of thousands of objects and no cycles; searching them and all imported modules for garbage
-    # took a twentieth of a worker's time. Frozen objects also stay shared between the workers.
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
+    # Objects that are not searched also stay shared between the workers.
+    collect_seldom()
     manager()

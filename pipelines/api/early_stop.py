@@ -10,6 +10,7 @@ from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from penstock.errors import PenstockError
 from penstock.pipelines.errors import SparkEnded, StoppedEarly
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def asked_to_stop(asked: Asked, spec: PipelineSpec) -> Iterator[None]:
     try:
         with patience_unless(asked):
             yield
-    except Exception as error:
+    except (PenstockError, OSError) as error:
         if not (asked() and (may_pass(error) or isinstance(error, SparkEnded))):
             raise
         if spec.pipeline.until == "caught-up":

@@ -124,13 +124,15 @@ def run_here(
     check_writable(folder)
     # Before a JVM is started, which takes seconds.
     refuse_second_driver(folder)
-    spark = RunSession(spec, master, settings, output, session, asked)
+    stops: list[int] = []
+    spark = RunSession(spec, master, settings, output, session, lambda: bool(stops) or asked())
     if session is None and start is not None:
         spark.wait_for(start)
     spark.given = spark.given or active_session()
     running = _run_of(job, folder, spark)
 
     def stop(number: int, frame: FrameType | None) -> None:
+        stops.append(number)
         running.stop()
 
     # Only the main thread may set signal handlers.

@@ -73,6 +73,7 @@ class RunSession:
     def _stopped_at_start(self) -> Iterator[None]:
         try:
             yield
+        # Any class: with a JVM that is ending, even the lookup of a class in it fails. It is always raised.
         except Exception as error:
             if not self.asked():
                 raise

@@ -188,8 +188,8 @@ class LocalRun:
     def _continue_with_spark(self) -> None:
         try:
             spark = self.with_spark(self.job)
-        except Exception as error:
-            # Whoever stops a process group also stops the JVM, and then any error can come first.
+        except (PenstockError, OSError) as error:
+            # Whoever stops a process group also stops the JVM.
             if not self._stopped:
                 raise
             log.warning("event=stopped_at_start pipeline=%s reason=%s", self.job.name, error)

@@ -67,18 +67,14 @@ def barriers_of(
     """Yield the barriers of DDL that must be applied between batches, for captured tables only."""
     renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
     yield from (Barrier("drop", *name) for name in abandoned_names(renamed) if drops and is_captured(name))
-    for one in seen:
-        change = one.change
-        if not is_captured(change.name):
-            continue
+    for change in (one.change for one in seen if is_captured(one.change.name)):
         if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  mypy narrows the type by `==`, not by `in`
             yield Barrier(change.kind, *change.name)
             continue
         if change.renamed_columns and renames:
             yield Barrier("rename-columns", *change.name, change.renamed_columns)
-        # The rows are read again: rows under their former keys have to go. A barrier that creates a table is one of a
-        # table whose target has rows of an earlier one.
-        # With a table from which rows were taken without a trace in the log it is the same.
+        # The table is read again, and its target may have rows that it has no more: under their former keys, of an
+        # earlier table of this name, or that were taken away without a trace in the log.
         if change.rewrites_key or change.kind == "create" or change.removes_rows:
             yield Barrier("truncate", *change.name)
 
@@ -87,10 +83,7 @@ def not_followed(seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], b
     """Yield changes of whole tables that are no barrier by the settings: the target keeps its rows, or its column."""
     renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
     yield from (IgnoredChange("drop", *name) for name in abandoned_names(renamed) if is_captured(name))
-    for one in seen:
-        change = one.change
-        if not is_captured(change.name):
-            continue
+    for change in (one.change for one in seen if is_captured(one.change.name)):
         if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  mypy narrows the type by `==`, not by `in`
             yield IgnoredChange(change.kind, *change.name)
         elif change.kind == "rows-moved" and change.removes_rows:

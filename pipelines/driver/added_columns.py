@@ -53,20 +53,9 @@ def request_reading(
     source: object, current: TableSchema, table: str, from_table: tuple[str, str], columns: Sequence[str]
 ) -> None:
     """Request that a source table is read again, if the target table forgives that rows come a second time."""
-    assert isinstance(source, RereadableSource)
-    name, refusal = ".".join(from_table), _refusal(current)
-    if refusal is None:
-        source.read_again(from_table)
-        return
-    log.warning(
-        "event=added_columns_not_filled table=%s source=%s columns=%s reason=%s hint=older rows are null in"
-        " them; `penstock signal PIPELINE snapshot %s` reads the table again",
-        table,
-        name,
-        ",".join(columns),
-        refusal,
-        name,
-    )
+    name = ".".join(from_table)
+    hint = f"older rows are null in them; `penstock signal PIPELINE snapshot {name}` reads the table again"
+    _request(source, _refusal(current), ("added_columns_not_filled", hint), table, from_table, columns)
 
 
 def _request_changed(
@@ -79,20 +68,30 @@ def _request_changed(
     moves: bool,
 ) -> None:
     """Request that a table is read again whose values changed. If they decide where rows are, it has to be emptied."""
-    assert isinstance(source, RereadableSource)
+    hint = (
+        "older rows keep the values that they had before the statement;"
+        f" `penstock run PIPELINE --reset {table}` reads the table again"
+    )
     refusal = "they are in its key or partition" if moves else _refusal(current)
+    _request(source, refusal, ("changed_values_not_read", hint), table, from_table, columns)
+
+
+def _request(
+    source: object,
+    refusal: str | None,
+    refused: tuple[str, str],
+    table: str,
+    from_table: tuple[str, str],
+    columns: Sequence[str],
+) -> None:
+    """Request the reading, or log the event and the hint of `refused`."""
+    assert isinstance(source, RereadableSource)
     if refusal is None:
         source.read_again(from_table)
         return
-    log.warning(
-        "event=changed_values_not_read table=%s source=%s columns=%s reason=%s hint=older rows keep the values that"
-        " they had before the statement; `penstock run PIPELINE --reset %s` reads the table again",
-        table,
-        ".".join(from_table),
-        ",".join(columns),
-        refusal,
-        table,
-    )
+    event, hint = refused
+    text = "event=%s table=%s source=%s columns=%s reason=%s hint=%s"
+    log.warning(text, event, table, ".".join(from_table), ",".join(columns), refusal, hint)
 
 
 def _added_columns(

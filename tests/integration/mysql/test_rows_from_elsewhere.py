@@ -84,16 +84,19 @@ def test_a_replaced_table_may_be_dropped_before(mariadb: Playground, tmp_path: P
     assert differing(sync) == []
 
 
+PARTITIONED = (
+    "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id)"
+    " (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))",
+    "INSERT INTO t VALUES (1), (11)",
+    "CREATE TABLE x (id INT PRIMARY KEY)",
+    "INSERT INTO x VALUES (5)",
+)
+
+
 def test_rows_of_an_exchanged_partition_are_read(
     server: Playground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server.run(
-        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id)"
-        " (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))",
-        "INSERT INTO t VALUES (1), (11)",
-        "CREATE TABLE x (id INT PRIMARY KEY)",
-        "INSERT INTO x VALUES (5)",
-    )
+    server.run(*PARTITIONED)
     sync = Sync(server, tmp_path)
     sync.run()
     with caplog.at_level(logging.WARNING):
@@ -126,13 +129,7 @@ REMOVALS = {
 def test_rows_that_left_with_a_partition_are_followed_or_counted(
     server: Playground, tmp_path: Path, case: str, follows: bool
 ) -> None:
-    server.run(
-        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id)"
-        " (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))",
-        "INSERT INTO t VALUES (1), (11)",
-        "CREATE TABLE x (id INT PRIMARY KEY)",
-        "INSERT INTO x VALUES (5)",
-    )
+    server.run(*PARTITIONED)
     sync = Sync(server, tmp_path, flags=("--on-truncate", "delete-all") if follows else ())
     sync.run()
     counted: Counter[str] = Counter()

@@ -216,7 +216,7 @@ class BatchReport:
         """A message that one range of the batch could read and another could not, with its place."""
         first = {(one.range.place, bad.pos) for one in self.ranges if not one.is_again for bad in one.bad.shown}
         if any(one.bad.count > len(one.bad.shown) for one in self.ranges if not one.is_again):
-            return None  # there are too many to tell
+            return None  # a report keeps only the first bad records, so the others cannot be compared
         found = ((one.range.place, bad) for one in self.ranges for bad in one.bad_too.shown)
         return next(((place, bad) for place, bad in found if (place, bad.pos) not in first), None)
 

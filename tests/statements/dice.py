@@ -377,7 +377,7 @@ class Dice:
         return {"op": "branch_read", "table": name, "name": self.draw.choice([*table.branches, "nothing"])}
 
     def null_key(self) -> Step | None:
-        """Return an INSERT of rows of which one has no key."""
+        """Return an INSERT in which one row has null in its key."""
         step = self.insert()
         table = self.model.tables[step["table"]]
         if not table.keys:

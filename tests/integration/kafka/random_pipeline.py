@@ -102,7 +102,7 @@ class RandomPipeline:
         return self.kind == "append" and self.has_places
 
     def target(self, table: str) -> str | None:
-        """Return where rows of a source table go by the settings of now, None if it is excluded."""
+        """Return the target of a source table by the current settings, None if the table is excluded."""
         if table in self.excluded:
             return None
         if self.one_table:

@@ -39,7 +39,7 @@ from tests.without_spark import run_here
 pytestmark = pytest.mark.kafka
 FIRST = int(os.environ.get("PENSTOCK_CHAOS_SEED", "0"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "4")))
-UNKNOWN = "unknown"  # the fate of a record of which nothing shows whether it was read
+UNKNOWN = "unknown"  # the record may have been read or not: its rows do not show it
 NOT_READ = {FUTURE, LOST, SKIPPED, UNKNOWN}
 
 

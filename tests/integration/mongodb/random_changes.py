@@ -38,7 +38,7 @@ ACTIONS = {
 
 @dataclass
 class RandomChanges:
-    """Makes random changes. `told` has the changes and the runs so far, for the report of a failure.
+    """Makes random changes. `told` is the list of changes and runs that a failure reports.
 
     `kept` are the keys that a table may have although no document has them: a drop and a rename yield no rows.
     """

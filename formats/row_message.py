@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -51,7 +51,17 @@ class RowEnvelope(msgspec.Struct, gc=False):
     source: dict[str, Any] | None = None
 
 
+class _ShownRow(msgspec.Struct, gc=False):
+    database: str | None = None
+    table: str | None = None
+    type: str | None = None
+    arrow: str | None = None
+    data: list[dict[str, str | None]] = []
+
+
+SourceTable: TypeAlias = tuple[str | None, str | None]
 _read = msgspec.json.Decoder(RowEnvelope).decode
+_read_row = msgspec.json.Decoder(_ShownRow).decode
 
 
 def row_message(change: ChangeBatch, rows: Sequence[int]) -> bytes:
@@ -105,6 +115,25 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     if others:
         decoded.extend(decode_canal(messages.take(np.array(others, np.int64)), options))
     return decoded
+
+
+def new_row(message: bytes) -> tuple[SourceTable, dict[str, Any]] | None:
+    """Return the table and the new row of a message that `row_message` made, None if it has none.
+
+    The values are only for comparisons with those of other messages.
+    """
+    try:
+        shown = _read_row(message)
+        if shown.type == "DELETE" or not shown.data:
+            return None
+        if shown.arrow is None:
+            return (shown.database, shown.table), dict(shown.data[-1])
+        change = _change(_read(message), 0)
+    except (*UNREADABLE, pa.ArrowException, ValueError, OSError):
+        return None  # a message of another kind
+    last = change.rows.take(pa.array([len(change) - 1]))
+    # Not as Python values: Arrow has times beyond their range.
+    return (shown.database, shown.table), {name: _stream(last.select([name])) for name in last.schema.names}
 
 
 def _change(envelope: RowEnvelope, position: int) -> ChangeBatch:

@@ -20,6 +20,7 @@ from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.source import Range
 from penstock.pipelines.mapping.target_tables import TableVersion
 from penstock.pipelines.tasks import bad_records
+from penstock.pipelines.tasks.kept_rows import rows_with_letter
 from penstock.pipelines.tasks.reports import RangeReport
 from penstock.pipelines.tasks.router import Router
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, RowWindow, as_batch, pieces
@@ -30,6 +31,7 @@ from penstock.table.buckets.layout import Layout
 BLOBS_PER_BATCH = 64  # rows of the fixed schema passed to Spark at a time
 BYTES_PER_BATCH = 4 << 20
 UNREADABLE_AGAIN = "unreadable.again"  # among the skipped messages: of deferred ranges
+BAD_AGAIN = "bad.again"  # among the skipped messages: rows that have a dead letter already
 
 
 class BlobPacker:
@@ -133,6 +135,10 @@ class BadRecordCollector:
             self.report.skipped[UNREADABLE_AGAIN] += given - len(records)
             if not records:
                 return
+        if read is not None and fetched is None and table is not None:
+            records = self._without_letter(records, read, table)
+            if not records:
+                return
         on_bad = self.context.errors.on_bad
         if on_bad.action == "fail":
             raise on_bad.error(records[0], self.range.place, table)
@@ -155,6 +161,17 @@ class BadRecordCollector:
             return ()
         kept = bad_records.kept(self.context.warehouse, on_bad, self.range.place, before)
         return [record for record in before if bad_records.source_position(self.range.place, record) not in kept]
+
+    def _without_letter(self, records: Sequence[BadRecord], read: ChangeBatch, table: str) -> Sequence[BadRecord]:
+        """Return the records without rows of a source snapshot that have a dead letter from an earlier reading."""
+        on_bad, task = self.context.errors.on_bad, self.context.task
+        positions = set(read.positions[(read.event_times < 0) & (read.kinds == INSERT)].tolist())
+        of_snapshot = [record for record in records if record.pos in positions]
+        if on_bad.table is None or not of_snapshot:
+            return records
+        found = rows_with_letter(self.context.warehouse, on_bad, table, of_snapshot, task.now_millis)
+        self.report.skipped[BAD_AGAIN] += len(found)
+        return [record for record in records if record.pos not in found]
 
     def _keep(
         self, letters: str, records: Sequence[BadRecord], fetched: FetchedMessages | None, table: str | None

@@ -1,7 +1,8 @@
 """Streaming reads under Spark: offsets are snapshot ids, so a checkpoint contains the complete position.
 
 In an offset, `next` is the first snapshot not read yet. Every offset also contains the query's start, because after a
-crash in the very first batch Spark asks for the initial offset again, and by then the table has newer snapshots.
+crash in the very first batch Spark asks for the initial offset again, and by then the table has newer snapshots. `mark`
+is the time of the commit before `next`: after a rollback, or in a table that was created again, its id is used again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from penstock.pipelines.spark.versions import Feature
 from penstock.pipelines.spark_source.spark_api import arrow_target
 from penstock.pipelines.spark_source.table_place import TablePlace, plain_errors
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, new_rows, shaped
-from penstock.table.meta.snapshot import CommitKind
+from penstock.table.errors import SnapshotReplaced
+from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import CONSUMER_ID, RANGE_KEYS
 from penstock.table.options.spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
@@ -39,6 +41,10 @@ from penstock.table.read.update_pairs import packed_updates, whole_updates
 from penstock.table.system.streamed import BINLOG
 
 Offset = dict[str, int]
+_AGAIN = (
+    "the query cannot continue: its target may have rows that the table no longer has. Empty the target, and start the "
+    "query with a new checkpoint"
+)
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
@@ -106,23 +112,54 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._keep_place(start.state or start.first)
         # `begins` marks the offset before the first batch, at which the rows of snapshot `state` are still to be
         # read.
-        return {"begins": 1, "state": start.state, "first": start.first, "next": start.first}
+        return {"begins": 1, **self._offset(start.state, start.first, start.first)}
+
+    def _offset(self, state: int, first: int, following: int) -> Offset:
+        read = self.store.snapshots.find(following - 1)
+        return {"state": state, "first": first, "next": following, "mark": read.time_millis if read else 0}
+
+    def _check_history(self, offset: Offset) -> None:
+        """Raise SnapshotReplaced if the snapshot that was read last is another now. One that has expired passes."""
+        # Checkpoints of older versions have no mark.
+        mark = offset.get("mark")
+        found = self.store.snapshots.find(offset["next"] - 1) if mark else None
+        if found is not None and found.time_millis != mark:
+            raise SnapshotReplaced(
+                f"snapshot {found.id} was replaced after this query had read it: the table was rolled back, or dropped "
+                "and created again",
+                table=self.place.path,
+                hint=self._again,
+            )
+
+    @property
+    def _again(self) -> str:
+        consumer = TableOptions(self.place.options)[CONSUMER_ID]
+        return _AGAIN + (f" and another consumer-id than {consumer}" if consumer else "")
+
+    def _next_snapshot(self, number: int) -> Snapshot | None:
+        try:
+            return next_snapshot(self.store, number)
+        except SnapshotReplaced as error:
+            error.hint = self._again
+            raise
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         with plain_errors():
             if not start.get("begins"):
                 self._keep_place(start["next"])
             end = self._end(start["next"], None if isinstance(limit, ReadAllAvailable) else self.most_rows)
-        if end == start["next"] and not (start.get("begins") and start["state"]):
-            return start
-        return {"state": start["state"], "first": start["first"], "next": end}
+            if end == start["next"] and not (start.get("begins") and start["state"]):
+                return start
+            # After the look for newer snapshots, so that a rollback before it is noticed.
+            self._check_history(start)
+            return self._offset(start["state"], start["first"], end)
 
     def _end(self, first: int, most_rows: int | None) -> int:
         """Return the id after the last snapshot to read.
 
         At least one snapshot is read, even if it exceeds the row limit alone.
         """
-        if next_snapshot(self.store, first) is None:
+        if self._next_snapshot(first) is None:
             return first
         latest = self.store.snapshots.latest_id() or 0
         end = (latest if self.until is None else min(latest, self.until)) + 1
@@ -136,6 +173,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         with plain_errors():
+            for offset in (start, end):
+                self._check_history(offset)
             # The start that was recorded in the end offset counts: the initial offset may have been computed again,
             # and later.
             first = end["first"] if start.get("begins") else start["next"]
@@ -152,7 +191,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Piece(PieceRead.STATE, schema.id, split) for split in plan.splits]
 
     def _changes(self, snapshot_id: int) -> list[Piece]:
-        snapshot = next_snapshot(self.store, snapshot_id)
+        snapshot = self._next_snapshot(snapshot_id)
         schema = self.store.schema()
         if snapshot is None:
             return []

@@ -108,7 +108,7 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
     if snapshot_id > latest + 1:
         raise SnapshotReplaced(
             f"snapshot {snapshot_id} is the next snapshot of this reader, but the newest one is {latest}: the"
-            " table was rolled back",
+            " table was rolled back, or dropped and created again",
             table=store.name,
             hint="reset the consumer, or follow from a snapshot that exists",
         )

@@ -54,6 +54,8 @@ def starting(store: TableStore, options: Mapping[str, str]) -> Start:
             before = store.snapshots.by_time((travel.millis or 0) - 1)
             return Start(0, before.id + 1 if before is not None else store.snapshots.earliest_id() or 1)
         case "from-snapshot" if travel.snapshot is not None:
+            if travel.snapshot > latest + 1:
+                store.snapshots.get(travel.snapshot)  # raises SnapshotMissing, with the snapshots that exist
             return Start(0, travel.snapshot)
         case "latest-full" | "full" | "compacted-full" | "from-snapshot-full":
             snapshot = resolve(store, travel)

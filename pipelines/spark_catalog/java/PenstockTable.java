@@ -148,10 +148,7 @@ class StoredTable extends PenstockTable implements
 
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
         WriteInfo rows = new WriteInfo(info, info.schema(), with(created ? ofWrite(info.options()) : info.options()));
-        int own = columns.fields().length;
-        // A MERGE that only inserts, and whose condition names metadata columns, may come with all of them behind the others.
-        if (info.schema().fields().length > own) rows = rows.with("only-first-columns", String.valueOf(own));
-        return new TableWriteBuilder(rows);
+        return new TableWriteBuilder(rows, columns.fields().length);
     }
 
     /** Gives the options of a frame to the table that it creates, and returns those that are for its rows alone. */

@@ -24,9 +24,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** INSERT and INSERT OVERWRITE: what is overwritten goes to Python as options. */
 class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDynamicOverwrite, Write {
     private WriteInfo info;
+    /** How many columns the table has. */
+    private final int own;
     private boolean overwrites;
 
-    TableWriteBuilder(WriteInfo info) { this.info = info; }
+    TableWriteBuilder(WriteInfo info, int own) {
+        this.info = info;
+        this.own = own;
+    }
 
     public WriteBuilder truncate() {
         overwrites = true;
@@ -67,7 +72,12 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
 
     public Write build() { return this; }
 
-    public BatchWrite toBatch() { return new TableBatchWrite(info, overwrites); }
+    public BatchWrite toBatch() {
+        // A MERGE that only inserts, and whose condition names metadata columns, may come with all of them behind the
+        // others. Spark compares the columns of other batches with those of the table, but not those of a stream.
+        boolean more = info.schema().fields().length > own;
+        return new TableBatchWrite(more ? info.with("only-first-columns", String.valueOf(own)) : info, overwrites);
+    }
 
     public StreamingWrite toStreaming() {
         PythonWriteBuilder builder = new PythonWriteBuilder(Request.source(), Request.SOURCE, info);

@@ -70,11 +70,13 @@ class JobProgress:
                 hint=f"SET '{PIPELINE_NAME}' = '...': a new name begins at the start; a job with a name that is set "
                 "continues, whatever its query",
             )
-        snapshot = self.source.table.store.snapshots.find(last.commit_identifier)
-        if snapshot is not None and millis is not None and str(snapshot.time_millis) != millis:
+        snapshots = self.source.table.store.snapshots
+        snapshot = snapshots.find(last.commit_identifier)
+        replaced = snapshot is not None and millis is not None and str(snapshot.time_millis) != millis
+        if replaced or (snapshots.latest_id() or 0) < last.commit_identifier:
             raise ConfigError(
-                f"snapshot {snapshot.id} of {source} was replaced after the job had read it: the table was rolled "
-                "back, or dropped and created again",
+                f"snapshot {last.commit_identifier} of {source} was replaced or removed after the job had read it: the "
+                "table was rolled back, or dropped and created again",
                 table=self.table.name,
                 job=self.user,
                 hint=hint,

@@ -462,6 +462,16 @@ def test_streams_by_name(spark: SparkSession, tmp_path: Path) -> None:
     assert found == [("+U", 1, "paid"), ("-U", 1, "new")]
 
 
+def test_a_stream_does_not_lose_a_column_that_its_target_lacks(spark: SparkSession, tmp_path: Path) -> None:
+    fresh(spark, "wide", "(1, 'new', 1, 'a')")
+    spark.sql("CREATE TABLE narrow (id INT, status STRING, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '1')")
+    stream = spark.readStream.table("lake.shop.wide").select("id", "status", "dt")
+    target = {"table": "lake.shop.narrow", "checkpoint": str(tmp_path / "checkpoint")}
+    with pytest.raises(PySparkException, match="the table has no column 'dt'"):
+        streamed(stream, list, **target)
+    assert rows(spark, "SELECT * FROM narrow") == []
+
+
 def test_plans_read_few_columns_and_broadcast_small_tables(spark: SparkSession) -> None:
     fresh(spark, "planned", "(1, 'new', 1, 'a')")
     [[plan]] = rows(spark, "EXPLAIN SELECT p.status FROM planned p JOIN planned q ON p.id = q.id WHERE p.dt = 'a'")

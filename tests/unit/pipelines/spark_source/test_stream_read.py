@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,12 +10,13 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from penstock.errors import ConfigError
-from penstock.ingest.spark_admission import RememberedStart
+from penstock.ingest.spark_admission import ReadAllAvailable, RememberedStart
 from penstock.pipelines.spark import versions
 from penstock.pipelines.spark_source import stream_read
 from penstock.pipelines.spark_source.stream_read import Offset, ReaderWithoutStart, TableStreamReader, stream_reader
 from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.errors import SnapshotReplaced
 from penstock.table.handle import Table
 
 
@@ -96,3 +98,45 @@ def test_the_newest_spark_has_the_plain_reader(table: Table) -> None:
 def test_a_partition_without_a_value_has_no_rows(table: Table) -> None:
     reader = TableStreamReader({"path": table.path}, spark_schema(table.schema))
     assert list(reader.read(InputPartition(None))) == []
+
+
+def rolled_back(table: Table) -> Table:
+    table.rollback_to(1)
+    return table
+
+
+def created_again(table: Table) -> Table:
+    catalog = Catalog(table.path.rpartition("/shop.db")[0], {"local.sync": "false"})
+    catalog.drop_table("shop.orders")
+    return catalog.create_table("shop.orders", [("id", "INT NOT NULL")], ["id"], options={"bucket": "1"})
+
+
+@pytest.mark.parametrize("replace", [rolled_back, created_again])
+def test_a_stream_does_not_continue_in_another_history(table: Table, replace: Callable[[Table], Table]) -> None:
+    for number in range(3):
+        add(table, number)
+    reader, schema = TableStreamReader({"path": table.path}, spark_schema(table.schema)), spark_schema(table.schema)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    table = replace(table)
+    while (table.refresh().store.snapshots.latest_id() or 0) < 5:
+        add(table, 10 + (table.store.snapshots.latest_id() or 0))
+    again = TableStreamReader({"path": table.path}, schema)
+    with pytest.raises(SnapshotReplaced, match="snapshot 3 was replaced after this query had read it") as caught:
+        again.latestOffset(end, ReadAllAvailable())
+    assert "new checkpoint" in str(caught.value)
+    # Spark 4.0 and 4.1, and a batch that was planned before: only its rows are asked for.
+    with pytest.raises(SnapshotReplaced):
+        again.partitions(end, {**end, "next": 6, "mark": 0})
+    with pytest.raises(SnapshotReplaced):
+        again.partitions({**end, "begins": 1, "mark": 0}, end)
+
+
+def test_a_stream_continues_behind_a_snapshot_that_has_expired_and_from_older_checkpoints(table: Table) -> None:
+    for number in range(3):
+        add(table, number)
+    reader = TableStreamReader({"path": table.path}, spark_schema(table.schema))
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    add(table, 3)
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    for start in (end, {name: number for name, number in end.items() if name != "mark"}):
+        assert reader.latestOffset(start, ReadAllAvailable())["next"] == 5

@@ -10,6 +10,7 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.table.errors import SnapshotMissing
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session_options import STREAMING
@@ -218,11 +219,19 @@ def test_a_job_refuses_another_query_and_a_source_that_was_rolled_back(lake: Lak
         lake.stream("INSERT INTO t SELECT id, 1, v FROM s")
     assert lake.stream("SET 'pipeline.name' = 'second'; INSERT INTO t SELECT id, 1, v FROM s")[0]["written"] == 2
     lake.catalog.table("d.s").rollback_to(1)
-    with pytest.raises(ConfigError, match="was rolled back"):
-        lake.stream("INSERT INTO t SELECT * FROM s")
-    lake.batch("INSERT INTO s VALUES (3, 0, 0)")
-    with pytest.raises(ConfigError, match=r"snapshot 2 of d\.s was replaced"):
-        lake.stream("INSERT INTO t SELECT * FROM s")
+    for insert in ("SELECT 1", "INSERT INTO s VALUES (3, 0, 0)"):
+        lake.batch(insert)
+        with pytest.raises(ConfigError, match=r"snapshot 2 of d\.s was replaced or removed.*rolled back") as caught:
+            lake.stream("INSERT INTO t SELECT * FROM s")
+        assert "SET 'pipeline.name'" in str(caught.value)
+
+
+def test_a_stream_cannot_start_behind_the_next_snapshot(lake: Lake) -> None:
+    lake.batch("INSERT INTO s VALUES (1, 0, 0); INSERT INTO s VALUES (2, 0, 0)")
+    assert lake.stream("SELECT id FROM s /*+ OPTIONS('scan.snapshot-id' = '3') */") == []
+    with pytest.raises(SnapshotMissing, match="snapshot 4 does not exist") as caught:
+        lake.stream("SELECT id FROM s /*+ OPTIONS('scan.snapshot-id' = '4') */")
+    assert "1 to 2" in str(caught.value)
 
 
 def test_a_changed_column_of_the_source_stops_the_stream(lake: Lake) -> None:
